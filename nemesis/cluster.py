@@ -1,0 +1,133 @@
+"""What a fault needs: small capabilities of nodes, of the network between them, and of the cluster's own view.
+
+Environments provide these; faults are written once against them. An endpoint of the network is a node id, or `CLIENTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+CLIENTS = 0
+"""The endpoint of all client processes."""
+
+Endpoint = int
+Link = tuple[Endpoint, Endpoint]
+"""A direction: packets from the first endpoint to the second."""
+
+Capability = Literal[
+    "process",  # kill, pause, resume, start, controlled stop
+    "network",  # block links
+    "page-cache-loss",  # lose what was not synced
+]
+
+
+@dataclass(frozen=True)
+class PageCacheLoss:
+    """What a lossy unclean shutdown took, over all files of one node."""
+
+    mechanism: str  # "ext4", "fuse", "page-cache"
+    lost_bytes: int
+    files: Mapping[str, tuple[int, int]]  # name -> (bytes before, bytes after), only files that changed
+
+
+class Node(Protocol):
+    """A machine, container or process group that runs the system under test. Errors are `NodeError`."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def role(self) -> Literal["broker", "controller"]: ...
+
+    def is_alive(self) -> bool:
+        """Whether the process exists (a paused one does)."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Whether it serves: a broker that is running and unfenced by its own account."""
+        ...
+
+    def start(self) -> None:
+        """Start the process; returns at once."""
+        ...
+
+    def stop(self, timeout_s: float) -> int:
+        """Controlled shutdown; returns the exit status."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL and reap."""
+        ...
+
+    def pause(self) -> None:
+        """Stop the process from running, and see that it is stopped."""
+        ...
+
+    def resume(self) -> None:
+        """Let it run again, and see that it runs."""
+        ...
+
+    def is_paused(self) -> bool: ...
+
+    def lose_page_cache(self) -> PageCacheLoss:
+        """Drop everything that the dead node had not synced. The node must have been killed before."""
+        ...
+
+
+class Network(Protocol):
+    """The links between endpoints."""
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]: ...
+
+    def block(self, links: frozenset[Link]) -> None:
+        """Cut these links in addition to those that are cut."""
+        ...
+
+    def unblock(self, links: frozenset[Link]) -> None:
+        """Mend these links."""
+        ...
+
+    def blocked(self) -> frozenset[Link]: ...
+
+    def reaches(self, source: Endpoint, target: Endpoint) -> bool:
+        """Probe, with real packets, whether a packet from source arrives at target."""
+        ...
+
+
+@dataclass(frozen=True)
+class PartitionView:
+    """What the cluster itself says of one partition (the controller's view where there is one)."""
+
+    topic: str
+    partition: int
+    leader: int  # -1: none
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+class Cluster(Protocol):
+    """The system under test, as faults see it."""
+
+    @property
+    def nodes(self) -> Mapping[int, Node]: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    def partitions(self) -> Sequence[PartitionView]:
+        """The latest view; empty if nobody can tell."""
+        ...
+
+    def active_controller(self) -> int | None: ...
+
+
+class NodeError(Exception):
+    """A node did not do what was asked; the message carries its last log lines."""
