@@ -1,0 +1,160 @@
+"""What an environment offers to the runner, and what it asks of a system under test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, Protocol
+
+from nemesis.cluster import Capability, Cluster, Endpoint, PartitionView
+
+Address = tuple[str, int]
+
+
+class EnvironmentFailed(Exception):
+    """The environment could not do its work (exit status 4). One line: what was wanted, what was found, what to do."""
+
+
+class Addresses(Protocol):
+    """Who reaches whom where. With per-link proxies the answer depends on who asks; with real networks it does not."""
+
+    def bind(self, node_id: int, listener: str) -> Address:
+        """Where a node's listener binds."""
+        ...
+
+    def reach(self, source: Endpoint, node_id: int, listener: str) -> Address:
+        """Where `source` connects to reach that listener."""
+        ...
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """One node of the cluster, as the environment has laid it out."""
+
+    node_id: int
+    role: Literal["broker", "controller"]
+    directory: Path  # settings and log of the node; never lost
+    data: Path  # what the page-cache loss applies to
+    socket: Path  # where the system may put a control socket (short enough for AF_UNIX)
+    storage: Literal["files", "page-cache"]  # "page-cache": the broker keeps its own ledger of what was synced
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """One record of a replica's log."""
+
+    offset: int
+    leader_epoch: int
+    crc: int
+    value: bytes
+
+
+@dataclass(frozen=True)
+class ReplicaState:
+    """What one node believes of one replica."""
+
+    topic: str
+    partition: int
+    role: Literal["leader", "follower", "none"]
+    leader: int
+    leader_epoch: int
+    log_start: int
+    log_end: int
+    high_watermark: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    broker_epoch: int
+
+
+class System(Protocol):
+    """The system under test. `configure` is called once per node before the first start."""
+
+    @property
+    def name(self) -> str: ...
+
+    def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
+        """Names of the listeners that a node of this role has, e.g. CLIENT, BROKER."""
+        ...
+
+    def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:
+        """Write the node's settings into `plan.directory`."""
+        ...
+
+    def command(self, plan: NodePlan) -> Sequence[str]:
+        """The command that runs the node in the foreground."""
+        ...
+
+    def is_ready(self, plan: NodePlan) -> bool:
+        """Whether the node serves, by its own account."""
+        ...
+
+    def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
+        """What this node believes; empty if it does not answer."""
+        ...
+
+    def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
+        """The cluster's own view, from whoever can tell; empty if nobody can."""
+        ...
+
+    def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
+        """The node that is the active controller."""
+        ...
+
+    def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
+        """For `storage` "page-cache" only: drop what a dead node had not synced; file → (bytes before, after)."""
+        ...
+
+
+class Process(Protocol):
+    """A client process that the environment runs inside the cluster's network."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def stdin(self) -> IO[bytes]: ...
+
+    @property
+    def stdout(self) -> IO[bytes]: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout_s: float) -> int: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class Environment(Protocol):
+    """A place where a cluster runs. `set_up` and `tear_down` may be called once each; tear-down is safe at any time."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    @property
+    def mechanisms(self) -> Mapping[str, str]:
+        """How each capability is done here, in words for the report: {"network": "…", "page-cache-loss": "…"}."""
+        ...
+
+    @property
+    def plans(self) -> Sequence[NodePlan]: ...
+
+    @property
+    def addresses(self) -> Addresses: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    def set_up(self) -> None:
+        """Make networks and disks, write settings, start all nodes; returns when every node has been started."""
+        ...
+
+    def spawn_client(self, command: Sequence[str], log: Path) -> Process:
+        """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output."""
+        ...
+
+    def tear_down(self) -> None:
+        """Stop everything that was started and undo everything that was made."""
+        ...

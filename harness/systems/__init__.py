@@ -1,0 +1,1 @@
+"""Systems under test: adapters that say how a broker is configured, started, asked and read."""
