@@ -1,0 +1,110 @@
+"""What a node is told at its start, as typed values; `broker.shell.properties` reads them from Kafka's properties.
+
+Names are Kafka's own with underscores for dots. Times are milliseconds, sizes bytes. A flush interval of 0 means never:
+the page cache then decides when a record reaches the disk (Kafka's default, and the point of most of our faults).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from broker.core.messages import Listener
+
+Address = tuple[str, int]
+"""Host and port."""
+
+CLIENT_LISTENER = "CLIENT"
+BROKER_LISTENER = "BROKER"
+CONTROLLER_LISTENER = "CONTROLLER"
+
+Role = Literal["broker", "controller"]
+UncleanRecoveryStrategy = Literal["Aggressive", "Balanced", "None"]
+Storage = Literal["files", "page-cache"]
+
+
+def _no_addresses() -> Mapping[int, Address]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of one node. Defaults are Kafka's unless the architecture says otherwise."""
+
+    node_id: int
+    voters: Mapping[int, Address]
+    """`controller.quorum.voters`: where each controller listens."""
+
+    listeners: tuple[Listener, ...]
+    """Where the node binds: CLIENT and BROKER of a broker, CONTROLLER of a controller."""
+
+    log_dir: str
+    roles: tuple[Role, ...] = ("broker",)
+    cluster_id: str = "harrow"
+    advertised_listeners: tuple[Listener, ...] = ()
+    """What others are told. `properties` fills it from `listeners`; ports are never 0 here."""
+
+    peer_addresses: Mapping[int, Address] = field(default_factory=_no_addresses)
+    """`harrow.peer.addresses`: where to reach these nodes instead of their advertised address."""
+
+    rack: str | None = None
+
+    log_segment_bytes: int = 1 << 30
+    log_flush_interval_messages: int = 0
+    """1: fsync before a record counts; n: after every n records; 0: never."""
+
+    log_flush_interval_ms: int = 0
+    message_max_bytes: int = 1_048_588
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    recovery_point_checkpoint_interval_ms: int = 60_000
+    """`log.flush.offset.checkpoint.interval.ms`."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    auto_create_topics_enable: bool = True
+
+    unclean_leader_election_enable: bool = False
+    unclean_recovery_strategy: UncleanRecoveryStrategy = "Balanced"
+    unclean_recovery_timeout_ms: int = 300_000
+
+    broker_session_timeout_ms: int = 9_000
+    broker_heartbeat_interval_ms: int = 2_000
+    initial_broker_registration_timeout_ms: int = 60_000
+    controlled_shutdown_timeout_ms: int = 30_000
+    leader_imbalance_check_interval_ms: int = 300_000
+    """`leader.imbalance.check.interval.seconds`, in milliseconds here; 0: no preferred-leader elections."""
+
+    replica_lag_time_max_ms: int = 30_000
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_backoff_ms: int = 1_000
+    replica_fetch_max_bytes: int = 1 << 20
+    """Per partition."""
+
+    replica_fetch_response_max_bytes: int = 10 << 20
+    """Per fetch."""
+
+    metadata_fetch_wait_max_ms: int = 500
+    """How long a controller may hold a broker's fetch of the metadata log that finds nothing new."""
+
+    metadata_fetch_max_bytes: int = 8 << 20
+    metadata_retry_backoff_ms: int = 100
+    """Pause after a failed request to the controller (`controller.quorum.retry.backoff.ms` is its relative)."""
+
+    request_timeout_ms: int = 2_000
+    """Patience with a request between nodes, on top of the wait that the request itself asks for."""
+
+    socket_request_max_bytes: int = 100 << 20
+    connections_max_idle_ms: int = 600_000
+
+    generation: str = "K5"
+    flaws: tuple[str, ...] = ()
+    admin_socket: str | None = None
+    storage: Storage = "files"
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether the node is a controller; else it is a broker."""
+        return "controller" in self.roles
