@@ -1,0 +1,126 @@
+"""The metadata image: what the records up to some offset add up to. Broker and controller apply the same records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker.core.messages import Listener
+from broker.core.metadata.records import (
+    BrokerChanged,
+    BrokerRegistered,
+    ConfigChanged,
+    MetadataRecord,
+    PartitionSet,
+    PartitionState,
+    ProducerIdsAllocated,
+    TopicCreated,
+    TopicDeleted,
+)
+
+
+class BrokerImage(NamedTuple):
+    """A registered broker. `epoch` is the offset of its registration record (RG-4)."""
+
+    broker_id: int
+    epoch: int
+    incarnation_id: str
+    listeners: tuple[Listener, ...]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+
+    @property
+    def active(self) -> bool:
+        """May lead and be in an ISR: registered, unfenced, not shutting down (§13)."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def address(self, listener: str) -> tuple[str, int] | None:
+        """Host and port of a listener."""
+        for candidate in self.listeners:
+            if candidate.name == listener:
+                return candidate.host, candidate.port
+        return None
+
+
+@dataclass(slots=True)
+class TopicImage:
+    """A topic and its partitions, by number."""
+
+    name: str
+    topic_id: str
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Image:
+    """Everything that the metadata log says up to `end_offset` (exclusive)."""
+
+    end_offset: int = 0
+    brokers: dict[int, BrokerImage] = field(default_factory=dict)
+    topics: dict[str, TopicImage] = field(default_factory=dict)
+    topic_names: dict[str, str] = field(default_factory=dict)  # topic id -> name
+    next_producer_id: int = 0
+
+    def apply(self, offset: int, record: MetadataRecord) -> None:
+        """Apply one record that stands at `offset`. Records come in order, each once."""
+        match record:
+            case BrokerRegistered():
+                self.brokers[record.broker_id] = BrokerImage(
+                    record.broker_id,
+                    offset,
+                    record.incarnation_id,
+                    record.listeners,
+                    record.rack,
+                    fenced=True,
+                    in_controlled_shutdown=False,
+                )
+            case BrokerChanged():
+                self.brokers[record.broker_id] = self.brokers[record.broker_id]._replace(
+                    fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown
+                )
+            case TopicCreated():
+                self.topics[record.name] = TopicImage(record.name, record.topic_id)
+                self.topic_names[record.topic_id] = record.name
+            case TopicDeleted():
+                del self.topics[self.topic_names.pop(record.topic_id)]
+            case PartitionSet():
+                self.topics[self.topic_names[record.topic_id]].partitions[record.partition] = record.state
+            case ConfigChanged():
+                configs = self.topics[record.topic].configs
+                if record.value is None:
+                    configs.pop(record.key, None)
+                else:
+                    configs[record.key] = record.value
+            case ProducerIdsAllocated():
+                self.next_producer_id = record.next_producer_id
+        self.end_offset = offset + 1
+
+    def partition(self, topic: str, partition: int) -> PartitionState | None:
+        """State of a partition, None if there is none."""
+        found = self.topics.get(topic)
+        return found.partitions.get(partition) if found else None
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker is registered, unfenced and not shutting down (§13)."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.active
+
+    def broker_epoch(self, broker_id: int) -> int:
+        """Epoch of a broker's present registration, -1 if there is none."""
+        broker = self.brokers.get(broker_id)
+        return broker.epoch if broker else -1
+
+    def min_insync_replicas(self, topic: str, default: int) -> int:
+        """The configured `min.insync.replicas` of a topic, as the produce check uses it (PR-2)."""
+        found = self.topics.get(topic)
+        return int(found.configs.get("min.insync.replicas", default)) if found else default
+
+    def leads_any(self, broker_id: int) -> bool:
+        """Whether a broker leads at least one partition (HB-2)."""
+        return any(
+            state.leader == broker_id for topic in self.topics.values() for state in topic.partitions.values()
+        )
+
+

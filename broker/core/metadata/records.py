@@ -1,0 +1,139 @@
+"""Records of the metadata log, and their form on disk: one JSON array per record inside ordinary record batches.
+
+A batch is one atomic change: its records are committed, and applied, together (CT-1, EL-0).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from broker.core.messages import NO_LEADER, Listener
+from broker.core.records import decode_records, encode_batch
+
+METADATA_TOPIC = "__cluster_metadata"
+
+RECOVERED = 0
+RECOVERING = 1
+
+
+class PartitionState(NamedTuple):
+    """The controller's state of one partition (§2.1). `isr` and `replicas` are ordered; the others are kept sorted."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovery_state: int = RECOVERED
+
+
+class BrokerRegistered(NamedTuple):
+    """A broker registered, fenced; its epoch is this record's offset (RG-4)."""
+
+    broker_id: int
+    incarnation_id: str
+    listeners: tuple[Listener, ...]
+    rack: str | None
+
+
+class BrokerChanged(NamedTuple):
+    """A broker was fenced, unfenced, or began a controlled shutdown."""
+
+    broker_id: int
+    fenced: bool
+    in_controlled_shutdown: bool
+
+
+class TopicCreated(NamedTuple):
+    name: str
+    topic_id: str
+
+
+class TopicDeleted(NamedTuple):
+    topic_id: str
+
+
+class PartitionSet(NamedTuple):
+    """The whole new state of a partition; `partition_epoch` is one more than before (CT-3)."""
+
+    topic_id: str
+    partition: int
+    state: PartitionState
+
+
+class ConfigChanged(NamedTuple):
+    """A setting of a topic; None removes it."""
+
+    topic: str
+    key: str
+    value: str | None
+
+
+class ProducerIdsAllocated(NamedTuple):
+    next_producer_id: int
+
+
+MetadataRecord = (
+    BrokerRegistered
+    | BrokerChanged
+    | TopicCreated
+    | TopicDeleted
+    | PartitionSet
+    | ConfigChanged
+    | ProducerIdsAllocated
+)
+
+_KINDS: dict[str, type[MetadataRecord]] = {
+    kind.__name__: kind
+    for kind in (
+        BrokerRegistered,
+        BrokerChanged,
+        TopicCreated,
+        TopicDeleted,
+        PartitionSet,
+        ConfigChanged,
+        ProducerIdsAllocated,
+    )
+}
+
+
+def encode_change(records: list[MetadataRecord], base_offset: int, leader_epoch: int) -> bytes:
+    """One record batch that holds one atomic change."""
+    return encode_batch(
+        [(None, json.dumps([type(record).__name__, *record], separators=(",", ":")).encode()) for record in records],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        timestamp_ms=0,
+    )
+
+
+def decode_change(batch: bytes) -> list[tuple[int, MetadataRecord]]:
+    """The (offset, record) pairs of one batch."""
+    return [(record.offset, _decode(record.value)) for record in decode_records(batch)]
+
+
+def _decode(value: bytes | None) -> MetadataRecord:
+    if value is None:
+        raise ValueError("a metadata record without a value")
+    name, *fields = json.loads(value)
+    if name == "PartitionSet":
+        topic_id, partition, state = fields
+        return PartitionSet(topic_id, partition, _partition_state(state))
+    if name == "BrokerRegistered":
+        broker_id, incarnation_id, listeners, rack = fields
+        return BrokerRegistered(broker_id, incarnation_id, tuple(Listener(*item) for item in listeners), rack)
+    return _KINDS[name](*fields)
+
+
+def _partition_state(fields: list[object]) -> PartitionState:
+    return PartitionState(*(tuple(item) if isinstance(item, list) else item for item in fields))  # type: ignore[arg-type]
+
+
+def leaderless(state: PartitionState) -> bool:
+    """Whether a partition has no leader."""
+    return state.leader == NO_LEADER

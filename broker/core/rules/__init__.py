@@ -1,0 +1,46 @@
+"""The protocol's decisions: one small object a subject, one method a rule.
+
+`Rules` is what a node consults. A *generation* is a set of rules; a *flaw* is one of them replaced by what it would be
+without the care that the protocol takes (`broker.core.rules.flaws`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.core.rules.elections import ElectionRules
+from broker.core.rules.fetching import FetchRules
+from broker.core.rules.high_watermark import HighWatermarkRules
+from broker.core.rules.insync_replicas import InsyncReplicaRules
+from broker.core.rules.producing import ProduceRules
+from broker.core.rules.registration import RegistrationRules
+from broker.core.rules.truncation import TruncationRules
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All decisions of one generation, some perhaps flawed."""
+
+    produce: ProduceRules
+    fetch: FetchRules
+    high_watermark: HighWatermarkRules
+    isr: InsyncReplicaRules
+    truncation: TruncationRules
+    elections: ElectionRules
+    registration: RegistrationRules
+
+
+def generation_k5() -> Rules:
+    """KRaft with KIP-841, KIP-903 and KIP-966: the correct protocol as it stands today."""
+    return Rules(
+        produce=ProduceRules(),
+        fetch=FetchRules(),
+        high_watermark=HighWatermarkRules(),
+        isr=InsyncReplicaRules(),
+        truncation=TruncationRules(),
+        elections=ElectionRules(),
+        registration=RegistrationRules(),
+    )
+
+
+GENERATIONS = {"K5": generation_k5}

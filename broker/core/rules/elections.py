@@ -1,0 +1,85 @@
+"""Who may lead, and who is remembered as eligible (§13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker.core.messages import NO_LEADER
+
+
+class Election(NamedTuple):
+    """The outcome of an election."""
+
+    leader: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    unclean: bool = False
+
+
+class ElectionRules:
+    """Decisions of the controller about leaders and the ELR."""
+
+    def shrink(self, isr: tuple[int, ...], gone: int) -> tuple[int, ...]:
+        """EL-5: a broker that is fenced leaves the ISR, which may become empty (KIP-966)."""
+        return tuple(member for member in isr if member != gone)
+
+    def eligible(
+        self,
+        old_isr: tuple[int, ...],
+        isr: tuple[int, ...],
+        elr: tuple[int, ...],
+        last_known_elr: tuple[int, ...],
+        replicas: tuple[int, ...],
+        min_isr: int,
+        unclean: frozenset[int],
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """ELR-1 and ELR-2: the new (ELR, LastKnownELR), both sorted, for a change of the ISR from `old_isr` to `isr`.
+
+        Below min ISR the high watermark stands still, so whoever was complete stays so, unless it stopped uncleanly.
+        """
+        if len(isr) >= min_isr:
+            return (), ()
+        complete = set(elr) | set(old_isr)
+        new_elr = (complete - set(isr) - unclean) & set(replicas)
+        new_last_known = ((complete | set(last_known_elr)) - set(isr) - new_elr) & set(replicas)
+        return tuple(sorted(new_elr)), tuple(sorted(new_last_known))
+
+    def elect(
+        self,
+        leader: int,
+        replicas: tuple[int, ...],
+        isr: tuple[int, ...],
+        elr: tuple[int, ...],
+        is_active: Callable[[int], bool],
+        *,
+        prefer_first: bool,
+        unclean_allowed: bool,
+    ) -> Election:
+        """EL-3, EL-4, EL-9: keep the leader, else the first active candidate in assignment order, else none.
+
+        Candidates are the ISR or, if it is empty, the ELR. With `prefer_first` the preferred replica comes before the
+        present leader. An unclean election, where it is allowed, takes the first active replica.
+        """
+        candidates = isr or elr
+        if leader in candidates and is_active(leader) and not (
+            prefer_first and replicas[0] in candidates and is_active(replicas[0])
+        ):
+            return self._elected(leader, isr, elr)
+        for replica in replicas:
+            if replica in candidates and is_active(replica):
+                return self._elected(replica, isr, elr)
+        if unclean_allowed:
+            for replica in replicas:
+                if is_active(replica):
+                    return Election(replica, (replica,), (), unclean=True)
+        return Election(NO_LEADER, isr, elr)
+
+    def _elected(self, leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> Election:
+        if isr:
+            return Election(leader, isr, elr)
+        return Election(leader, (leader,), tuple(member for member in elr if member != leader))
+
+    def better_log(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
+        """UR-8: by last written leader epoch, then by log end offset."""
+        return first > second

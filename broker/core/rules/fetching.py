@@ -1,0 +1,36 @@
+"""What a leader answers to a fetch (§7)."""
+
+from __future__ import annotations
+
+from broker.core.errors import ErrorCode
+from broker.core.messages import UNKNOWN
+
+
+class FetchRules:
+    """Decisions about reads by consumers and followers."""
+
+    def check_epoch(self, given: int, local: int) -> ErrorCode:
+        """FE-2: an older epoch is fenced, a newer one unknown; clients that give none are not checked."""
+        if given == UNKNOWN or given == local:
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH if given < local else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def check_replica(self, assigned: bool, epoch_given: bool) -> ErrorCode:
+        """FE-4: a follower must be one of the replicas; with an epoch given it is a race with the metadata."""
+        if assigned:
+            return ErrorCode.NONE
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch_given else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def check_replica_epoch(self, given: int, known: int, seen: int) -> ErrorCode:
+        """FE-5: a fetch of an earlier incarnation of the follower is refused (KIP-903)."""
+        if given != UNKNOWN and given < max(known, seen):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def diverges(self, fetch_offset: int, last_fetched_epoch: int, epoch: int, end_offset: int) -> bool:
+        """FE-6: the leader's log leaves the follower's before the fetch offset."""
+        return epoch < last_fetched_epoch or end_offset < fetch_offset
+
+    def read_bound(self, by_follower: bool, high_watermark: int, log_end: int) -> int:
+        """FE-8: followers read to the log end, consumers to the high watermark."""
+        return log_end if by_follower else high_watermark

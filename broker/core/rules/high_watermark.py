@@ -1,0 +1,39 @@
+"""When the high watermark may move (§8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.core.messages import UNKNOWN
+
+
+class HighWatermarkRules:
+    """Decisions about the high watermark of a leader (HW-1 … HW-3) and of a follower (HW-5)."""
+
+    def candidate(self, leader_end: int, maximal_isr_ends: Iterable[int]) -> int:
+        """HW-1: the smallest log end offset over the leader and the maximal ISR; UNKNOWN if one is not known."""
+        smallest = leader_end
+        for end in maximal_isr_ends:
+            if end == UNKNOWN:
+                return UNKNOWN
+            smallest = min(smallest, end)
+        return smallest
+
+    def may_advance(
+        self, current: int, candidate: int, committed_isr: tuple[int, ...], maximal_isr: frozenset[int], min_isr: int
+    ) -> bool:
+        """HW-2 and HW-3: forward only, and only while the *committed* ISR is large enough (KIP-966, KAFKA-15583).
+
+        The committed ISR counts and not the maximal one: while an expansion is in flight the controller may hold
+        an ELR that the leader cannot see.
+        """
+        del maximal_isr
+        return candidate > current and len(committed_isr) >= min_isr
+
+    def of_follower(self, told: int, log_start: int, log_end: int) -> int:
+        """HW-5: what the leader told, within the follower's own log; it may go back under a new leader."""
+        return max(log_start, min(told, log_end))
+
+    def is_certain(self, high_watermark: int, leader_epoch_start: int) -> bool:
+        """HW-9: a new leader's high watermark can be shown once it has reached the start of its epoch."""
+        return high_watermark >= leader_epoch_start

@@ -1,0 +1,61 @@
+"""Who is in sync: the leader's side of ISR changes (§9)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from broker.core.errors import ErrorCode
+from broker.core.metadata.image import BrokerImage
+
+
+class AfterAnswer(Enum):
+    """What the leader does with its pending ISR change when an answer to it comes (ISR-4)."""
+
+    ADOPT = "adopt"
+    ROLL_BACK = "roll back"
+    STAY_PENDING = "stay pending"
+    RETRY = "retry the identical request"
+
+
+_NOT_APPLIED = {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED}
+_WAIT_FOR_METADATA = {
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.NEW_LEADER_ELECTED,
+}
+
+
+class InsyncReplicaRules:
+    """Decisions about the ISR by the leader of a partition."""
+
+    def maximal(self, committed: tuple[int, ...], proposed: tuple[int, ...] | None) -> frozenset[int]:
+        """ISR-0, ISR-3: an expansion in flight counts at once, a shrink only when it is committed (KIP-497)."""
+        return frozenset(committed) if proposed is None else frozenset(committed) | frozenset(proposed)
+
+    def has_caught_up(self, end: int, high_watermark: int, leader_epoch_start: int, fetched_in_epoch: bool) -> bool:
+        """ISR-E2, E3 (KAFKA-7128), E4: at the high watermark, past the start of this epoch, seen in this epoch."""
+        return fetched_in_epoch and end >= high_watermark and end >= leader_epoch_start
+
+    def is_eligible(self, replica: BrokerImage | None, fetched_with_epoch: int) -> bool:
+        """ISR-E5: neither fenced nor stopping (KIP-841), and the fetch came from its present incarnation (KIP-903)."""
+        return replica is not None and replica.active and fetched_with_epoch in (-1, replica.epoch)
+
+    def lags(self, end: int, leader_end: int, since_caught_up_ms: int, lag_max_ms: int) -> bool:
+        """ISR-S: behind the leader's end, and not caught up within the time that is allowed."""
+        return end != leader_end and since_caught_up_ms > lag_max_ms
+
+    def after_answer(self, error: int | None) -> AfterAnswer:
+        """ISR-4: only an answer that proves that no copy of the request was applied may roll the change back.
+
+        `error` None stands for no answer at all: timeout or lost connection.
+        """
+        if error == ErrorCode.NONE:
+            return AfterAnswer.ADOPT
+        if error in _NOT_APPLIED:
+            return AfterAnswer.ROLL_BACK
+        if error in _WAIT_FOR_METADATA:
+            return AfterAnswer.STAY_PENDING
+        return AfterAnswer.RETRY
