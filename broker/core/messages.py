@@ -111,7 +111,7 @@ class FetchRequest(NamedTuple):
     isolation_level: int = 0
     session_id: int = 0
     session_epoch: int = -1
-    forgotten: tuple[tuple[str, int], ...] = ()
+    forgotten: tuple[tuple[str, str, int], ...] = ()  # (topic or "", topic id or "", partition)
     cluster_id: str | None = None
 
 
@@ -362,9 +362,15 @@ class AllocateProducerIdsResponse(NamedTuple):
     producer_id_len: int = 0
 
 
+class ReplicaLogInfoPartition(NamedTuple):
+    topic: str
+    partition: int
+    topic_id: str = ""
+
+
 class GetReplicaLogInfoRequest(NamedTuple):
     broker_id: int  # who is asked
-    partitions: tuple[tuple[str, int], ...]
+    partitions: tuple[ReplicaLogInfoPartition, ...]
 
 
 class ReplicaLogInfo(NamedTuple):
@@ -374,6 +380,7 @@ class ReplicaLogInfo(NamedTuple):
     last_written_leader_epoch: int = -1
     current_leader_epoch: int = -1
     log_end_offset: int = -1
+    topic_id: str = ""
 
 
 class GetReplicaLogInfoResponse(NamedTuple):
