@@ -1,0 +1,1 @@
+"""Faults and the schedules that fire them."""

@@ -1,6 +1,7 @@
-"""What a fault needs: small capabilities of nodes, of the network between them, and of the cluster's own view.
+"""What a fault needs: capabilities of nodes, of the network between them, and of the cluster's own view.
 
-Environments provide these; faults are written once against them. An endpoint of the network is a node id, or `CLIENTS`.
+Environments provide these; faults are written once against them. An endpoint of the network is a node id,
+or `CLIENTS`.
 """
 
 from __future__ import annotations
@@ -36,10 +37,14 @@ class Node(Protocol):
     """A machine, container or process group that runs the system under test. Errors are `NodeError`."""
 
     @property
-    def node_id(self) -> int: ...
+    def node_id(self) -> int:
+        """Number in the cluster: brokers from 1, controllers from 100."""
+        ...
 
     @property
-    def role(self) -> Literal["broker", "controller"]: ...
+    def role(self) -> Literal["broker", "controller"]:
+        """What the node does in the cluster."""
+        ...
 
     def is_alive(self) -> bool:
         """Whether the process exists (a paused one does)."""
@@ -54,7 +59,7 @@ class Node(Protocol):
         ...
 
     def stop(self, timeout_s: float) -> int:
-        """Controlled shutdown; returns the exit status."""
+        """Shut down in good order; returns the exit status."""
         ...
 
     def kill(self) -> None:
@@ -69,7 +74,9 @@ class Node(Protocol):
         """Let it run again, and see that it runs."""
         ...
 
-    def is_paused(self) -> bool: ...
+    def is_paused(self) -> bool:
+        """Whether the process is alive and stands still."""
+        ...
 
     def lose_page_cache(self) -> PageCacheLoss:
         """Drop everything that the dead node had not synced. The node must have been killed before."""
@@ -80,7 +87,9 @@ class Network(Protocol):
     """The links between endpoints."""
 
     @property
-    def endpoints(self) -> Sequence[Endpoint]: ...
+    def endpoints(self) -> Sequence[Endpoint]:
+        """All node ids and `CLIENTS`."""
+        ...
 
     def block(self, links: frozenset[Link]) -> None:
         """Cut these links in addition to those that are cut."""
@@ -90,7 +99,9 @@ class Network(Protocol):
         """Mend these links."""
         ...
 
-    def blocked(self) -> frozenset[Link]: ...
+    def blocked(self) -> frozenset[Link]:
+        """Links that are cut."""
+        ...
 
     def reaches(self, source: Endpoint, target: Endpoint) -> bool:
         """Probe, with real packets, whether a packet from source arrives at target."""
@@ -114,19 +125,27 @@ class Cluster(Protocol):
     """The system under test, as faults see it."""
 
     @property
-    def nodes(self) -> Mapping[int, Node]: ...
-
-    @property
-    def network(self) -> Network: ...
-
-    @property
-    def capabilities(self) -> frozenset[Capability]: ...
-
-    def partitions(self) -> Sequence[PartitionView]:
-        """The latest view; empty if nobody can tell."""
+    def nodes(self) -> Mapping[int, Node]:
+        """All nodes by id."""
         ...
 
-    def active_controller(self) -> int | None: ...
+    @property
+    def network(self) -> Network:
+        """The network between them."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What can be done to it."""
+        ...
+
+    def partitions(self) -> Sequence[PartitionView]:
+        """Look at all partitions; empty if nobody can tell."""
+        ...
+
+    def active_controller(self) -> int | None:
+        """Node id of the controller that decides now, if there is one."""
+        ...
 
 
 class NodeError(Exception):

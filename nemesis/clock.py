@@ -1,0 +1,47 @@
+"""Time, as the nemesis sees it: one monotonic clock, and waiting for a condition with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+POLL_S = 0.05
+"""How often a condition is looked at."""
+
+
+class Clock(Protocol):
+    """The run's clock."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the run's origin."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class RunClock:
+    """`CLOCK_MONOTONIC`, shared by all processes of a run, counted from an origin."""
+
+    def __init__(self, origin_ns: int) -> None:
+        self.origin_ns = origin_ns
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the origin."""
+        return time.monotonic_ns() - self.origin_ns
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+
+def becomes_true(clock: Clock, condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Poll a condition until it holds or the deadline has passed. The last look is at the deadline."""
+    deadline_ns = clock.now_ns() + int(timeout_s * 1e9)
+    while not condition():
+        if clock.now_ns() >= deadline_ns:
+            return condition()
+        clock.sleep(POLL_S)
+    return True

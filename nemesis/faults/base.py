@@ -1,0 +1,99 @@
+"""What a kind of fault is, and what one fault that was fired can do.
+
+A fault is tested while it runs: inject, verify that it took hold, heal, verify that it healed.
+`Injection.inject` and `Injection.heal` do the act and the verification together, by probes of the real
+thing, and answer with the evidence in one sentence, or raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from nemesis.clock import Clock, becomes_true
+from nemesis.cluster import Capability, Cluster
+from nemesis.draws import Draws
+from nemesis.targets import Role
+
+Parameters = Mapping[str, str]
+"""Drawn with the schedule, so that a replay needs no draw."""
+
+
+class DidNotTakeHold(Exception):
+    """The fault was injected but the probes do not show it. The message says what they show."""
+
+
+class DidNotHeal(Exception):
+    """The fault was undone but the probes still show it. The message says what they show."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Deadlines of the conditions that a fault waits for, in seconds."""
+
+    hold_s: float = 10.0
+    heal_s: float = 30.0  # includes the start of a process and its way back into the cluster
+    stop_s: float = 20.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where faults are injected."""
+
+    cluster: Cluster
+    clock: Clock
+    bounds: Bounds = Bounds()
+
+    def await_hold(self, condition: Callable[[], bool], otherwise: str) -> None:
+        """Wait until the fault shows, or raise `DidNotTakeHold`."""
+        if not becomes_true(self.clock, condition, self.bounds.hold_s):
+            raise DidNotTakeHold(f"{otherwise} within {self.bounds.hold_s:g} s")
+
+    def await_heal(self, condition: Callable[[], bool], otherwise: str) -> None:
+        """Wait until the fault no longer shows, or raise `DidNotHeal`."""
+        if not becomes_true(self.clock, condition, self.bounds.heal_s):
+            raise DidNotHeal(f"{otherwise} within {self.bounds.heal_s:g} s")
+
+    def await_ready(self, node_id: int) -> float:
+        """Wait until a node serves again; returns how many seconds that took."""
+        started_ns = self.clock.now_ns()
+        self.await_heal(self.cluster.nodes[node_id].is_ready, f"node {node_id} did not serve again")
+        return (self.clock.now_ns() - started_ns) / 1e9
+
+
+class Injection(Protocol):
+    """One fault, aimed. `inject` is called once at most; `heal` may follow, even when `inject` failed."""
+
+    def inject(self) -> str:
+        """Do it and see that it took hold; the evidence. Raises `DidNotTakeHold`, `NodeError`."""
+        ...
+
+    def heal(self) -> str:
+        """Undo it and see that it healed; the evidence. Raises `DidNotHeal`, `NodeError`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault."""
+
+    name: str
+    summary: str  # one line for `harrow faults`
+    needs: frozenset[Capability]
+    roles: tuple[Role, ...]  # whom the draw may aim it at; a role named twice is drawn twice as often
+    draw: Callable[[Draws], dict[str, str]]
+    aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
+    lossy: bool = False  # loses what was not synced, so that the durability contract counts it
+
+
+def no_parameters(_draws: Draws) -> dict[str, str]:
+    """For kinds that have none."""
+    return {}
+
+
+def named(nodes: tuple[int, ...]) -> str:
+    """Nodes in a sentence: "node 1", "nodes 1 and 2"."""
+    if len(nodes) == 1:
+        return f"node {nodes[0]}"
+    return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}"

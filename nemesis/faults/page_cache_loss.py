@@ -1,0 +1,53 @@
+"""Page-cache loss, the signature fault: a node dies *and* what it had not synced is gone, as in a power cut.
+
+The durability contract counts these: with `min.insync.replicas` = f + 1 an acknowledged record must survive
+f of them at once. A node's loss lasts from the crash until it is back in the ISR of all its partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nemesis.cluster import PageCacheLoss
+from nemesis.faults.base import Injection, Kind, Parameters, Site, no_parameters
+from nemesis.faults.kill import Kill, start_again
+
+
+@dataclass(frozen=True)
+class LosePageCache:
+    """Nodes that died and forgot."""
+
+    site: Site
+    targets: tuple[int, ...]
+
+    def inject(self) -> str:
+        """Kill the targets, then drop what they had not synced."""
+        killed = Kill(self.site, self.targets).inject()
+        losses = {target: self.site.cluster.nodes[target].lose_page_cache() for target in self.targets}
+        told = "; ".join(_told(target, loss) for target, loss in losses.items())
+        return f"{killed}; {told}"
+
+    def heal(self) -> str:
+        """Start what is dead, and wait until it serves."""
+        return start_again(self.site, self.targets)
+
+
+def _told(target: int, loss: PageCacheLoss) -> str:
+    if not loss.lost_bytes:
+        return f"node {target} had synced everything: 0 bytes lost by {loss.mechanism}"
+    return f"node {target} lost {loss.lost_bytes:,} bytes in {len(loss.files)} files by {loss.mechanism}"
+
+
+def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
+    return LosePageCache(site, targets)
+
+
+PAGE_CACHE_LOSS = Kind(
+    name="page-cache-loss",
+    summary="SIGKILL a broker and lose what it had not synced; start it again later",
+    needs=frozenset({"process", "page-cache-loss"}),
+    roles=("leader", "leader", "in-sync-follower", "broker"),
+    draw=no_parameters,
+    aim=_aim,
+    lossy=True,
+)

@@ -1,0 +1,174 @@
+"""Partitions: nodes that run and cannot talk. Three shapes, one mechanism.
+
+`isolate`  one node (or a few) against the others, both ways
+`halves`   the cluster in two parts; the controller is in one of them, the clients reach one or both
+`one-way`  a node that hears nothing, or one that nobody hears
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nemesis.cluster import CLIENTS, Capability, Cluster, Endpoint, Link
+from nemesis.draws import Draws
+from nemesis.faults.base import DidNotHeal, DidNotTakeHold, Injection, Kind, Parameters, Site, named
+
+PARTIES = ("all", "nodes", "brokers")
+"""Whom a node is cut off from: everyone, all other nodes but not the clients, or the other brokers only."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A set of links that are cut."""
+
+    site: Site
+    targets: tuple[int, ...]
+    cut: frozenset[Link]
+    kept: frozenset[Link]  # the opposite directions that must stay open
+    shape: str  # a phrase for the evidence
+
+    def inject(self) -> str:
+        """Cut the links, and see with packets that they are cut and no others."""
+        network = self.site.cluster.network
+        network.block(self.cut)
+        self.site.await_hold(
+            lambda: not self._passing(self.cut),
+            f"packets still pass on links of {named(self.targets)}",
+        )
+        deaf = self.kept - self._passing(self.kept)
+        if deaf:
+            raise DidNotTakeHold(f"more than was asked is cut: {_told(deaf)}")
+        open_ways = f", {_count(self.kept)} the other way still carry them" if self.kept else ""
+        return f"{self.shape}: no packet passes on {_count(self.cut)}{open_ways}"
+
+    def heal(self) -> str:
+        """Mend the links, and see with packets that they are mended and that the nodes serve."""
+        network = self.site.cluster.network
+        network.unblock(self.cut)
+        self.site.await_heal(
+            lambda: self._passing(self.cut) == self.cut,
+            f"packets still do not pass on links of {named(self.targets)}",
+        )
+        seconds = sum(
+            self.site.await_ready(target)
+            for target in self.targets
+            if self.site.cluster.nodes[target].is_alive()
+        )
+        if network.blocked() & self.cut:
+            raise DidNotHeal(f"still listed as cut: {_told(network.blocked() & self.cut)}")
+        return f"packets pass again on {_count(self.cut)}, {named(self.targets)} served after {seconds:.1f} s"
+
+    def _passing(self, links: Iterable[Link]) -> frozenset[Link]:
+        network = self.site.cluster.network
+        return frozenset(link for link in sorted(links) if network.reaches(*link))
+
+
+def _count(links: frozenset[Link]) -> str:
+    return f"{len(links)} link{'' if len(links) == 1 else 's'}"
+
+
+def _told(links: Iterable[Link]) -> str:
+    return ", ".join(f"{source}→{target}" for source, target in sorted(links))
+
+
+def both_ways(left: Iterable[Endpoint], right: Iterable[Endpoint]) -> frozenset[Link]:
+    """All links between two groups."""
+    there = {(source, target) for source in left for target in right if source != target}
+    return frozenset(there | {(target, source) for source, target in there})
+
+
+def others(cluster: Cluster, targets: tuple[int, ...], party: str) -> frozenset[Endpoint]:
+    """List the endpoints that `targets` are cut off from."""
+    nodes = {
+        node_id
+        for node_id, node in cluster.nodes.items()
+        if node_id not in targets and (party != "brokers" or node.role == "broker")
+    }
+    return frozenset(nodes | {CLIENTS} if party == "all" else nodes)
+
+
+def _from(party: str) -> str:
+    return {"all": "everyone", "nodes": "all other nodes", "brokers": "the other brokers"}[party]
+
+
+def _aim_isolate(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+    party = parameters.get("from", "all")
+    cut = both_ways(targets, others(site.cluster, targets, party))
+    return Partition(site, targets, cut, frozenset(), f"{named(targets)} cut off from {_from(party)}")
+
+
+def _aim_one_way(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+    party = parameters.get("from", "all")
+    outward = frozenset(
+        (target, other) for target in targets for other in others(site.cluster, targets, party)
+    )
+    inward = frozenset((other, target) for target, other in outward)
+    if parameters.get("direction", "in") == "in":
+        return Partition(site, targets, inward, outward, f"{named(targets)} hears nothing of {_from(party)}")
+    return Partition(site, targets, outward, inward, f"{named(targets)} is not heard by {_from(party)}")
+
+
+def _aim_halves(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+    side: set[Endpoint] = set(targets)
+    rest: set[Endpoint] = {
+        node_id
+        for node_id, node in site.cluster.nodes.items()
+        if node.role == "broker" and node_id not in targets
+    }
+    controllers = {node_id for node_id, node in site.cluster.nodes.items() if node.role == "controller"}
+    (side if parameters.get("controller") == "targets" else rest).update(controllers)
+    clients = parameters.get("clients", "both")
+    if clients != "both":
+        (side if clients == "targets" else rest).add(CLIENTS)
+    shape = f"{_part(side)} apart from {_part(rest)}"
+    return Partition(site, targets, both_ways(side, rest), frozenset(), shape)
+
+
+def _part(endpoints: Iterable[Endpoint]) -> str:
+    return "{" + ", ".join("clients" if end == CLIENTS else str(end) for end in sorted(endpoints)) + "}"
+
+
+def _draw_isolate(draws: Draws) -> dict[str, str]:
+    return {"from": draws.choice(PARTIES)}
+
+
+def _draw_one_way(draws: Draws) -> dict[str, str]:
+    return {"direction": draws.choice(("in", "out")), "from": draws.choice(PARTIES)}
+
+
+def _draw_halves(draws: Draws) -> dict[str, str]:
+    return {
+        "controller": draws.choice(("targets", "rest")),
+        "clients": draws.choice(("both", "targets", "rest")),
+    }
+
+
+_NEEDS: frozenset[Capability] = frozenset({"network"})
+
+ISOLATE = Kind(
+    name="isolate",
+    summary="cut a node off, both ways, from everyone, from the other nodes, or from the other brokers",
+    needs=_NEEDS,
+    roles=("leader", "leader", "in-sync-follower", "broker", "minority", "controller"),
+    draw=_draw_isolate,
+    aim=_aim_isolate,
+)
+
+HALVES = Kind(
+    name="halves",
+    summary="split the cluster in two parts that cannot talk",
+    needs=_NEEDS,
+    roles=("leader", "minority"),
+    draw=_draw_halves,
+    aim=_aim_halves,
+)
+
+ONE_WAY = Kind(
+    name="one-way",
+    summary="cut one direction only: a node that hears nothing, or that nobody hears",
+    needs=_NEEDS,
+    roles=("leader", "in-sync-follower", "controller"),
+    draw=_draw_one_way,
+    aim=_aim_one_way,
+)

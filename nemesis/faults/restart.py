@@ -1,0 +1,47 @@
+"""Restart: a controlled shutdown, which hands leadership over first, and a start some time later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nemesis.faults.base import DidNotTakeHold, Injection, Kind, Parameters, Site, named, no_parameters
+from nemesis.faults.kill import start_again
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Nodes that were asked to go, one after the other."""
+
+    site: Site
+    targets: tuple[int, ...]
+
+    def inject(self) -> str:
+        """Ask the targets to stop in good order."""
+        statuses = {
+            target: self.site.cluster.nodes[target].stop(self.site.bounds.stop_s) for target in self.targets
+        }
+        failed = {target: status for target, status in statuses.items() if status != 0}
+        if failed:
+            told = ", ".join(
+                f"node {target} exited with status {status}" for target, status in failed.items()
+            )
+            raise DidNotTakeHold(f"the shutdown was not in good order: {told}")
+        return f"{named(self.targets)} shut down in good order, exit status 0"
+
+    def heal(self) -> str:
+        """Start what is dead, and wait until it serves."""
+        return start_again(self.site, self.targets)
+
+
+def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
+    return Restart(site, targets)
+
+
+RESTART = Kind(
+    name="restart",
+    summary="controlled shutdown of a node; start it again later",
+    needs=frozenset({"process"}),
+    roles=("leader", "in-sync-follower", "broker", "controller"),
+    draw=no_parameters,
+    aim=_aim,
+)

@@ -1,0 +1,217 @@
+"""A schedule: what the nemesis will do and when, drawn from the seed before the run and stored with it.
+
+Times are milliseconds since the start of the main phase. Faults follow one another, but for *compositions*,
+in which an entry says that it may fire beside those that still hold:
+
+    lag       a follower falls behind; while it is behind, the replicas that have everything go.
+              Who is made leader then?
+    succession  a follower is cut off from the other brokers, the leader goes, and its successor goes too
+
+A stored schedule is replayed exactly: `loads(dumps(schedule)) == schedule`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nemesis.draws import Draws
+from nemesis.faults import KINDS
+from nemesis.faults.base import Kind
+from nemesis.targets import ROLES, Target
+
+LAG_MS = 4_500
+"""Long enough for a follower to leave the ISR, with the timeouts of a run (3 s)."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One fault to come."""
+
+    entry: int  # number in the schedule, from 1
+    at_ms: int
+    kind: str
+    target: Target
+    duration_ms: int  # from the injection to the healing
+    parameters: Mapping[str, str]
+    beside: bool = False  # may fire while other faults hold
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All faults to come, in the order of their times."""
+
+    entries: tuple[Entry, ...]
+
+
+class ScheduleError(ValueError):
+    """A stored schedule that can't be read. One line: what was expected, what was found."""
+
+
+def draw(
+    seed: int,
+    kinds: Sequence[str],
+    duration_ms: int,
+    interval_ms: int,
+    partitions: int,
+    lossy_budget: int = 1,
+) -> Schedule:
+    """Draw a schedule.
+
+    `interval_ms` is the mean time from the start of one fault to the start of the next (a long fault pushes
+    the next one back). Kinds come from a shuffled deck, so that each comes up once before any comes up
+    twice. With `lossy_budget` 0 no kind that loses unsynced data is drawn.
+    """
+    wanted = [name for name in kinds if lossy_budget > 0 or not KINDS[name].lossy]
+    entries: list[Entry] = []
+    if not wanted:
+        return Schedule(())
+    draws = Draws(seed, "schedule")
+    at_ms = min(interval_ms, 2_000) + draws.below(max(interval_ms // 2, 1))
+    deck: list[str] = []
+    while at_ms < duration_ms - 1_000:
+        if not deck:
+            deck = draws.shuffled([*wanted, *_compositions(wanted)])
+        card = deck.pop()
+        drawn = (
+            _COMPOSED[card](draws, wanted, partitions)
+            if card in _COMPOSED
+            else [_single(draws, card, partitions)]
+        )
+        entries.extend(_placed(drawn, at_ms, len(entries), duration_ms))
+        busy_ms = max(entry.at_ms + entry.duration_ms for entry in drawn)
+        gap_ms = interval_ms * draws.between(70, 130) // 100
+        at_ms += max(gap_ms, busy_ms + interval_ms // 6)
+    return Schedule(tuple(entries))
+
+
+def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -> list[Entry]:
+    placed: list[Entry] = []
+    for entry in drawn:
+        start_ms = at_ms + entry.at_ms
+        if start_ms < duration_ms:
+            moved = Entry(**{**vars(entry), "entry": before + len(placed) + 1, "at_ms": start_ms})
+            placed.append(moved)
+    return placed
+
+
+def _single(draws: Draws, name: str, partitions: int) -> Entry:
+    kind = KINDS[name]
+    target = Target(draws.choice(kind.roles), draws.below(partitions), draws.below(1 << 30))
+    return Entry(0, 0, name, target, _duration_ms(draws), kind.draw(draws))
+
+
+def _duration_ms(draws: Draws) -> int:
+    """One in three is over before anybody's timeout; the others last long enough for consequences."""
+    if draws.below(3) == 0:
+        return draws.between(300, 2_500)
+    return draws.between(3_500, 6_500)
+
+
+# --- compositions -------------------------------------------------------------------------------------------
+
+_HOLDERS = ("pause", "isolate", "kill")
+"""Kinds that make a follower fall behind."""
+
+_STRIKERS = ("kill", "pause", "isolate")
+"""Kinds that take replicas away without losing anything."""
+
+
+def _compositions(wanted: Sequence[str]) -> list[str]:
+    names = []
+    if set(wanted) & set(_HOLDERS) and set(wanted) & set(_STRIKERS):
+        names.append("lag")
+    if "isolate" in wanted and set(wanted) & set(_STRIKERS):
+        names.append("succession")
+    return names
+
+
+def _lag(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+    partition = draws.below(partitions)
+    holder = draws.choice([name for name in _HOLDERS if name in wanted])
+    striker = draws.choice([name for name in _STRIKERS if name in wanted])
+    strike_ms = LAG_MS + draws.below(1_000)
+    overlap_ms = draws.between(100, 600)
+    follower = Target("in-sync-follower", partition, draws.below(1 << 30))
+    rest = Target("in-sync-replicas", partition)
+    return [
+        Entry(0, 0, holder, follower, strike_ms + overlap_ms, _everyone(holder)),
+        Entry(0, strike_ms, striker, rest, draws.between(5_000, 7_000), _everyone(striker), beside=True),
+    ]
+
+
+def _succession(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+    partition = draws.below(partitions)
+    striker = draws.choice([name for name in _STRIKERS if name in wanted])
+    follower = Target("in-sync-follower", partition, draws.below(1 << 30))
+    leader = Target("leader", partition)
+    first_ms = draws.between(100, 500)
+    second_ms = first_ms + draws.between(3_800, 5_000)
+    return [
+        Entry(0, 0, "isolate", follower, second_ms + 4_000, {"from": "brokers"}),
+        Entry(0, first_ms, striker, leader, second_ms + 1_000, _everyone(striker), beside=True),
+        Entry(0, second_ms, striker, leader, 4_500, _everyone(striker), beside=True),
+    ]
+
+
+def _everyone(kind: str) -> dict[str, str]:
+    return {"from": "all"} if kind == "isolate" else {}
+
+
+_COMPOSED = {"lag": _lag, "succession": _succession}
+
+
+# --- storage ------------------------------------------------------------------------------------------------
+
+
+def dumps(schedule: Schedule) -> str:
+    """JSON, one entry a line."""
+    lines = ",\n  ".join(json.dumps(asdict(entry)) for entry in schedule.entries)
+    return f'{{"entries": [\n  {lines}\n]}}\n'
+
+
+def loads(text: str) -> Schedule:
+    """Read what `dumps` wrote, perhaps edited by hand. Raises `ScheduleError`."""
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise ScheduleError(f"expected a schedule as JSON, found text that is not: {error}") from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("entries"), list):
+        raise ScheduleError('expected a schedule {"entries": [...]}, found other JSON')
+    entries = tuple(_entry(number, item) for number, item in enumerate(raw["entries"], 1))
+    return Schedule(tuple(sorted(entries, key=lambda entry: (entry.at_ms, entry.entry))))
+
+
+def _entry(number: int, raw: dict[str, Any]) -> Entry:
+    try:
+        target = Target(**raw["target"])
+        entry = Entry(**{**raw, "target": target})
+    except (TypeError, KeyError) as error:
+        raise ScheduleError(
+            f"entry {number} of the schedule: expected the fields of an entry, found {error}"
+        ) from error
+    return _checked(number, entry)
+
+
+def _checked(number: int, entry: Entry) -> Entry:
+    def expect(holds: bool, what: str, found: object) -> None:
+        if not holds:
+            raise ScheduleError(f"entry {number} of the schedule: expected {what}, found {found!r}")
+
+    numbers = (entry.entry, entry.at_ms, entry.duration_ms, entry.target.partition, entry.target.pick)
+    expect(all(type(value) is int and value >= 0 for value in numbers), "whole numbers from 0", numbers)
+    expect(entry.kind in KINDS, f"a kind of fault ({', '.join(KINDS)})", entry.kind)
+    expect(entry.target.role in ROLES, f"a role ({', '.join(ROLES)})", entry.target.role)
+    expect(isinstance(entry.beside, bool), "beside to be true or false", entry.beside)
+    texts = isinstance(entry.parameters, dict) and all(
+        isinstance(value, str) for value in entry.parameters.values()
+    )
+    expect(texts, "parameters to be an object of strings", entry.parameters)
+    return entry
+
+
+def kinds_of(schedule: Schedule) -> tuple[Kind, ...]:
+    """List the kinds that a schedule needs, each once."""
+    return tuple(KINDS[name] for name in dict.fromkeys(entry.kind for entry in schedule.entries))

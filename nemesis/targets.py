@@ -1,0 +1,122 @@
+"""Whom a fault hits: a role drawn beforehand, turned into nodes at the moment of firing.
+
+A schedule cannot know who will lead when a fault fires, so it names a role and carries a drawn number that
+picks among the nodes which have that role then. The choice is recorded with the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from nemesis.cluster import Cluster, PartitionView
+
+Role = Literal[
+    "leader",  # of the target's partition
+    "in-sync-follower",  # of the target's partition
+    "in-sync-replicas",  # of the target's partition, all that no other fault holds
+    "broker",  # any
+    "minority",  # of the brokers: as many as a majority can do without
+    "controller",  # the active one
+]
+
+ROLES: tuple[Role, ...] = get_args(Role)
+
+DESCRIPTIONS: dict[Role, str] = {
+    "leader": "the leader of partition {partition}",
+    "in-sync-follower": "an in-sync follower of partition {partition}",
+    "in-sync-replicas": "the in-sync replicas of partition {partition}",
+    "broker": "any broker",
+    "minority": "a minority of the brokers",
+    "controller": "the active controller",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whom to hit."""
+
+    role: Role
+    partition: int = 0  # index into the cluster's partitions, modulo their number
+    pick: int = 0  # drawn number that decides between equals
+
+    def __str__(self) -> str:
+        return DESCRIPTIONS[self.role].format(partition=self.partition)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Who was hit, and by what role."""
+
+    nodes: tuple[int, ...]
+    role: str  # a phrase: "the leader of harrow-2"
+
+
+class NoTarget(Exception):
+    """Nobody has the role at this moment. The message says why."""
+
+
+def resolve(target: Target, cluster: Cluster, spared: frozenset[int] = frozenset()) -> Choice:
+    """Choose nodes that have the role now; never a dead one, nor one in `spared` (held by another fault)."""
+    brokers = [
+        node_id
+        for node_id, node in sorted(cluster.nodes.items())
+        if node.role == "broker" and node_id not in spared and node.is_alive()
+    ]
+    if target.role == "broker":
+        return Choice((_pick(brokers, target, "no broker is left to hit"),), "any broker")
+    if target.role == "minority":
+        return _minority(target, cluster, brokers)
+    if target.role == "controller":
+        return _controller(cluster, spared)
+    return _replicas(target, cluster, brokers)
+
+
+def _minority(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
+    everyone = sum(node.role == "broker" for node in cluster.nodes.values())
+    size = (everyone - 1) // 2
+    if not 0 < size <= len(brokers):
+        raise NoTarget(f"{len(brokers)} of {everyone} brokers can be hit: too few for a minority")
+    start = target.pick % len(brokers)
+    chosen = [brokers[(start + step) % len(brokers)] for step in range(size)]
+    return Choice(tuple(sorted(chosen)), "a minority of the brokers")
+
+
+def _controller(cluster: Cluster, spared: frozenset[int]) -> Choice:
+    controller = cluster.active_controller()
+    if controller is None or controller in spared or not cluster.nodes[controller].is_alive():
+        raise NoTarget("no active controller can be hit")
+    return Choice((controller,), "the active controller")
+
+
+def _replicas(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
+    views = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
+    if not views:
+        raise NoTarget("nobody can tell the cluster's partitions")
+    view = views[target.partition % len(views)]
+    name = f"{view.topic}-{view.partition}"
+    if target.role == "leader":
+        if view.leader not in brokers:
+            raise NoTarget(f"{name} has no leader that can be hit")
+        return Choice((view.leader,), f"the leader of {name}")
+    if target.role == "in-sync-replicas":
+        chosen = _in_sync(view, brokers)
+        if not chosen:
+            raise NoTarget(f"{name} has no in-sync replica that can be hit")
+        return Choice(tuple(chosen), f"the in-sync replicas of {name}")
+    followers = [broker for broker in _in_sync(view, brokers) if broker != view.leader]
+    return Choice(
+        (_pick(followers, target, f"{name} has no in-sync follower that can be hit"),),
+        f"an in-sync follower of {name}",
+    )
+
+
+def _in_sync(view: PartitionView, brokers: Sequence[int]) -> list[int]:
+    return sorted(broker for broker in view.isr if broker in brokers)
+
+
+def _pick(candidates: Sequence[int], target: Target, otherwise: str) -> int:
+    if not candidates:
+        raise NoTarget(otherwise)
+    return candidates[target.pick % len(candidates)]
