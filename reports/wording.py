@@ -1,0 +1,70 @@
+"""How numbers, times and lists are said, everywhere in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+CLIENTS = 0
+"""The endpoint of all clients, as in `faults.targets`."""
+FIRST_CONTROLLER = 100
+
+
+def count(number: int) -> str:
+    """Say an integer with separators: 12,345."""
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str, nouns: str | None = None) -> str:
+    """Say a number of things: "1 fault", "3 faults"."""
+    return f"{count(number)} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def moment(at_ns: int | None) -> str:
+    """Say a time of the run's clock: 34.218 s."""
+    return "unknown" if at_ns is None or at_ns < 0 else f"{at_ns / 1e9:,.3f} s"
+
+
+def duration(span_ns: int | None) -> str:
+    """Say a length of time with two or three digits: 82 ms, 3.25 s, 2 min 05 s."""
+    if span_ns is None or span_ns < 0:
+        return "unknown"
+    seconds = span_ns / 1e9
+    if seconds < 1:
+        return f"{span_ns / 1e6:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def node(node_id: int | None) -> str:
+    """Say which node: "broker 2", "controller 100", "the clients"."""
+    if node_id is None:
+        return "an unknown node"
+    if node_id == CLIENTS:
+        return "the clients"
+    return f"controller {node_id}" if node_id >= FIRST_CONTROLLER else f"broker {node_id}"
+
+
+def nodes(node_ids: Iterable[int | None] | None) -> str:
+    """Say which nodes: "brokers 1 and 2"."""
+    known = sorted({node_id for node_id in node_ids or () if node_id is not None})
+    brokers = [node_id for node_id in known if CLIENTS < node_id < FIRST_CONTROLLER]
+    others = [node(node_id) for node_id in known if node_id not in brokers]
+    if len(brokers) > 1:
+        return enumeration([f"brokers {enumeration([str(broker) for broker in brokers])}", *others])
+    return enumeration([node(broker) for broker in brokers] + others) or "no node"
+
+
+def enumeration(words: Sequence[str]) -> str:
+    """Join words as a sentence does: "a, b and c"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def partition_name(topic: object, partition: object) -> str:
+    """Name a partition: "events/0"; "the run as a whole" if neither is given."""
+    if topic is None:
+        return "the run as a whole"
+    return f"{topic}" if partition is None else f"{topic}/{partition}"
