@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
+
+from history.clock import RunClock
 
 POLL_S = 0.05
 """How often a condition is looked at."""
@@ -22,15 +25,15 @@ class Clock(Protocol):
         ...
 
 
-class RunClock:
-    """`CLOCK_MONOTONIC`, shared by all processes of a run, counted from an origin."""
+@dataclass(frozen=True)
+class RealClock:
+    """The run's clock, in real time."""
 
-    def __init__(self, origin_ns: int) -> None:
-        self.origin_ns = origin_ns
+    run: RunClock
 
     def now_ns(self) -> int:
-        """Nanoseconds since the origin."""
-        return time.monotonic_ns() - self.origin_ns
+        """Nanoseconds since the run's origin."""
+        return self.run.now()
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""

@@ -1,8 +1,13 @@
 """The conductor: fires a schedule's faults in time, sees each through, and leaves nothing broken behind.
 
-One thread, one loop. A fault is journalled before it is injected; if it does not take hold it is undone at
-once and its row says so. Faults follow one another unless the schedule says that one fires beside others; a
-fault that loses unsynced data waits until the budget of lossy windows allows it.
+One thread, one loop; nothing in it waits for one fault while another is due. A fault is journalled before
+it is injected; if it does not take hold it is undone at once and its row says so.
+
+    waiting ──fire──▶ holding ──its time is over──▶ undone ──probes say healed, or the deadline──▶ recorded
+
+Faults follow one another unless the schedule says that one fires beside others; a fault that loses unsynced
+data waits until the budget of lossy windows allows it. What is beside a fault that fired late is late by
+the same time.
 """
 
 from __future__ import annotations
@@ -12,37 +17,39 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nemesis.budget import LossyBudget
-from nemesis.clock import POLL_S, becomes_true
+from nemesis.clock import POLL_S
 from nemesis.cluster import NodeError
 from nemesis.faults import KINDS
-from nemesis.faults.base import DidNotHeal, DidNotTakeHold, Injection, Kind, Site
+from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Site
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Choice, NoTarget, resolve
 
 Row = Mapping[str, object]
-"""A row of the table `faults`, without `run_id`."""
+"""A row of the table `faults`, without `run_id`, or an entry of the journal."""
+
+ABORTED_S = 5.0
+"""How long an aborted run waits to see its faults healed; they are undone in any case."""
+
+_MS = 1_000_000
+_S = 1_000_000_000
 
 
 @dataclass
-class _Held:
-    """A fault that holds."""
+class _Fired:
+    """A fault between its firing and its row."""
 
     number: int
     entry: Entry
-    kind: Kind
     choice: Choice
     injection: Injection
     started_ns: int
-    took_hold: bool
-    evidence: str
+    took_hold: bool = False
+    evidence: str = ""
+    undone_ns: int | None = None
 
     @property
     def title(self) -> str:
-        return f"{self.kind.name} {','.join(map(str, self.choice.nodes))}"
-
-    @property
-    def until_ns(self) -> int:
-        return self.started_ns + self.entry.duration_ms * 1_000_000
+        return f"{self.entry.kind} {','.join(map(str, self.choice.nodes))}"
 
 
 class Conductor:
@@ -67,66 +74,74 @@ class Conductor:
         self._record = record
         self._note = note
         self._budget = LossyBudget(lossy_budget)
-        self._held: list[_Held] = []
-        self._fired = 0
+        self._active: list[_Fired] = []
+        self._late_ns = 0  # of the last fault that was not beside another
+        self._patience_s = site.bounds.heal_s
+        self.fired = 0
+        """How many faults were fired so far."""
+        self.took_hold = 0
+        """How many of them took hold."""
         self.unhealed: list[str] = []
         """Why faults could not be healed. After the first, no more are fired."""
 
     @property
     def active(self) -> tuple[str, ...]:
         """Faults that hold now, in words. May be read from any thread."""
-        return tuple(held.title for held in self._held)
-
-    @property
-    def fired(self) -> int:
-        """How many faults were fired so far."""
-        return self._fired
+        return tuple(fault.title for fault in list(self._active))
 
     def run(self, start_ns: int, end_ns: int, aborted: Callable[[], bool]) -> None:
         """Fire the schedule (its times count from `start_ns`) until `end_ns` or aborted; then heal all."""
         clock = self._site.clock
         try:
-            while clock.now_ns() < end_ns and not aborted() and (self._waiting or self._held):
-                self._heal_due(clock.now_ns())
-                self._fire_due(start_ns, clock.now_ns())
+            while clock.now_ns() < end_ns and not aborted() and (self._waiting or self._active):
+                self._end_due()
+                self._fire_due(start_ns)
                 clock.sleep(POLL_S)
         finally:
-            self.heal_all()
+            self.heal_all(ABORTED_S if aborted() else self._site.bounds.heal_s)
 
-    def heal_all(self) -> None:
-        """Heal every fault that holds, then mend whatever is still broken."""
-        for held in list(self._held):
-            self._heal(held)
-        mend(self._site)
+    def heal_all(self, patience_s: float) -> None:
+        """Undo every fault that holds, mend what else is broken, and see within a bound that all healed."""
+        for fault in list(self._active):
+            self._undo(fault)
+        for trouble in mend(self._site):
+            self._note(trouble)
+        self._patience_s = patience_s
+        while self._active:
+            self._end_due()
+            self._site.clock.sleep(POLL_S)
 
     # --- firing ---------------------------------------------------------------------------------------------
 
-    def _fire_due(self, start_ns: int, now_ns: int) -> None:
-        while self._waiting and not self.unhealed and start_ns + self._waiting[0].at_ms * 1_000_000 <= now_ns:
-            if not self._may_fire(self._waiting[0]):
+    def _fire_due(self, start_ns: int) -> None:
+        while self._waiting and not self.unhealed:
+            entry = self._waiting[0]
+            due_ns = start_ns + entry.at_ms * _MS + (self._late_ns if entry.beside else 0)
+            if due_ns > self._site.clock.now_ns() or not self._may_fire(entry):
                 return
+            if not entry.beside:
+                self._late_ns = self._site.clock.now_ns() - due_ns
             self._fire(self._waiting.pop(0))
 
     def _may_fire(self, entry: Entry) -> bool:
-        if self._held and not entry.beside:
+        if self._active and not entry.beside:
             return False
         self._budget.refresh(self._site.cluster)
         return not KINDS[entry.kind].lossy or self._budget.allows(1)
 
     def _fire(self, entry: Entry) -> None:
         kind = KINDS[entry.kind]
-        spared = frozenset(node for held in self._held for node in held.choice.nodes)
+        spared = frozenset(node for fault in self._active for node in fault.choice.nodes)
         try:
             choice = resolve(entry.target, self._site.cluster, spared)
         except NoTarget as error:
-            self._note(f"entry {entry.entry} ({entry.kind} {entry.target}) was not fired: {error}")
+            self._note(f"{entry.kind} of {entry.target} was not fired: {error}")
             return
-        self._fired += 1
-        injection = kind.aim(self._site, choice.nodes, entry.parameters)
+        self.fired += 1
         self._journal(
             {
                 "event": "inject",
-                "fault": self._fired,
+                "fault": self.fired,
                 "kind": kind.name,
                 "targets": list(choice.nodes),
                 "parameters": dict(entry.parameters),
@@ -134,79 +149,88 @@ class Conductor:
         )
         if kind.lossy:
             self._budget.open(choice.nodes)
-        self._note(f"fault {self._fired}: {kind.name} {choice.role} → {_nodes(choice)}")
-        self._inject(_Held(self._fired, entry, kind, choice, injection, self._site.clock.now_ns(), False, ""))
+        injection = kind.aim(self._site, choice.nodes, entry.parameters)
+        self._inject(_Fired(self.fired, entry, choice, injection, self._site.clock.now_ns()))
 
-    def _inject(self, held: _Held) -> None:
-        self._held.append(held)
+    def _inject(self, fault: _Fired) -> None:
+        self._active.append(fault)
         try:
-            held.evidence = held.injection.inject()
-            held.took_hold = True
+            fault.evidence = fault.injection.inject()
         except (DidNotTakeHold, NodeError) as error:
-            held.evidence = f"did not take hold: {_one_line(error)}"
-            self._note(f"fault {held.number} {held.evidence}")
-            self._heal(held)
+            fault.evidence = f"did not take hold: {_one_line(error)}"
+            self._undo(fault)
+        else:
+            fault.took_hold = True
+            self.took_hold += 1
+        self._note(f"{fault.entry.kind} {fault.choice.role}: {fault.evidence}")
 
     # --- healing --------------------------------------------------------------------------------------------
 
-    def _heal_due(self, now_ns: int) -> None:
-        for held in list(self._held):
-            if held.until_ns <= now_ns:
-                self._heal(held)
+    def _end_due(self) -> None:
+        now_ns = self._site.clock.now_ns()
+        for fault in list(self._active):
+            if fault.undone_ns is None:
+                if fault.started_ns + fault.entry.duration_ms * _MS <= now_ns:
+                    self._undo(fault)
+                continue
+            healing = fault.injection.look()
+            if healing.healed or now_ns >= fault.undone_ns + int(self._patience_s * _S):
+                self._end(fault, healing)
 
-    def _heal(self, held: _Held) -> None:
-        healed = True
+    def _undo(self, fault: _Fired) -> None:
+        if fault.undone_ns is not None:
+            return
+        fault.undone_ns = self._site.clock.now_ns()
         try:
-            evidence = held.injection.heal()
-            self._budget.healed(held.choice.nodes)
-        except (DidNotHeal, NodeError) as error:
-            healed = False
-            evidence = f"did not heal: {_one_line(error)}"
-            self.unhealed.append(f"fault {held.number} ({held.title}) {evidence}")
-        self._held.remove(held)
-        self._note(f"fault {held.number}: {evidence}")
-        self._journal({"event": "healed" if healed else "unhealed", "fault": held.number})
-        self._record(
-            {
-                "fault": held.number,
-                "kind": held.kind.name,
-                "targets": list(held.choice.nodes),
-                "parameters": json.dumps(
-                    {
-                        **held.entry.parameters,
-                        "aimed_at": held.choice.role,
-                        "duration_ms": held.entry.duration_ms,
-                    }
-                ),
-                "started_ns": held.started_ns,
-                "ended_ns": self._site.clock.now_ns(),
-                "schedule_entry": held.entry.entry,
-                "took_hold": held.took_hold,
-                "healed": healed,
-                "evidence": f"{held.evidence}; {evidence}",
-            }
-        )
+            fault.injection.undo()
+        except NodeError as error:
+            self._end(fault, Healing(False, _one_line(error)))
+
+    def _end(self, fault: _Fired, healing: Healing) -> None:
+        self._active.remove(fault)
+        now_ns = self._site.clock.now_ns()
+        seconds = (now_ns - (fault.undone_ns or now_ns)) / _S
+        if healing.healed:
+            ending = f"{healing.told} after {seconds:.1f} s"
+            self._budget.healed(fault.choice.nodes)
+        else:
+            ending = f"did not heal: {healing.told} within {seconds:.1f} s"
+            self.unhealed.append(f"fault {fault.number} ({fault.title}) {ending}")
+        self._note(f"{fault.title}: {ending}")
+        self._journal({"event": "healed" if healing.healed else "unhealed", "fault": fault.number})
+        self._record(_row(fault, healing.healed, now_ns, ending))
 
 
-def mend(site: Site) -> None:
-    """Undo whatever any fault may have left: cut links, paused nodes, dead nodes. Waits for nothing."""
+def _row(fault: _Fired, healed: bool, ended_ns: int, ending: str) -> Row:
+    parameters = {**fault.entry.parameters, "role": fault.choice.role, "duration_ms": fault.entry.duration_ms}
+    return {
+        "fault": fault.number,
+        "kind": fault.entry.kind,
+        "targets": list(fault.choice.nodes),
+        "parameters": json.dumps(parameters),
+        "started_ns": fault.started_ns,
+        "ended_ns": ended_ns,
+        "schedule_entry": fault.entry.entry,
+        "took_hold": fault.took_hold,
+        "healed": healed,
+        "evidence": f"{fault.evidence}; {ending}",
+    }
+
+
+def mend(site: Site) -> list[str]:
+    """Undo what any fault may have left: cut links, paused and dead nodes; returns what failed."""
     network = site.cluster.network
     network.unblock(network.blocked())
+    troubles = []
     for node in site.cluster.nodes.values():
-        if node.is_paused():
-            node.resume()
-        if not node.is_alive():
-            node.start()
-
-
-def recovered(site: Site, timeout_s: float) -> bool:
-    """Wait until every node serves; whether they did in time."""
-    nodes = site.cluster.nodes.values()
-    return becomes_true(site.clock, lambda: all(node.is_ready() for node in nodes), timeout_s)
-
-
-def _nodes(choice: Choice) -> str:
-    return ", ".join(map(str, choice.nodes))
+        try:
+            if node.is_paused():
+                node.resume()
+            if not node.is_alive():
+                node.start()
+        except NodeError as error:
+            troubles.append(_one_line(error))
+    return troubles
 
 
 def _one_line(error: Exception) -> str:

@@ -1,15 +1,14 @@
 """What a kind of fault is, and what one fault that was fired can do.
 
-A fault is tested while it runs: inject, verify that it took hold, heal, verify that it healed.
-`Injection.inject` and `Injection.heal` do the act and the verification together, by probes of the real
-thing, and answer with the evidence in one sentence, or raise.
+A fault is tested while it runs: inject, verify that it took hold, undo, verify that it healed, each by
+probes of the real thing. What the probes showed goes into the history as one sentence of evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nemesis.clock import Clock, becomes_true
 from nemesis.cluster import Capability, Cluster
@@ -24,8 +23,11 @@ class DidNotTakeHold(Exception):
     """The fault was injected but the probes do not show it. The message says what they show."""
 
 
-class DidNotHeal(Exception):
-    """The fault was undone but the probes still show it. The message says what they show."""
+class Healing(NamedTuple):
+    """What a look at an undone fault shows."""
+
+    healed: bool
+    told: str  # the evidence, or what is still missing
 
 
 @dataclass(frozen=True)
@@ -50,27 +52,28 @@ class Site:
         if not becomes_true(self.clock, condition, self.bounds.hold_s):
             raise DidNotTakeHold(f"{otherwise} within {self.bounds.hold_s:g} s")
 
-    def await_heal(self, condition: Callable[[], bool], otherwise: str) -> None:
-        """Wait until the fault no longer shows, or raise `DidNotHeal`."""
-        if not becomes_true(self.clock, condition, self.bounds.heal_s):
-            raise DidNotHeal(f"{otherwise} within {self.bounds.heal_s:g} s")
-
-    def await_ready(self, node_id: int) -> float:
-        """Wait until a node serves again; returns how many seconds that took."""
-        started_ns = self.clock.now_ns()
-        self.await_heal(self.cluster.nodes[node_id].is_ready, f"node {node_id} did not serve again")
-        return (self.clock.now_ns() - started_ns) / 1e9
+    def serving(self, targets: Sequence[int]) -> Healing:
+        """Whether all of these nodes serve again."""
+        nodes = self.cluster.nodes
+        missing = tuple(target for target in targets if not nodes[target].is_ready())
+        if missing:
+            return Healing(False, f"{named(missing)} did not serve again")
+        return Healing(True, f"{named(tuple(targets))} served again")
 
 
 class Injection(Protocol):
-    """One fault, aimed. `inject` is called once at most; `heal` may follow, even when `inject` failed."""
+    """One fault, aimed. `inject` is called once at most; `undo` may follow, even when `inject` failed."""
 
     def inject(self) -> str:
         """Do it and see that it took hold; the evidence. Raises `DidNotTakeHold`, `NodeError`."""
         ...
 
-    def heal(self) -> str:
-        """Undo it and see that it healed; the evidence. Raises `DidNotHeal`, `NodeError`."""
+    def undo(self) -> None:
+        """Undo it, without waiting for the consequences to pass. Raises `NodeError`."""
+        ...
+
+    def look(self) -> Healing:
+        """Probe whether it has healed."""
         ...
 
 

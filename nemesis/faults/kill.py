@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.faults.base import DidNotTakeHold, Injection, Kind, Parameters, Site, named, no_parameters
+from nemesis.faults.base import (
+    DidNotTakeHold,
+    Healing,
+    Injection,
+    Kind,
+    Parameters,
+    Site,
+    named,
+    no_parameters,
+)
 
 
 @dataclass(frozen=True)
@@ -28,19 +37,21 @@ class Kill:
         )
         return f"{named(self.targets)} killed and reaped"
 
-    def heal(self) -> str:
-        """Start what is dead, and wait until it serves."""
-        return start_again(self.site, self.targets)
+    def undo(self) -> None:
+        """Start what is dead."""
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets serve again."""
+        return self.site.serving(self.targets)
 
 
-def start_again(site: Site, targets: tuple[int, ...]) -> str:
-    """Start those of the targets that are dead and wait until all serve; the evidence."""
+def start_dead(site: Site, targets: tuple[int, ...]) -> None:
+    """Start those of the targets that are dead."""
     for target in targets:
         node = site.cluster.nodes[target]
         if not node.is_alive():
             node.start()
-    seconds = sum(site.await_ready(target) for target in targets)
-    return f"{named(targets)} started and served again after {seconds:.1f} s"
 
 
 def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nemesis.cluster import PageCacheLoss
-from nemesis.faults.base import Injection, Kind, Parameters, Site, no_parameters
-from nemesis.faults.kill import Kill, start_again
+from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, no_parameters
+from nemesis.faults.kill import Kill, start_dead
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,13 @@ class LosePageCache:
         told = "; ".join(_told(target, loss) for target, loss in losses.items())
         return f"{killed}; {told}"
 
-    def heal(self) -> str:
-        """Start what is dead, and wait until it serves."""
-        return start_again(self.site, self.targets)
+    def undo(self) -> None:
+        """Start what is dead."""
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets serve again."""
+        return self.site.serving(self.targets)
 
 
 def _told(target: int, loss: PageCacheLoss) -> str:

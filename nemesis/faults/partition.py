@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nemesis.cluster import CLIENTS, Capability, Cluster, Endpoint, Link
 from nemesis.draws import Draws
-from nemesis.faults.base import DidNotHeal, DidNotTakeHold, Injection, Kind, Parameters, Site, named
+from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named
 
 PARTIES = ("all", "nodes", "brokers")
 """Whom a node is cut off from: everyone, all other nodes but not the clients, or the other brokers only."""
@@ -42,22 +42,21 @@ class Partition:
         open_ways = f", {_count(self.kept)} the other way still carry them" if self.kept else ""
         return f"{self.shape}: no packet passes on {_count(self.cut)}{open_ways}"
 
-    def heal(self) -> str:
-        """Mend the links, and see with packets that they are mended and that the nodes serve."""
-        network = self.site.cluster.network
-        network.unblock(self.cut)
-        self.site.await_heal(
-            lambda: self._passing(self.cut) == self.cut,
-            f"packets still do not pass on links of {named(self.targets)}",
-        )
-        seconds = sum(
-            self.site.await_ready(target)
-            for target in self.targets
-            if self.site.cluster.nodes[target].is_alive()
-        )
-        if network.blocked() & self.cut:
-            raise DidNotHeal(f"still listed as cut: {_told(network.blocked() & self.cut)}")
-        return f"packets pass again on {_count(self.cut)}, {named(self.targets)} served after {seconds:.1f} s"
+    def undo(self) -> None:
+        """Mend the links."""
+        self.site.cluster.network.unblock(self.cut)
+
+    def look(self) -> Healing:
+        """See with packets that the links are mended, and whether the nodes serve."""
+        still_cut = self.cut - self._passing(self.cut)
+        if still_cut:
+            return Healing(False, f"no packet passed again on {_told(still_cut)}")
+        passing = f"packets pass again on {_count(self.cut)}"
+        alive = tuple(target for target in self.targets if self.site.cluster.nodes[target].is_alive())
+        if not alive:
+            return Healing(True, passing)
+        serving = self.site.serving(alive)
+        return serving._replace(told=f"{passing}, {serving.told}")
 
     def _passing(self, links: Iterable[Link]) -> frozenset[Link]:
         network = self.site.cluster.network

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.faults.base import DidNotTakeHold, Injection, Kind, Parameters, Site, named, no_parameters
+from nemesis.faults.base import (
+    DidNotTakeHold,
+    Healing,
+    Injection,
+    Kind,
+    Parameters,
+    Site,
+    named,
+    no_parameters,
+)
+from nemesis.faults.kill import start_dead
 
 
 @dataclass(frozen=True)
@@ -28,18 +38,20 @@ class Pause:
         )
         return f"the kernel reports {named(self.targets)} stopped"
 
-    def heal(self) -> str:
-        """Let them run, and wait until they serve."""
-        nodes = self.site.cluster.nodes
+    def undo(self) -> None:
+        """Let the targets run; one that died meanwhile is started."""
         for target in self.targets:
-            if nodes[target].is_alive():
-                nodes[target].resume()
-        self.site.await_heal(
-            lambda: not any(nodes[target].is_paused() for target in self.targets),
-            f"{named(self.targets)} did not run again",
-        )
-        seconds = sum(self.site.await_ready(target) for target in self.targets)
-        return f"{named(self.targets)} ran on and served again after {seconds:.1f} s"
+            if self.site.cluster.nodes[target].is_paused():
+                self.site.cluster.nodes[target].resume()
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets run and serve again."""
+        nodes = self.site.cluster.nodes
+        paused = tuple(target for target in self.targets if nodes[target].is_paused())
+        if paused:
+            return Healing(False, f"{named(paused)} did not run on")
+        return self.site.serving(self.targets)
 
 
 def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.faults.base import DidNotTakeHold, Injection, Kind, Parameters, Site, named, no_parameters
-from nemesis.faults.kill import start_again
+from nemesis.faults.base import (
+    DidNotTakeHold,
+    Healing,
+    Injection,
+    Kind,
+    Parameters,
+    Site,
+    named,
+    no_parameters,
+)
+from nemesis.faults.kill import start_dead
 
 
 @dataclass(frozen=True)
@@ -28,9 +37,13 @@ class Restart:
             raise DidNotTakeHold(f"the shutdown was not in good order: {told}")
         return f"{named(self.targets)} shut down in good order, exit status 0"
 
-    def heal(self) -> str:
-        """Start what is dead, and wait until it serves."""
-        return start_again(self.site, self.targets)
+    def undo(self) -> None:
+        """Start what is dead."""
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets serve again."""
+        return self.site.serving(self.targets)
 
 
 def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:

@@ -1,0 +1,242 @@
+"""The specification of a run: everything that decides what happens, so that it can happen again.
+
+It comes from flags, from a TOML file, or from a stored `spec.json`. Every field is checked when the
+specification is made; what is wrong is said in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+
+from nemesis.faults import KINDS
+
+ENVIRONMENTS: Final = ("local",)
+WORKLOADS: Final = ("log",)
+CLIENTS: Final = ("kafka-python",)
+GENERATIONS: Final = ("K5",)
+ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+SEEDS: Final = 1 << 32
+"""Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
+
+_FLUSH: Final = re.compile(r"never|every-write|[1-9]\d{0,8}(ms)?")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class SpecError(ValueError):
+    """A specification that can't be run. One line: what was expected, what was found, what to do."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run. Field names are those of the flags and of the TOML file, with `-` for `_` there."""
+
+    seed: int
+    name: str = "log"
+    environment: str = "local"
+    brokers: int = 3
+    partitions: int = 4
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+    acks: str = "all"
+    idempotence: bool = True
+    unclean_election: bool = False
+    flush: str = "never"  # "never", "every-write", "N" (writes) or "Nms"
+    workload: str = "log"
+    client: str = "kafka-python"
+    faults: tuple[str, ...] = tuple(KINDS)
+    interval: float = 6.0  # mean seconds from the start of one fault to the start of the next
+    duration: float = 60.0  # seconds of the main phase
+    rate: float = 600.0  # operations a second, over all workers
+    concurrency: int = 8  # logical processes that send
+    generation: str = "K5"
+    flaws: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def acks_number(self) -> int:
+        """As on the wire: -1 is all."""
+        return ACKS[self.acks]
+
+    @property
+    def lossy_budget(self) -> int:
+        """The f of the durability contract; at least 1, to show what lies beyond the contract."""
+        return max(1, self.min_insync_replicas - 1)
+
+
+def _check(spec: Spec) -> None:
+    _whole("seed", spec.seed, 0, (1 << 63) - 1)
+    _whole("brokers", spec.brokers, 1, 9)
+    _whole("partitions", spec.partitions, 1, 100)
+    _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
+    _whole(
+        "min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor"
+    )
+    _whole("concurrency", spec.concurrency, 1, 64)
+    _number("interval", spec.interval, 0.5, 3_600)
+    _number("duration", spec.duration, 1, 86_400)
+    _number("rate", spec.rate, 1, 100_000)
+    _one_of("environment", spec.environment, ENVIRONMENTS)
+    _one_of("workload", spec.workload, WORKLOADS)
+    _one_of("client", spec.client, CLIENTS)
+    _one_of("generation", spec.generation, GENERATIONS)
+    _one_of("acks", spec.acks, ("all", "0", "1"))
+    for fault in spec.faults:
+        _one_of("faults", fault, tuple(KINDS), "see `harrow faults`")
+    _expect(
+        not spec.idempotence or spec.acks == "all",
+        "idempotence",
+        "acks all",
+        f"acks {spec.acks}",
+        "add --no-idempotence",
+    )
+    _expect(
+        bool(_FLUSH.fullmatch(spec.flush)),
+        "flush",
+        "never, every-write, a number of writes, or a time like 50ms",
+        repr(spec.flush),
+    )
+    _expect(
+        bool(_NAME.fullmatch(spec.name)),
+        "name",
+        "up to 64 letters, digits, dots, dashes and underscores",
+        repr(spec.name),
+    )
+
+
+def _expect(holds: bool, field: str, expected: str, found: str, advice: str = "") -> None:
+    if not holds:
+        raise SpecError(f"{field}: expected {expected}, found {found}" + (f"; {advice}" if advice else ""))
+
+
+def _whole(field: str, value: int, low: int, high: int, bound: str = "") -> None:
+    told = f"a whole number from {low} to {high}" + (f" ({bound})" if bound else "")
+    _expect(low <= value <= high, field, told, str(value))
+
+
+def _number(field: str, value: float, low: float, high: float) -> None:
+    holds = math.isfinite(value) and low <= value <= high
+    _expect(holds, field, f"a number from {low:g} to {high:g}", f"{value:g}")
+
+
+def _one_of(field: str, value: str, known: tuple[str, ...], advice: str = "") -> None:
+    choice = "one of " if len(known) > 1 else ""
+    _expect(value in known, field, f"{choice}{', '.join(known)}", repr(value), advice)
+
+
+# --- from flags and files -----------------------------------------------------------------------------------
+
+
+def resolve(given: Mapping[str, Any], seed: int) -> Spec:
+    """Make a specification of what was given; `seed` is taken when none was. Raises `SpecError`."""
+    known = get_type_hints(Spec)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise SpecError(f"{_flag(unknown[0])}: no such setting; there are {', '.join(map(_flag, known))}")
+    values: dict[str, Any] = {key: _typed(key, value, known[key]) for key, value in given.items()}
+    values.setdefault("seed", seed)
+    if "faults" in values:
+        values["faults"] = _expanded(values["faults"])
+    if values.get("acks", "all") != "all":
+        values.setdefault("idempotence", False)
+    return Spec(**values)
+
+
+def _expanded(faults: tuple[str, ...]) -> tuple[str, ...]:
+    if faults == ("all",):
+        return tuple(KINDS)
+    if faults == ("none",):
+        return ()
+    return tuple(dict.fromkeys(faults))
+
+
+def _typed(key: str, value: object, wanted: object) -> object:
+    """Take a value of a flag, of TOML or of JSON as the field's type."""
+    if wanted is float and type(value) is int:
+        return float(value)
+    if wanted == tuple[str, ...]:
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts):
+            return tuple(part for part in parts if part)
+    elif wanted is str and key in ("acks", "flush") and type(value) is int:
+        return "all" if key == "acks" and value == -1 else str(value)
+    elif type(value) is wanted:
+        return value
+    raise SpecError(f"{_flag(key)}: expected {_told(wanted)}, found {value!r}")
+
+
+def _told(wanted: object) -> str:
+    names: dict[object, str] = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text",
+    }
+    return names.get(wanted, "a list of names")
+
+
+def _flag(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def from_toml(path: Path) -> dict[str, Any]:
+    """Read the settings of a TOML file, by field name. Raises `SpecError`."""
+    try:
+        raw = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SpecError(f"{path}: expected a readable file, found: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: expected TOML, found: {error}") from error
+    return {key.replace("-", "_"): value for key, value in raw.items()}
+
+
+def to_json(spec: Spec) -> str:
+    """All fields, for `spec.json`."""
+    return json.dumps(asdict(spec), indent=2) + "\n"
+
+
+def from_json(text: str) -> Spec:
+    """Read what `to_json` wrote. Raises `SpecError`."""
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"expected a specification as JSON, found text that is not: {error}") from error
+    if not isinstance(raw, dict) or "seed" not in raw:
+        raise SpecError("expected a specification as a JSON object with a seed, found other JSON")
+    return resolve(raw, 0)
+
+
+# --- to run it again ----------------------------------------------------------------------------------------
+
+
+def reproduce(spec: Spec) -> str:
+    """Give the command line that runs it again: the flags that differ from the defaults, and the seed."""
+    default = replace(Spec(seed=spec.seed), idempotence=spec.acks == "all")
+    words = ["harrow", "run", "--seed", str(spec.seed)]
+    for field in fields(Spec):
+        value = getattr(spec, field.name)
+        if field.name != "seed" and value != getattr(default, field.name):
+            words += _words(field.name, value)
+    return shlex.join(words)
+
+
+def _words(name: str, value: object) -> list[str]:
+    flag = f"--{_flag(name)}"
+    if name == "flaws":
+        return [word for flaw in value for word in ("--flaw", flaw)] if isinstance(value, tuple) else []
+    if name == "faults":
+        return [flag, ",".join(value) or "none"] if isinstance(value, tuple) else []
+    if value is True:
+        return [flag]
+    if value is False:
+        return [f"--no-{_flag(name)}"]
+    return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
