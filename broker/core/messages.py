@@ -369,7 +369,6 @@ class ReplicaLogInfoPartition(NamedTuple):
 
 
 class GetReplicaLogInfoRequest(NamedTuple):
-    broker_id: int  # who is asked
     partitions: tuple[ReplicaLogInfoPartition, ...]
 
 
@@ -386,7 +385,7 @@ class ReplicaLogInfo(NamedTuple):
 class GetReplicaLogInfoResponse(NamedTuple):
     broker_epoch: int
     partitions: tuple[ReplicaLogInfo, ...]
-    has_more: bool = False
+    truncated: bool = False  # only the first 1000 partitions are answered
 
 
 AnyRequest = (

@@ -1,7 +1,8 @@
-"""What a node is told at its start, as typed values; `broker.shell.properties` reads them from Kafka's properties.
+"""What a node is told at its start, as typed values; `broker.shell.properties` reads them from a file.
 
-Names are Kafka's own with underscores for dots. Times are milliseconds, sizes bytes. A flush interval of 0 means never:
-the page cache then decides when a record reaches the disk (Kafka's default, and the point of most of our faults).
+Names are Kafka's own with underscores for dots. Times are milliseconds, sizes bytes. A flush interval of 0
+means never: the page cache then decides when a record reaches the disk (Kafka's default, and the point of most
+faults).
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Settings:
 
     metadata_fetch_max_bytes: int = 8 << 20
     metadata_retry_backoff_ms: int = 100
-    """Pause after a failed request to the controller (`controller.quorum.retry.backoff.ms` is its relative)."""
+    """Pause after a failed request to the controller."""
 
     request_timeout_ms: int = 2_000
     """Patience with a request between nodes, on top of the wait that the request itself asks for."""

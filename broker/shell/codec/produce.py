@@ -1,0 +1,151 @@
+"""Produce (0), versions 3 to 10, written out by hand because every record of a client passes here."""
+
+from __future__ import annotations
+
+import struct
+from itertools import groupby
+
+from broker.core.messages import ProducedPartition, ProducePartition, ProduceRequest, ProduceResponse
+from broker.shell.codec import wire
+from broker.shell.codec.base import Codec
+from broker.shell.codec.wire import INT32, NO_TAGS, Parts
+
+_FLEXIBLE = 9
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_RESULT = struct.Struct(">ihqq")  # index, error code, base offset, log append time
+_RESULT_WITH_START = struct.Struct(">ihqqq")  # … and log start offset (v5+)
+_LEADER = struct.Struct(">iix")  # leader id, leader epoch, no tags
+_NO_TIMESTAMP = -1
+_UNTHROTTLED = INT32.pack(0)
+
+
+def _decode_request(data: bytes, position: int, version: int) -> ProduceRequest:
+    flexible = version >= _FLEXIBLE
+    transactional_id, position = wire.read_nullable_string(data, position, flexible)
+    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, position)
+    topics, position = wire.read_array_size(data, position + 6, flexible)
+    partitions = []
+    for _ in range(topics):
+        topic, position = wire.read_string(data, position, flexible)
+        count, position = wire.read_array_size(data, position, flexible)
+        for _ in range(count):
+            partition = INT32.unpack_from(data, position)[0]
+            records, position = wire.read_records(data, position + 4, flexible)
+            if flexible:
+                position = wire.skip_tags(data, position)
+            partitions.append(ProducePartition(topic, partition, records))
+        if flexible:
+            position = wire.skip_tags(data, position)
+    if flexible:
+        wire.skip_tags(data, position)
+    return ProduceRequest(acks, timeout_ms, tuple(partitions), transactional_id)
+
+
+def _encode_request(request: ProduceRequest, version: int) -> Parts:
+    flexible = version >= _FLEXIBLE
+    tail = NO_TAGS if flexible else b""
+    topics = [(topic, list(group)) for topic, group in groupby(request.partitions, lambda p: p.topic)]
+    parts = [
+        wire.nullable_string(request.transactional_id, flexible),
+        _ACKS_TIMEOUT.pack(request.acks, request.timeout_ms),
+        wire.array_size(len(topics), flexible),
+    ]
+    for topic, partitions in topics:
+        parts += (wire.nullable_string(topic, flexible), wire.array_size(len(partitions), flexible))
+        for each in partitions:
+            size = wire.records_size(each.records, flexible)
+            parts += (INT32.pack(each.partition), size, each.records, tail)
+        parts.append(tail)
+    parts.append(tail)
+    return parts
+
+
+def _result(result: ProducedPartition, version: int) -> bytes:
+    head = (result.partition, result.error_code, result.base_offset, _NO_TIMESTAMP)
+    if version < 5:
+        return _RESULT.pack(*head)
+    fixed = _RESULT_WITH_START.pack(*head, result.log_start_offset)
+    if version < 8:
+        return fixed
+    flexible = version >= _FLEXIBLE
+    fixed += wire.array_size(0, flexible) + wire.nullable_string(result.error_message, flexible)
+    if not flexible:
+        return fixed
+    if version < 10 or result.current_leader is None:
+        return fixed + NO_TAGS
+    return fixed + wire.tags([(0, _LEADER.pack(*result.current_leader))])
+
+
+def _encode_response(response: ProduceResponse, version: int) -> Parts:
+    flexible = version >= _FLEXIBLE
+    topics = [(topic, list(group)) for topic, group in groupby(response.partitions, lambda p: p.topic)]
+    parts = [wire.array_size(len(topics), flexible)]
+    for topic, results in topics:
+        parts += (wire.nullable_string(topic, flexible), wire.array_size(len(results), flexible))
+        parts += [_result(result, version) for result in results]
+        if flexible:
+            parts.append(NO_TAGS)
+    parts.append(_UNTHROTTLED)
+    if flexible:
+        parts.append(NO_TAGS)
+    return parts
+
+
+def _read_result(data: bytes, position: int, version: int, topic: str) -> tuple[ProducedPartition, int]:
+    log_start_offset = -1
+    if version < 5:
+        partition, error_code, base_offset, _ = _RESULT.unpack_from(data, position)
+        position += _RESULT.size
+    else:
+        partition, error_code, base_offset, _, log_start_offset = _RESULT_WITH_START.unpack_from(
+            data, position
+        )
+        position += _RESULT_WITH_START.size
+    flexible = version >= _FLEXIBLE
+    message = leader = None
+    if version >= 8:
+        errors, position = wire.read_array_size(data, position, flexible)
+        for _ in range(errors):
+            _, position = wire.read_nullable_string(data, position + 4, flexible)
+            if flexible:
+                position = wire.skip_tags(data, position)
+        message, position = wire.read_nullable_string(data, position, flexible)
+    if flexible:
+        fields, position = wire.read_tags(data, position)
+        if version >= 10 and 0 in fields:
+            leader = _LEADER.unpack_from(data, fields[0][0])
+    return (
+        ProducedPartition(topic, partition, error_code, base_offset, log_start_offset, "", message, leader),
+        position,
+    )
+
+
+def _decode_response(data: bytes, position: int, version: int) -> ProduceResponse:
+    flexible = version >= _FLEXIBLE
+    topics, position = wire.read_array_size(data, position, flexible)
+    results = []
+    for _ in range(topics):
+        topic, position = wire.read_string(data, position, flexible)
+        count, position = wire.read_array_size(data, position, flexible)
+        for _ in range(count):
+            result, position = _read_result(data, position, version, topic)
+            results.append(result)
+        if flexible:
+            position = wire.skip_tags(data, position)
+    _, position = INT32.unpack_from(data, position), position + 4
+    if flexible:
+        wire.skip_tags(data, position)
+    return ProduceResponse(tuple(results))
+
+
+PRODUCE = Codec(
+    api_key=0,
+    name="Produce",
+    versions=(3, 10),
+    flexible_from=_FLEXIBLE,
+    request_type=ProduceRequest,
+    decode_request=_decode_request,
+    encode_request=_encode_request,
+    decode_response=_decode_response,
+    encode_response=_encode_response,
+)

@@ -1,0 +1,61 @@
+"""kafka-python's message classes, as a codec for everything that is not hot.
+
+They are generated from Kafka's own schemas, which kafka-python ships for the APIs of clients. For the APIs
+between brokers the schemas are in `schemas/`, written after Kafka's published message formats.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+
+from broker.shell.codec import schemas
+from broker.shell.codec.errors import DecodeError
+from broker.shell.codec.wire import Parts
+
+WireMessage = Any
+"""A message class of kafka-python, or an instance: its attributes are the schema's fields in snake case."""
+
+
+def define(name: str) -> WireMessage:
+    """Make the message class for `schemas/<name>.json`."""
+    return type(ApiMessage)(name, (ApiMessage,), {}, load_json=schemas)
+
+
+def decode(message: WireMessage, data: bytes, position: int, version: int) -> WireMessage:
+    """Read one message that starts at `position`.
+
+    This is `ApiMessage.decode` but for the position where reading ended, which the public function keeps to
+    itself. It is needed because kafka-python takes a string that the frame cuts short for a shorter string.
+    """
+    flexible = message.flexible_version_q(version)
+    read = message._struct.compiled_decode_from(
+        version, compact=flexible, tagged=flexible, data_class=message
+    )
+    decoded, end = read(memoryview(data), position)
+    if end > len(data):
+        raise DecodeError(f"the message needs {end - len(data)} bytes more than the frame has")
+    return decoded
+
+
+def encode(message: WireMessage, version: int, **fields: object) -> Parts:
+    """Write one message. Fields that the version lacks are left out, missing ones get their defaults."""
+    return [bytes(message(version=version, **fields).encode())]
+
+
+def elements(array: Iterable[WireMessage] | None) -> Iterable[WireMessage]:
+    """Iterate over an array's elements; null is as good as none."""
+    return () if array is None else array
+
+
+def uuid_text(value: uuid.UUID | None) -> str:
+    """Turn a UUID to text, "" for the all-zero one, which means unknown."""
+    return "" if value is None or value.int == 0 else str(value)
+
+
+def uuid_or_zero(text: str) -> str:
+    """Invert `uuid_text`, in the form that kafka-python takes."""
+    return text or "00000000-0000-0000-0000-000000000000"
