@@ -1,0 +1,25 @@
+"""What a log refuses to do, by type."""
+
+from __future__ import annotations
+
+from broker.core.files import StorageError
+
+
+class CorruptLog(StorageError):
+    """A log file does not hold what its index, its name or its neighbours say: the directory has failed (TR-6)."""
+
+
+class AppendError(Exception):
+    """Replicated batches that do not fit the end of this log (TR-6). Nothing of them was appended."""
+
+
+class OffsetMismatch(AppendError):
+    """The batches do not begin at the log end offset, or leave a gap among themselves."""
+
+
+class EpochOutOfRange(AppendError):
+    """A batch's leader epoch is below that of the record before it, or above the current one (KAFKA-18723)."""
+
+
+class CorruptBatch(AppendError):
+    """A replicated batch cannot be read or fails its checksum."""

@@ -1,0 +1,492 @@
+"""The log of one replica: batches in segments, with the leader epochs and producers that belong to them.
+
+A log is a synchronous state machine over `Files`: what it appends is in the page cache; `unflushed_files` says what a
+`Flush` has to name, and `mark_flushed` what it achieved. Offsets that end something are exclusive.
+
+A `StorageError` leaves a log in doubt: its owner must give the directory up (TR-6, KAFKA-10778).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.core.errors import ErrorCode
+from broker.core.files import Files
+from broker.core.log.epoch_cache import EpochCache
+from broker.core.log.errors import CorruptBatch, EpochOutOfRange, OffsetMismatch
+from broker.core.log.producer_state import ProducerStates, prune_snapshots
+from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
+from broker.core.log.rewritten import Rewritten, delete_rewritten, read_rewritten, write_rewritten
+from broker.core.log.segment import Segment
+from broker.core.log.validation import check_batches
+from broker.core.records import (
+    HEADER_BYTES,
+    BatchHeader,
+    MalformedBatch,
+    UnsupportedCompression,
+    check_crc,
+    decode_records,
+    iterate_headers,
+    read_header,
+    stamp,
+    stamped,
+)
+
+
+class LogConfig(NamedTuple):
+    """Settings of a log, with Kafka's defaults. `flush_messages`: a flush is due after so many records; 0: never."""
+
+    segment_bytes: int = 1 << 30
+    index_interval_bytes: int = 4096
+    flush_messages: int = 0
+    max_batch_bytes: int = 1_048_588
+
+
+class Appended(NamedTuple):
+    """Where batches came to lie; `last_offset` is inclusive. `rolled`: they begin a new segment."""
+
+    base_offset: int
+    last_offset: int
+    rolled: bool
+
+
+class Log:
+    """See the module. The attributes are for reading only."""
+
+    __slots__ = (
+        "_files",
+        "_last",
+        "_rewritten",
+        "_segments",
+        "_unsynced_indexes",
+        "config",
+        "directory",
+        "end_offset",
+        "epochs",
+        "flushed_offset",
+        "producers",
+        "recovery",
+        "start_offset",
+        "truncations",
+    )
+
+    directory: str
+    start_offset: int
+    end_offset: int
+    """The log end offset: that of the next record."""
+    flushed_offset: int
+    """All below is on the disk: the recovery point."""
+    truncations: int
+    """How often the end moved back since the log was opened; tells `mark_flushed` an outdated flush."""
+    epochs: EpochCache
+    producers: ProducerStates
+    recovery: Recovery
+    """What opening took."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        parts: Opened,
+        rewritten: Rewritten | None,
+        start_offset: int,
+    ) -> None:
+        """Use `Log.open`."""
+        self._files = files
+        self._segments = parts.segments
+        self._last = parts.segments[-1]
+        self._unsynced_indexes: list[Segment] = []
+        self._rewritten = rewritten
+        self.directory = directory
+        self.config = config
+        self.epochs = parts.epochs
+        self.producers = parts.producers
+        self.recovery = parts.recovery
+        self.truncations = 0
+        self.end_offset = self._last.end_offset
+        self.start_offset = max(start_offset, parts.segments[0].base_offset)
+        self.flushed_offset = self.end_offset
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        clean: bool,
+        recovery_point: int = 0,
+        start_offset: int = 0,
+    ) -> Log:
+        """Open the log in `directory`, or create an empty one.
+
+        If the last stop was not `clean`, everything from the segment of `recovery_point` on is read, and what is not
+        valid is cut off (ST-6). `start_offset` is the log start offset last checkpointed; a log that ends below it
+        (its end was lost) is emptied and begins there.
+        """
+        rewritten = read_rewritten(files, directory)
+        trusted = recovery_point if rewritten is None else min(recovery_point, rewritten.start)
+        parts = open_parts(files, directory, config.index_interval_bytes, start_offset, clean, trusted)
+        log = cls(files, directory, config, parts, rewritten, start_offset)
+        clean = clean and not parts.recovery.scanned_bytes
+        if not clean:
+            log.flushed_offset = min(trusted, log.end_offset)
+        if log.end_offset < max(recovery_point, log.start_offset):
+            log._note_rewritten(log.end_offset, max(recovery_point, log.start_offset))
+        if log.end_offset < log.start_offset:
+            log.truncate_fully(log.start_offset)
+        log.epochs.truncate_from_end(log.end_offset)
+        log.advance_start(log.start_offset)
+        log._forget_rewritten()
+        return log
+
+    def copy(self, files: Files) -> Log:
+        """The same log over another disk (which must hold the same bytes), independent of this one."""
+        twin = Log.__new__(Log)
+        for slot in Log.__slots__:
+            setattr(twin, slot, getattr(self, slot))
+        twin._files = files
+        twin._segments = [segment.copy(files) for segment in self._segments]
+        twin._last = twin._segments[-1]
+        twin._unsynced_indexes = self._unsynced_indexes.copy()
+        twin.epochs = self.epochs.copy(files)
+        twin.producers = self.producers.copy()
+        return twin
+
+    @property
+    def last_epoch(self) -> int:
+        """Leader epoch of the last record, -1 if there is none."""
+        return self.epochs.epoch_at(self.end_offset - 1) if self.end_offset > self.start_offset else -1
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_offsets(self) -> tuple[int, ...]:
+        """Base offsets of all segments."""
+        return tuple(segment.base_offset for segment in self._segments)
+
+    # --- append --------------------------------------------------------------------------------------------------
+
+    def check_batches(self, records: bytes) -> tuple[BatchHeader] | ErrorCode:
+        """Header of the one batch that a client wants appended, or the error; see `validation.check_batches`."""
+        return check_batches(records, self.config.max_batch_bytes)
+
+    def append_as_leader(
+        self, records: bytes, leader_epoch: int, headers: Sequence[BatchHeader] | None = None
+    ) -> Appended:
+        """PR-3: append whole batches under the next offsets and `leader_epoch`, whatever they bore before.
+
+        `headers` are those of `records`, if they have been read already. Checking is the caller's: `check_batches`
+        for what a client sends, `producers.verdict` for an idempotent one.
+        """
+        if headers is None:
+            headers = _headers_of(records)
+        base_offset = offset = self.end_offset
+        if len(headers) == 1:
+            data = stamped(records, base_offset, leader_epoch)
+        else:
+            data = _all_stamped(records, headers, base_offset, leader_epoch)
+        rolled = self._make_room(len(data))
+        self.epochs.assign(leader_epoch, base_offset)
+        segment = self._last
+        self._files.append(segment.name, data)
+        for header in headers:
+            last_offset = offset + header.last_offset_delta
+            segment.add(last_offset, header.size, header.max_timestamp)
+            if header.producer_id >= 0:
+                self._note_producer(header, offset, last_offset)
+            offset = last_offset + 1
+        self.end_offset = offset
+        return Appended(base_offset, offset - 1, rolled)
+
+    def append_as_follower(self, records: bytes, max_epoch: int) -> int:
+        """TR-6: append the whole batches among `records` as the leader numbered them; the new log end offset.
+
+        An incomplete batch at the end is passed over. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
+        `CorruptBatch` if one does not fit.
+        """
+        expected_offset = self.end_offset
+        last_epoch = self.last_epoch
+        headers: list[BatchHeader] = []
+        size = 0
+        try:
+            for position, header in iterate_headers(records):
+                if header.base_offset != expected_offset:
+                    raise OffsetMismatch(
+                        f"expected a batch at offset {expected_offset} of {self.directory}, found {header.base_offset}"
+                    )
+                if not last_epoch <= header.leader_epoch <= max_epoch:
+                    raise EpochOutOfRange(
+                        f"expected a batch of an epoch from {last_epoch} to {max_epoch} at offset {expected_offset}"
+                        f" of {self.directory}, found epoch {header.leader_epoch}"
+                    )
+                if not check_crc(records, position, header.size):
+                    raise CorruptBatch(
+                        f"expected a sound batch at offset {expected_offset} of {self.directory}, found a wrong checksum"
+                    )
+                headers.append(header)
+                expected_offset = header.base_offset + header.last_offset_delta + 1
+                last_epoch = header.leader_epoch
+                size += header.size
+        except MalformedBatch as error:
+            raise CorruptBatch(f"expected batches to replicate to {self.directory}: {error}") from None
+        if not headers:
+            return self.end_offset
+        self._make_room(size)
+        segment = self._last
+        for header in headers:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+        self._files.append(segment.name, records if size == len(records) else records[:size])
+        for header in headers:
+            last_offset = header.base_offset + header.last_offset_delta
+            segment.add(last_offset, header.size, header.max_timestamp)
+            if header.producer_id >= 0:
+                self._note_producer(header, header.base_offset, last_offset)
+        self.end_offset = expected_offset
+        return expected_offset
+
+    def _note_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
+        self.producers.update(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            base_offset,
+            last_offset,
+            header.is_control,
+        )
+
+    def _make_room(self, size: int) -> bool:
+        """Begin a new segment if the last one has no room for `size` bytes, and say so."""
+        full = self._last
+        if full.size + size <= self.config.segment_bytes or not full.size:
+            return False
+        full.write_indexes()
+        full.forget_tail()
+        self._unsynced_indexes.append(full)
+        self.producers.write_snapshot(self._files, self.directory, self.end_offset)
+        self._last = Segment.create(
+            self._files, self.directory, self.end_offset, self.config.index_interval_bytes
+        )
+        self._segments.append(self._last)
+        return True
+
+    # --- read ----------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, upto: int, minimum_one: bool = True) -> bytes:
+        """Whole batches from the one that contains `offset`, of offsets below `upto` only, up to `max_bytes`.
+
+        With `minimum_one` the first batch is returned even when it is larger. Nothing if there is nothing; the batches
+        of one segment at most.
+        """
+        upto = min(upto, self.end_offset)
+        if not self.start_offset <= offset < upto:
+            return b""
+        segment = self._segment_of(offset)
+        position, size = segment.span(offset, max_bytes, upto, minimum_one)
+        return segment.read(position, size) if size else b""
+
+    def batch_at(self, offset: int) -> BatchHeader | None:
+        """Header of the batch that contains `offset`."""
+        if not self.start_offset <= offset < self.end_offset:
+            return None
+        segment = self._segment_of(offset)
+        return read_header(segment.read(segment.locate(offset).position, HEADER_BYTES))
+
+    def offset_for_timestamp(self, timestamp_ms: int, upto: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record below `upto` that is not older than `timestamp_ms`.
+
+        Of a batch whose compression this broker cannot read it is the first offset, with the batch's latest timestamp.
+        """
+        for segment in self._segments:
+            place = segment.first_at_or_after(timestamp_ms)
+            if place is None:
+                continue
+            first = read_header(segment.read(place.position, HEADER_BYTES)).base_offset
+            for header in segment.headers(first, upto):
+                if header.max_timestamp < timestamp_ms or header.last_offset < self.start_offset:
+                    continue
+                batch = segment.read(segment.locate(header.base_offset).position, header.size)
+                try:
+                    for record in decode_records(batch):
+                        if record.timestamp >= timestamp_ms and self.start_offset <= record.offset < upto:
+                            return record.timestamp, record.offset, header.leader_epoch
+                except UnsupportedCompression:
+                    return (
+                        header.max_timestamp,
+                        max(header.base_offset, self.start_offset),
+                        header.leader_epoch,
+                    )
+        return None
+
+    def _segment_of(self, offset: int) -> Segment:
+        if offset >= self._last.base_offset:
+            return self._last
+        return self._segments[self._index_of(offset)]
+
+    def _index_of(self, offset: int) -> int:
+        return max(0, bisect_right(self._segments, offset, key=_base_offset) - 1)
+
+    # --- truncate ------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> int:
+        """TR-3: cut off everything from the batch that contains `offset`; the new log end offset.
+
+        Below the log start everything goes, and the log restarts at `offset` (TR-4). What was written before the
+        cut is on the disk afterwards as it was; nothing above it can come back.
+        """
+        if offset < self.start_offset:
+            self.truncate_fully(offset)
+            return self.end_offset
+        if offset >= self.end_offset:
+            self.epochs.truncate_from_end(offset)
+            return self.end_offset
+        index = self._index_of(offset)
+        segment = self._segments[index]
+        place = segment.locate(offset)
+        end_offset = read_header(segment.read(place.position, HEADER_BYTES)).base_offset
+        self._note_rewritten(end_offset, self.flushed_offset)
+        self._drop_segments(index + 1)
+        segment.truncate(place.position)
+        self._end_at(end_offset)
+        self.epochs.truncate_from_end(end_offset)
+        restore_producers(self._files, self.directory, self.producers, self._segments, end_offset)
+        return end_offset
+
+    def truncate_fully(self, start_offset: int) -> None:
+        """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
+        self._note_rewritten(0, self.flushed_offset)
+        self._drop_segments(0)
+        self._last = Segment.create(
+            self._files, self.directory, start_offset, self.config.index_interval_bytes
+        )
+        self._segments.append(self._last)
+        self.epochs.replace(())
+        self.producers.clear()
+        prune_snapshots(self._files, self.directory, ())
+        self.start_offset = start_offset
+        self._end_at(start_offset)
+        self.flushed_offset = start_offset
+
+    def advance_start(self, offset: int) -> None:
+        """Forget the records below `offset` and delete the segments that hold nothing else (LO-3).
+
+        Never beyond the log end, never back.
+        """
+        self.start_offset = start = max(self.start_offset, min(offset, self.end_offset))
+        obsolete = self._index_of(start)
+        for segment in self._segments[:obsolete]:
+            segment.delete()
+        if obsolete:
+            self._unsynced_indexes = [s for s in self._unsynced_indexes if s.base_offset >= start]
+            del self._segments[:obsolete]
+            prune_snapshots(self._files, self.directory, self.segment_offsets)
+        self.epochs.truncate_from_start(start)
+
+    def _drop_segments(self, first: int) -> None:
+        for segment in reversed(self._segments[first:]):
+            segment.delete()
+        del self._segments[first:]
+
+    def _end_at(self, end_offset: int) -> None:
+        self._last = self._segments[-1]
+        self._unsynced_indexes = [s for s in self._unsynced_indexes if s.end_offset < end_offset]
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+        self.truncations += 1
+
+    def _note_rewritten(self, start: int, end: int) -> None:
+        """Remember on disk that offsets from `start` on will not be what a recovery point up to `end` stood for."""
+        if start >= end:
+            return
+        if self._rewritten is not None:
+            start, end = min(start, self._rewritten.start), max(end, self._rewritten.end)
+        self._rewritten = Rewritten(start, end)
+        write_rewritten(self._files, self.directory, self._rewritten)
+
+    def _forget_rewritten(self) -> None:
+        if self._rewritten is not None and self.flushed_offset >= self._rewritten.end:
+            self._rewritten = None
+            delete_rewritten(self._files, self.directory)
+
+    # --- flush and close -----------------------------------------------------------------------------------------
+
+    @property
+    def flush_due(self) -> bool:
+        """Whether `flush_messages` asks for a flush."""
+        return 0 < self.config.flush_messages <= self.end_offset - self.flushed_offset
+
+    def unflushed_files(self) -> tuple[str, ...]:
+        """Files to sync so that all up to the log end offset is on the disk, data before indexes, oldest first."""
+        flushed = self.flushed_offset
+        if self._last.base_offset <= flushed < self.end_offset and not self._unsynced_indexes:
+            return (self._last.name,)
+        data = [segment.name for segment in self._segments if segment.end_offset > flushed and segment.size]
+        return (*data, *(name for segment in self._unsynced_indexes for name in segment.index_names))
+
+    def mark_flushed(self, upto_offset: int, truncations: int | None = None) -> None:
+        """A flush has ended that was asked for when the log ended at `upto_offset`.
+
+        `truncations` is the attribute's value of then: a flush that was overtaken by a truncation proves nothing
+        about what was written since, and is ignored.
+        """
+        if truncations is not None and truncations != self.truncations:
+            return
+        upto_offset = min(upto_offset, self.end_offset)
+        if upto_offset > self.flushed_offset:
+            self.flushed_offset = upto_offset
+            if self._unsynced_indexes:
+                self._unsynced_indexes = [s for s in self._unsynced_indexes if s.end_offset >= upto_offset]
+            self._forget_rewritten()
+
+    def sync(self) -> None:
+        """Put everything on the disk before returning."""
+        for name in self.unflushed_files():
+            self._files.sync(name)
+        self._unsynced_indexes = []
+        self.mark_flushed(self.end_offset)
+
+    def close_clean(self) -> None:
+        """Put everything on the disk, with what makes the next opening quick (BL-8). Nothing may be appended after."""
+        self.sync()
+        self._last.write_indexes()
+        for name in self._last.index_names:
+            self._files.sync(name)
+        self.producers.write_snapshot(self._files, self.directory, self.end_offset)
+        prune_snapshots(self._files, self.directory, (*self.segment_offsets, self.end_offset))
+
+    def delete(self) -> None:
+        """Delete the directory."""
+        self._files.delete(self.directory)
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _headers_of(records: bytes) -> list[BatchHeader]:
+    headers = [header for _, header in iterate_headers(records)]
+    size = sum(header.size for header in headers)
+    if not headers or size != len(records):
+        raise MalformedBatch(
+            f"expected whole batches in {len(records)} bytes, found {len(headers)} of {size} bytes"
+        )
+    return headers
+
+
+def _all_stamped(
+    records: bytes, headers: Sequence[BatchHeader], base_offset: int, leader_epoch: int
+) -> bytes:
+    data = bytearray(records)
+    position = 0
+    for header in headers:
+        stamp(data, position, base_offset, leader_epoch)
+        position += header.size
+        base_offset += header.last_offset_delta + 1
+    return bytes(data)

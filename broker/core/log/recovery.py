@@ -1,0 +1,214 @@
+"""Opening a log: after a clean stop by trusting its files, else by reading it from the recovery point on (ST-6)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.core.files import Files
+from broker.core.log.epoch_cache import EpochCache
+from broker.core.log.errors import CorruptLog
+from broker.core.log.producer_state import ProducerStates
+from broker.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from broker.core.records import HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES, check_crc, CONTROL_FLAG
+
+_CHUNK_BYTES = 1 << 20
+
+
+class Recovery(NamedTuple):
+    """What opening a log took: bytes read and checked, bytes cut off, and why ("" if nothing was wrong)."""
+
+    scanned_bytes: int = 0
+    truncated_bytes: int = 0
+    reason: str = ""
+
+
+class Opened(NamedTuple):
+    """The parts of a log, ready for use."""
+
+    segments: list[Segment]
+    epochs: EpochCache
+    producers: ProducerStates
+    recovery: Recovery
+
+
+def open_parts(
+    files: Files,
+    directory: str,
+    index_interval_bytes: int,
+    start_offset: int,
+    clean: bool,
+    recovery_point: int,
+) -> Opened:
+    """Open or create the log of a directory. `recovery_point` counts only if the stop was not `clean`.
+
+    A log that turns out to be damaged in spite of a clean stop is recovered from its start.
+    """
+    segments = _list_segments(files, directory, start_offset, index_interval_bytes)
+    if clean:
+        try:
+            return _open_clean(files, directory, segments)
+        except CorruptLog:
+            segments = _list_segments(files, directory, start_offset, index_interval_bytes)
+            recovery_point = 0
+    return _recover(files, directory, segments, recovery_point)
+
+
+def restore_producers(
+    files: Files, directory: str, producers: ProducerStates, segments: Sequence[Segment], end_offset: int
+) -> None:
+    """Compute the producers' state of the log up to `end_offset`, from the nearest snapshot and what follows it."""
+    snapshot = producers.roll_back(files, directory, end_offset)
+    offset = segments[0].base_offset if snapshot is None else snapshot
+    for segment in segments:
+        for header in segment.headers(offset, end_offset):
+            producers.update(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.is_control,
+            )
+
+
+def _list_segments(
+    files: Files, directory: str, start_offset: int, index_interval_bytes: int
+) -> list[Segment]:
+    names = files.list(directory)
+    stems = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
+    for name in names:
+        stem, dot, suffix = name.rpartition(".")
+        if dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and stem not in stems:
+            files.delete(f"{directory}/{name}")
+    bases = sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
+    if not bases:
+        return [Segment.create(files, directory, start_offset, index_interval_bytes)]
+    segments = [
+        Segment.sealed(files, directory, base, end, index_interval_bytes)
+        for base, end in zip(bases, bases[1:], strict=False)
+    ]
+    return [*segments, Segment(files, directory, bases[-1], index_interval_bytes)]
+
+
+def _open_clean(files: Files, directory: str, segments: list[Segment]) -> Opened:
+    segments[-1].open_tail()
+    epochs = EpochCache.load(files, directory)
+    if epochs is None:
+        epochs = EpochCache(files, directory)
+        epochs.replace(
+            (header.leader_epoch, header.base_offset)
+            for segment in segments
+            for header in segment.headers(segment.base_offset, segment.end_offset)
+        )
+    producers = ProducerStates()
+    restore_producers(files, directory, producers, segments, segments[-1].end_offset)
+    return Opened(segments, epochs, producers, Recovery())
+
+
+def _recover(files: Files, directory: str, segments: list[Segment], recovery_point: int) -> Opened:
+    epochs = EpochCache.load(files, directory)
+    first = 0 if epochs is None else _first_untrusted(segments, recovery_point)
+    scan_offset = segments[first].base_offset
+    entries = [] if epochs is None else [entry for entry in epochs.entries if entry[1] < scan_offset]
+    producers = ProducerStates()
+    restore_producers(files, directory, producers, segments[: max(first, 1)], scan_offset)
+    scanned = truncated = 0
+    reason = ""
+    kept = first
+    for segment in segments[first:]:
+        size = files.size(segment.name)
+        if kept > first and segment.base_offset != segments[kept - 1].end_offset:
+            reason = f"{segment.name}: expected offset {segments[kept - 1].end_offset} to come next"
+            break
+        reason = _scan(files, segment, size, entries, producers)
+        scanned += size
+        kept += 1
+        if reason:
+            truncated += size - segment.size
+            segment.truncate(segment.size)
+            break
+    for segment in reversed(segments[kept:]):
+        truncated += files.size(segment.name)
+        segment.delete()
+    del segments[kept:]
+    for segment in segments[first:-1]:
+        segment.write_indexes()
+        for name in segment.index_names:
+            files.sync(name)
+    if epochs is None:
+        epochs = EpochCache(files, directory)
+    epochs.replace(entries)
+    return Opened(segments, epochs, producers, Recovery(scanned, truncated, reason))
+
+
+def _first_untrusted(segments: list[Segment], recovery_point: int) -> int:
+    """The segment that contains the recovery point, or an earlier one that is not complete."""
+    last = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
+    for index, segment in enumerate(segments[:last]):
+        try:
+            segment.load()
+        except CorruptLog:
+            return index
+    return last
+
+
+def _scan(
+    files: Files, segment: Segment, size: int, entries: list[tuple[int, int]], producers: ProducerStates
+) -> str:
+    """Read a segment and take in its valid batches; what is wrong with the first that is not, "" if all are valid."""
+    segment.clear()
+    expected_offset = segment.base_offset
+    last_epoch = entries[-1][0] if entries else -1
+    chunk = b""
+    position = chunk_position = 0
+    while position < size:
+        at = position - chunk_position
+        if at + HEADER_BYTES > len(chunk):
+            chunk = files.read(segment.name, position, _CHUNK_BYTES)
+            chunk_position, at = position, 0
+            if len(chunk) < HEADER_BYTES:
+                return f"{segment.name}: torn batch header at position {position}"
+        (
+            base_offset,
+            length,
+            epoch,
+            magic,
+            _,
+            attributes,
+            delta,
+            _,
+            max_timestamp,
+            producer,
+            producer_epoch,
+            sequence,
+            _,
+        ) = HEADER.unpack_from(chunk, at)
+        batch_size = length + PREFIX_BYTES
+        if magic != MAGIC or batch_size < HEADER_BYTES or delta < 0:
+            return f"{segment.name}: no record batch at position {position}"
+        if batch_size > size - position:
+            return f"{segment.name}: torn batch at position {position}"
+        if at + batch_size > len(chunk):
+            chunk = files.read(segment.name, position, max(_CHUNK_BYTES, batch_size))
+            chunk_position, at = position, 0
+        if not check_crc(chunk, at, batch_size):
+            return f"{segment.name}: wrong checksum of the batch at position {position}"
+        if base_offset != expected_offset or epoch < last_epoch:
+            return (
+                f"{segment.name}: expected offset {expected_offset} of epoch {last_epoch} or later"
+                f" at position {position}, found offset {base_offset} of epoch {epoch}"
+            )
+        last_offset = base_offset + delta
+        if epoch != last_epoch:
+            entries.append((epoch, base_offset))
+            last_epoch = epoch
+        if producer >= 0:
+            producers.update(
+                producer, producer_epoch, sequence, base_offset, last_offset, bool(attributes & CONTROL_FLAG)
+            )
+        segment.add(last_offset, batch_size, max_timestamp)
+        expected_offset = last_offset + 1
+        position += batch_size
+    return ""

@@ -1,0 +1,385 @@
+"""One segment of a log: a file of batches, and where in it an offset is to be found.
+
+The files bear Kafka's names and layouts: `<base offset>.log`, `.index` (relative offset i32, position i32) and
+`.timeindex` (timestamp i64, relative offset i32), an entry at most every `index_interval_bytes`. In memory there are
+the two indexes and, for the segment that is being written, the exact places of its latest batches.
+
+Index files are written when a segment is rolled or the log is closed. They are hints: whatever they lack is walked
+through, and one that contradicts itself is thrown away.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from broker.core.files import Files
+from broker.core.log.errors import CorruptLog
+from broker.core.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, MalformedBatch, read_header
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+TAIL_BATCHES = 1024
+"""At least so many of the latest batches are found without looking at the file."""
+_LOOKUP_BYTES = 8192
+_SCAN_BYTES = 1 << 20
+
+_WALK = struct.Struct(">qi4xb6xi8xq")  # base offset, length, magic, last offset delta, max timestamp
+_INDEX_ENTRY = struct.Struct(">ii")
+_TIME_INDEX_ENTRY = struct.Struct(">qi")
+
+
+class Place(NamedTuple):
+    """A batch in a segment's file."""
+
+    position: int
+    size: int
+    last_offset: int
+    max_timestamp: int
+
+
+class Segment:
+    """Batches from `base_offset` to `end_offset` (exclusive) in the first `size` bytes of one file.
+
+    A segment that was opened as sealed knows its ends from its name and its successor's; its indexes are read when
+    they are first needed.
+    """
+
+    __slots__ = (
+        "_directory",
+        "_files",
+        "_index_interval_bytes",
+        "_index_offsets",
+        "_index_positions",
+        "_loaded",
+        "_tail_ends",
+        "_tail_last_offsets",
+        "_tail_offset",
+        "_tail_position",
+        "_time_offsets",
+        "_timestamps",
+        "_unindexed_bytes",
+        "base_offset",
+        "end_offset",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "name",
+        "size",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+        self._files = files
+        self._directory = directory
+        self._index_interval_bytes = index_interval_bytes
+        self.base_offset = base_offset
+        self.name = f"{directory}/{base_offset:020d}{LOG_SUFFIX}"
+        self.clear()
+
+    @classmethod
+    def create(cls, files: Files, directory: str, base_offset: int, index_interval_bytes: int) -> Segment:
+        """A new, empty segment with its file."""
+        segment = cls(files, directory, base_offset, index_interval_bytes)
+        files.append(segment.name, b"")
+        return segment
+
+    @classmethod
+    def sealed(
+        cls, files: Files, directory: str, base_offset: int, end_offset: int, index_interval_bytes: int
+    ) -> Segment:
+        """An existing segment that is known to end at `end_offset`."""
+        segment = cls(files, directory, base_offset, index_interval_bytes)
+        segment.size = files.size(segment.name)
+        segment.end_offset = end_offset
+        segment._loaded = False
+        return segment
+
+    def copy(self, files: Files) -> Segment:
+        """The same segment over another disk, independent of this one."""
+        twin = Segment.__new__(Segment)
+        for slot in Segment.__slots__:
+            value = getattr(self, slot)
+            setattr(twin, slot, value[:] if isinstance(value, array) else value)
+        twin._files = files
+        return twin
+
+    @property
+    def index_names(self) -> tuple[str, str]:
+        """Paths of the two index files."""
+        stem = self.name.removesuffix(LOG_SUFFIX)
+        return stem + INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Know of no batch; the file is left alone."""
+        self.size = 0
+        self.end_offset = self.base_offset
+        self.max_timestamp = -1
+        self.max_timestamp_offset = self.base_offset
+        self._loaded = True
+        self._index_offsets = array("q")
+        self._index_positions = array("q")
+        self._timestamps = array("q")
+        self._time_offsets = array("q")
+        self._unindexed_bytes = 0
+        self._start_tail(0, self.base_offset)
+
+    def _start_tail(self, position: int, offset: int) -> None:
+        self._tail_position = position
+        self._tail_offset = offset
+        self._tail_ends = array("q")
+        self._tail_last_offsets = array("q")
+
+    def add(self, last_offset: int, size: int, max_timestamp: int) -> None:
+        """Take note of a batch whose bytes are, or are about to be, the file's next `size` bytes."""
+        position = self.size
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self._unindexed_bytes > self._index_interval_bytes:
+            self._unindexed_bytes = 0
+            self._index_offsets.append(last_offset)
+            self._index_positions.append(position)
+            self._add_time_entry()
+        self._unindexed_bytes += size
+        self.size = position = position + size
+        self.end_offset = last_offset + 1
+        ends = self._tail_ends
+        ends.append(position)
+        self._tail_last_offsets.append(last_offset)
+        if len(ends) >= 2 * TAIL_BATCHES:
+            self._tail_position = ends[TAIL_BATCHES - 1]
+            self._tail_offset = self._tail_last_offsets[TAIL_BATCHES - 1] + 1
+            del ends[:TAIL_BATCHES], self._tail_last_offsets[:TAIL_BATCHES]
+
+    def _add_time_entry(self) -> None:
+        if not self._timestamps or self.max_timestamp > self._timestamps[-1]:
+            self._timestamps.append(self.max_timestamp)
+            self._time_offsets.append(self.max_timestamp_offset)
+
+    def write_indexes(self) -> None:
+        """Write both index files anew."""
+        self.load()
+        if self.size:
+            self._add_time_entry()
+        base = self.base_offset
+        index, time_index = self.index_names
+        entries = zip(self._index_offsets, self._index_positions, strict=True)
+        times = zip(self._timestamps, self._time_offsets, strict=True)
+        self._files.delete(index)
+        self._files.append(index, b"".join(_INDEX_ENTRY.pack(o - base, position) for o, position in entries))
+        self._files.delete(time_index)
+        self._files.append(time_index, b"".join(_TIME_INDEX_ENTRY.pack(t, o - base) for t, o in times))
+
+    def forget_tail(self) -> None:
+        """Keep only the sparse indexes, once nothing will be added any more."""
+        self._start_tail(self.size, self.end_offset)
+
+    def truncate(self, position: int) -> None:
+        """Cut the file at `position`, where a batch begins, and sync it."""
+        self.load()
+        self._files.truncate(self.name, position)
+        self._files.sync(self.name)
+        kept = bisect_left(self._index_positions, position)
+        del self._index_offsets[kept:], self._index_positions[kept:]
+        last_indexed = self._index_offsets[-1] if kept else self.base_offset - 1
+        kept_times = bisect_right(self._time_offsets, last_indexed)
+        del self._timestamps[kept_times:], self._time_offsets[kept_times:]
+        self._walk_in(position)
+
+    def delete(self) -> None:
+        """Delete the files, the one that makes it a segment last."""
+        for name in (*self.index_names, self.name):
+            self._files.delete(name)
+
+    # --- opening -------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the indexes of a sealed segment and walk through what they do not cover; without effect afterwards."""
+        if self._loaded:
+            return
+        expected_end = self.end_offset
+        self.open_tail()
+        if self.end_offset != expected_end:
+            raise CorruptLog(
+                f"expected {self.name} to end at offset {expected_end}, found {self.end_offset};"
+                " restore it from another replica"
+            )
+
+    def open_tail(self) -> None:
+        """Find out where the segment ends, from its indexes and the batches after their last entry.
+
+        Raises `CorruptLog` if the file does not end with a whole batch.
+        """
+        size = self._files.size(self.name)
+        self.clear()
+        if not self._read_indexes(size):
+            self.clear()
+        self._walk_in(size)
+
+    def _read_indexes(self, log_size: int) -> bool:
+        """Whether the index files are consistent with themselves and the log file's size."""
+        base = self.base_offset
+        index, time_index = self.index_names
+        for relative, position in _whole_entries(
+            _INDEX_ENTRY, self._files.read(index, 0, self._files.size(index))
+        ):
+            self._index_offsets.append(base + relative)
+            self._index_positions.append(position)
+        data = self._files.read(time_index, 0, self._files.size(time_index))
+        last_indexed = self._index_offsets[-1] if self._index_offsets else base - 1
+        for timestamp, relative in _whole_entries(_TIME_INDEX_ENTRY, data):
+            if base + relative <= last_indexed:
+                self._timestamps.append(timestamp)
+                self._time_offsets.append(base + relative)
+        positions = self._index_positions
+        if positions and not (0 < positions[0] and positions[-1] <= log_size - HEADER_BYTES):
+            return False
+        rising = all(
+            a < b
+            for entries in (self._index_offsets, positions, self._timestamps)
+            for a, b in pairwise(entries)
+        )
+        if not rising or (positions and not self._timestamps):
+            return False
+        try:
+            first = next(self._walk(positions[-1], log_size), None) if positions else None
+        except CorruptLog:
+            return False
+        return first is None or first.last_offset == self._index_offsets[-1]
+
+    def _walk_in(self, size: int) -> None:
+        """Rebuild all but the indexes' entries from them and from the batches after the last one, up to `size`."""
+        if self._index_positions:
+            position, offset = self._index_positions[-1], self._index_offsets[-1]
+        else:
+            position, offset = 0, self.base_offset
+        if self._timestamps:
+            self.max_timestamp, self.max_timestamp_offset = self._timestamps[-1], self._time_offsets[-1]
+        else:
+            self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
+        self._unindexed_bytes = 0
+        self._start_tail(position, offset)
+        self.size = position
+        self.end_offset = self.base_offset
+        self._loaded = True
+        for place in self._walk(position, size, _SCAN_BYTES):
+            self.add(place.last_offset, place.size, place.max_timestamp)
+
+    def _walk(self, position: int, end: int, chunk_bytes: int = _LOOKUP_BYTES) -> Iterator[Place]:
+        """All batches from `position`, where one begins, to `end`, where one ends."""
+        chunk = b""
+        chunk_position = position
+        while position < end:
+            at = position - chunk_position
+            if at + _WALK.size > len(chunk):
+                chunk = self._files.read(self.name, position, min(chunk_bytes, end - position))
+                chunk_position, at = position, 0
+            if len(chunk) < _WALK.size:
+                raise self._corrupt(position)
+            base_offset, length, magic, last_offset_delta, max_timestamp = _WALK.unpack_from(chunk, at)
+            size = length + PREFIX_BYTES
+            if magic != MAGIC or size < HEADER_BYTES or size > end - position or last_offset_delta < 0:
+                raise self._corrupt(position)
+            yield Place(position, size, base_offset + last_offset_delta, max_timestamp)
+            position += size
+
+    def _corrupt(self, position: int) -> CorruptLog:
+        return CorruptLog(
+            f"expected a record batch at position {position} of {self.name}, found something else;"
+            " restart without the clean-shutdown file to recover what is valid"
+        )
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def locate(self, offset: int) -> Place:
+        """The batch that contains `offset`, which must be in this segment."""
+        self.load()
+        if offset >= self._tail_offset and self._tail_ends:
+            found = bisect_left(self._tail_last_offsets, offset)
+            end = self._tail_ends[found]
+            position = self._tail_ends[found - 1] if found else self._tail_position
+            return Place(position, end - position, self._tail_last_offsets[found], -1)
+        indexed = bisect_right(self._index_offsets, offset) - 1
+        position = self._index_positions[indexed] if indexed >= 0 else 0
+        for place in self._walk(position, self.size):
+            if place.last_offset >= offset:
+                return place
+        raise self._corrupt(position)
+
+    def span(self, offset: int, max_bytes: int, upto: int, minimum_one: bool) -> tuple[int, int]:
+        """(position, size) of whole batches from the one that contains `offset`, all of whose offsets are below
+        `upto`, and which together do not exceed `max_bytes` unless `minimum_one` asks for the first in any case.
+        """
+        first = self.locate(offset)
+        start = first.position
+        if first.last_offset >= upto or (first.size > max_bytes and not minimum_one):
+            return start, 0
+        limit = start + max_bytes
+        if first.size >= max_bytes:
+            return start, first.size
+        if limit >= self.size and upto >= self.end_offset:
+            return start, self.size - start
+        within = min(bisect_right(self._tail_ends, limit), bisect_left(self._tail_last_offsets, upto))
+        if within:
+            return start, max(self._tail_ends[within - 1], start + first.size) - start
+        indexed = min(bisect_right(self._index_positions, limit), bisect_right(self._index_offsets, upto)) - 1
+        end = start + first.size
+        if indexed >= 0:
+            end = max(end, self._index_positions[indexed])
+        for place in self._walk(end, self.size):
+            if place.position + place.size > limit or place.last_offset >= upto:
+                break
+            end = place.position + place.size
+        return start, end - start
+
+    def headers(self, offset: int, upto: int) -> Iterator[BatchHeader]:
+        """Headers of the batches that begin at or after `offset` and before `upto`."""
+        self.load()
+        if offset >= self.end_offset:
+            return
+        position = self.locate(max(offset, self.base_offset)).position
+        chunk = b""
+        chunk_position = position
+        while position < self.size:
+            at = position - chunk_position
+            if at + HEADER_BYTES > len(chunk):
+                chunk = self._files.read(self.name, position, _SCAN_BYTES)
+                chunk_position, at = position, 0
+            try:
+                header = read_header(chunk, at)
+            except MalformedBatch:
+                raise self._corrupt(position) from None
+            if header.base_offset >= upto:
+                return
+            if header.base_offset >= offset:
+                yield header
+            position += header.size
+
+    def first_at_or_after(self, timestamp: int) -> Place | None:
+        """The first batch with a record of that timestamp or a later one."""
+        self.load()
+        if timestamp > self.max_timestamp:
+            return None
+        timed = bisect_left(self._timestamps, timestamp) - 1
+        indexed = bisect_right(self._index_offsets, self._time_offsets[timed]) - 1 if timed >= 0 else -1
+        position = self._index_positions[indexed] if indexed >= 0 else 0
+        for place in self._walk(position, self.size, _SCAN_BYTES):
+            if place.max_timestamp >= timestamp:
+                return place
+        return None
+
+    def read(self, position: int, size: int) -> bytes:
+        """Bytes of the file."""
+        return self._files.read(self.name, position, size)
+
+
+def _whole_entries(entry: struct.Struct, data: bytes) -> Iterator[tuple[int, int]]:
+    for first, second in entry.iter_unpack(data[: len(data) - len(data) % entry.size]):
+        yield first, second

@@ -1,0 +1,326 @@
+"""Record batches of format 2 (KIP-98), the unit of everything: of a produce request, of a log, of a fetch response.
+
+```
+ 0 base offset       i64 ┐ outside the checksum: the log rewrites
+ 8 length            i32 │ base offset and leader epoch in place
+12 leader epoch      i32 │
+16 magic = 2         i8  │
+17 crc               u32 ┘
+21 attributes        i16 ┐ checksummed (CRC-32C) up to the end of the batch
+23 last offset delta i32 │
+27 base timestamp    i64 │
+35 max timestamp     i64 │
+43 producer id       i64 │
+51 producer epoch    i16 │
+53 base sequence     i32 │
+57 records count     i32 │
+61 records               ┘
+```
+
+Offsets and sizes in bytes, timestamps in milliseconds. Whatever the bytes, nothing here raises but `MalformedBatch`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+HEADER_BYTES = 61
+PREFIX_BYTES = 12
+"""Base offset and length, which the length does not count."""
+CHECKSUMMED_FROM = 21
+MAGIC = 2
+
+NO_PRODUCER = -1
+
+COMPRESSION_MASK = 0x07
+LOG_APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""The header's fields as in the picture above."""
+
+_UNCHECKED = struct.Struct(">qiibI")
+_CHECKED = struct.Struct(">hiqqqhii")
+_PREFIX = struct.Struct(">qii")
+_EPOCH = struct.Struct(">i")
+_OFFSET = struct.Struct(">q")
+_GZIP_OR_ZLIB = 47
+"""zlib's `wbits` for "any header"."""
+
+
+class MalformedBatch(Exception):
+    """Bytes that are not a record batch of format 2; the message says where and what."""
+
+
+class UnsupportedCompression(MalformedBatch):
+    """The records are compressed with a codec that needs a library which this broker does without."""
+
+
+class BatchHeader(NamedTuple):
+    """What is known of a batch without looking at its records. `size` counts all of its bytes."""
+
+    base_offset: int
+    size: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record (inclusive)."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """Producer sequence number of the last record; numbers wrap from 2^31 - 1 to 0."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds control records (leader change, transaction markers) and not a client's."""
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def has_log_append_time(self) -> bool:
+        """Whether all its records carry `max_timestamp`, set by the broker."""
+        return bool(self.attributes & LOG_APPEND_TIME_FLAG)
+
+    @property
+    def codec(self) -> int:
+        """Number of the compression codec, see `CODECS`."""
+        return self.attributes & COMPRESSION_MASK
+
+
+class Record(NamedTuple):
+    """One record, with its absolute offset and timestamp."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Header of the batch at `position`. The batch itself may reach beyond the end of the buffer."""
+    if len(buffer) - position < HEADER_BYTES:
+        raise MalformedBatch(
+            f"expected a batch header of {HEADER_BYTES} bytes at {position}, found {len(buffer) - position}"
+        )
+    (
+        base_offset,
+        length,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        records_count,
+    ) = HEADER.unpack_from(buffer, position)
+    if magic != MAGIC or length < HEADER_BYTES - PREFIX_BYTES or base_offset < 0 or last_offset_delta < 0:
+        raise MalformedBatch(
+            f"expected a batch of format {MAGIC} at {position}, found format {magic}, length {length},"
+            f" base offset {base_offset}, last offset delta {last_offset_delta}"
+        )
+    return BatchHeader(
+        base_offset,
+        length + PREFIX_BYTES,
+        leader_epoch,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        records_count,
+    )
+
+
+def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of every whole batch from `position` on; an incomplete last one is passed over."""
+    end = len(buffer)
+    while end - position >= HEADER_BYTES:
+        header = read_header(buffer, position)
+        if header.size > end - position:
+            return
+        yield position, header
+        position += header.size
+
+
+def check_crc(buffer: Buffer, position: int, size: int) -> bool:
+    """Whether the checksum of the batch of `size` bytes at `position` is right."""
+    expected: int = _UNCHECKED.unpack_from(buffer, position)[4]
+    return bool(crc32c(memoryview(buffer)[position + CHECKSUMMED_FROM : position + size]) == expected)
+
+
+def stamp(buffer: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Set base offset and leader epoch of a batch in place, which its checksum does not cover."""
+    _OFFSET.pack_into(buffer, position, base_offset)
+    _EPOCH.pack_into(buffer, position + PREFIX_BYTES, leader_epoch)
+
+
+def stamped(records: Buffer, base_offset: int, leader_epoch: int) -> bytes:
+    """Copy of a single batch with another base offset and leader epoch."""
+    view = memoryview(records)
+    return b"".join((_PREFIX.pack(base_offset, len(view) - PREFIX_BYTES, leader_epoch), view[16:]))
+
+
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+def encode_batch(
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    control: bool = False,
+) -> bytes:
+    """One uncompressed batch of (key, value) pairs, all with the same timestamp. It needs at least one record."""
+    body = bytearray()
+    count = 0
+    for key, value in records:
+        record = b"".join((b"\0\0", _varint(count), _field(key), _field(value), b"\0"))
+        body += _varint(len(record))
+        body += record
+        count += 1
+    if not count:
+        raise ValueError("expected at least one record for a batch, found none")
+    checked = (
+        _CHECKED.pack(
+            CONTROL_FLAG if control else 0,
+            count - 1,
+            timestamp_ms,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            count,
+        )
+        + body
+    )
+    length = CHECKSUMMED_FROM - PREFIX_BYTES + len(checked)
+    return _UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+
+
+def decode_records(batch: Buffer, position: int = 0) -> Iterator[Record]:
+    """Records of the batch at `position`, whose checksum the caller has checked. Record headers are passed over."""
+    header = read_header(batch, position)
+    if header.size > len(batch) - position:
+        raise MalformedBatch(
+            f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}"
+        )
+    body = _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header)
+    return _decode(body, header)
+
+
+def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
+    at = 0
+    for _ in range(header.records_count):
+        try:
+            length, at = _read_varint(body, at)
+            end = at + length
+            timestamp_delta, at = _read_varint(body, at + 1)
+            offset_delta, at = _read_varint(body, at)
+            key, at = _read_field(body, at)
+            value, at = _read_field(body, at)
+        except IndexError:
+            raise MalformedBatch(f"expected a record at byte {at} of the records, found their end") from None
+        if length < 0 or not at <= end <= len(body):
+            raise MalformedBatch(
+                f"expected a record up to byte {end} of the records, found one up to byte {at}"
+            )
+        timestamp = (
+            header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
+        )
+        yield Record(header.base_offset + offset_delta, timestamp, key, value)
+        at = end
+
+
+def _uncompressed(body: bytes, header: BatchHeader) -> bytes:
+    codec = header.codec
+    if codec == 0:
+        return body
+    if codec == 1:
+        try:
+            return zlib.decompress(body, _GZIP_OR_ZLIB)
+        except zlib.error as error:
+            raise MalformedBatch(f"expected records compressed with gzip, found garbage ({error})") from None
+    name = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
+    raise UnsupportedCompression(
+        f"expected records plain or compressed with gzip, found {name}; read the batch with a client instead"
+    )
+
+
+def _zigzag(number: int) -> bytes:
+    number = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_SMALL_VARINTS = tuple(_zigzag(number) for number in range(1024))
+
+
+def _varint(number: int) -> bytes:
+    return _SMALL_VARINTS[number] if 0 <= number < 1024 else _zigzag(number)
+
+
+def _field(data: bytes | None) -> bytes:
+    return b"\1" if data is None else _varint(len(data)) + data
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    shift = number = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+        if shift > 63:
+            raise MalformedBatch(
+                f"expected a number of at most ten bytes before byte {at}, found a longer one"
+            )
+
+
+def _read_field(data: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = _read_varint(data, at)
+    if length < 0:
+        return None, at
+    if length > len(data) - at:
+        raise MalformedBatch(f"expected a field of {length} bytes at byte {at}, found {len(data) - at}")
+    return data[at : at + length], at + length
