@@ -1,0 +1,1 @@
+"""What clients do to the cluster, and the record of what they saw."""

@@ -1,0 +1,160 @@
+"""What a workload needs of a Kafka client, and no more.
+
+A client library stays itself behind these interfaces: it batches, retries, reconnects and deduplicates as its
+users know it. What is added is honesty about what happened: a send ends in an `Outcome` that says `fail` only
+with proof, and a poll reports a partition only if a broker answered for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from workloads.classify import Status
+
+LOG_START = -1
+"""A position: wherever the partition's log starts."""
+
+
+class Partition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class ClientError(Exception):
+    """A client could not do what was asked. `str(error)` is the short name that the history records."""
+
+
+class PositionLostError(ClientError):
+    """The log no longer has the position that was asked for: it was truncated, or retention took it."""
+
+    def __init__(self, name: str, partitions: Sequence[Partition]) -> None:
+        super().__init__(name)
+        self.partitions = tuple(partitions)
+
+
+class ClientMissingError(Exception):
+    """An optional client library is not installed. One line that says how to install it."""
+
+
+class Outcome(NamedTuple):
+    """How the send of one record ended."""
+
+    status: Status
+    offset: int | None = None  # where it was appended, if the broker told
+    error: str | None = None  # short name, e.g. NotEnoughReplicasError
+    node: int | None = None  # the broker that acknowledged it, if the client told
+
+
+Done = Callable[[Sequence[Outcome]], None]
+"""Receives one outcome per record, in order; called once, from whatever thread the client answers on."""
+
+
+class PolledRecord(NamedTuple):
+    """One record as it was read."""
+
+    offset: int
+    leader_epoch: int | None
+    value: bytes | None
+
+
+class PolledPartition(NamedTuple):
+    """What a poll learned of one partition. A partition of which it learned nothing is left out."""
+
+    partition: Partition
+    position: int  # offset asked for
+    next_position: int
+    high_watermark: int | None  # only if a broker told it between the poll's invocation and its completion
+    records: Sequence[PolledRecord]  # empty: a broker said during the poll that there was nothing
+
+
+class Poll(NamedTuple):
+    """What one poll returned."""
+
+    partitions: Sequence[PolledPartition]
+    node: int | None = None  # the broker that answered, if one answered for all of it
+
+
+class EndOffset(NamedTuple):
+    """An answer to the question where a partition ends."""
+
+    offset: int
+    node: int | None = None
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How clients behave. They give up in seconds, not minutes, to suit a cluster that is being tormented."""
+
+    bootstrap: tuple[str, ...]  # host:port
+    acks: int = -1  # -1 all, 0, 1
+    idempotence: bool = True
+    request_timeout_ms: int = 4_000
+    delivery_timeout_ms: int = 8_000  # from the send until the client gives up, over all its retries
+    linger_ms: int = 0
+    reconnect_backoff_max_ms: int = 500  # a client must be back within a second of its broker
+    client_id: str = "harrow"
+
+
+class Producer(Protocol):
+    """Sends records. Safe to use from several threads."""
+
+    def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
+        """Send records, and return at once; `done` is called when the client knows how each of them ended.
+
+        After `done` the client never sends these records again (what is already in a broker's socket may
+        still arrive).
+        """
+        ...
+
+    def renew(self) -> None:
+        """Ask for a fresh connection and producer identity for the sends to come; returns at once."""
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """Wait up to this time for open sends, then disconnect; what is open then is never answered."""
+        ...
+
+
+class Consumer(Protocol):
+    """Reads by assignment. For one thread. All methods may raise `ClientError`."""
+
+    def assign(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Read exactly these partitions from these offsets, or `LOG_START`; gives the offsets."""
+        ...
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Continue an assigned partition from this offset."""
+        ...
+
+    def poll(self, timeout_s: float) -> Poll:
+        """Read what is there, waiting up to the timeout for something."""
+        ...
+
+    def end_offset(self, partition: Partition, timeout_s: float) -> EndOffset:
+        """Ask the partition's leader for its end as a consumer sees it (the high watermark, LO-2)."""
+        ...
+
+    def close(self) -> None:
+        """Disconnect."""
+        ...
+
+
+class ClientLibrary(Protocol):
+    """A client library: makes producers and consumers. Both may block while they connect."""
+
+    @property
+    def name(self) -> str:
+        """Name as in the history's column `client`."""
+        ...
+
+    def producer(self, settings: ClientSettings) -> Producer:
+        """Connect a producer; raises `ClientError` if no broker can be reached in `request_timeout_ms`."""
+        ...
+
+    def consumer(self, settings: ClientSettings) -> Consumer:
+        """Connect a consumer; raises `ClientError` if no broker can be reached in `request_timeout_ms`."""
+        ...

@@ -1,0 +1,195 @@
+"""Reads through `kafka.KafkaConsumer`, by assignment.
+
+`KafkaConsumer.poll` returns what an earlier fetch has brought, and nothing if no broker has answered yet:
+"nothing" is no statement about the log, and a high watermark may be older than the poll. So every fetch is
+watched, and a poll claims only what a broker answered to a fetch that was sent after the poll began: that a
+partition had nothing to give, or where its high watermark stood.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+
+from workloads.clients.base import (
+    LOG_START,
+    ClientError,
+    ClientSettings,
+    EndOffset,
+    Partition,
+    Poll,
+    PolledPartition,
+    PolledRecord,
+    PositionLostError,
+)
+from workloads.clients.kafka_python.wire import Untyped, watched_client
+
+FETCH_WAIT_MS: Final = 100
+"""How long a broker holds a fetch that finds nothing."""
+POLL_RECORDS_MAX: Final = 5_000
+
+
+class _Answer(NamedTuple):
+    """A broker's latest answer to a fetch of one partition."""
+
+    sent_ns: int
+    node: int | None
+    offset: int  # asked for
+    high_watermark: int
+    empty: bool
+
+
+class _FetchWatch:
+    """The latest answer per partition; written by the library's I/O thread, read by the polling thread."""
+
+    def __init__(self) -> None:
+        self.answers: dict[Partition, _Answer] = {}
+        self.end_nodes: dict[Partition, int | None] = {}
+
+    def watch(self, node: int | None, request: Untyped, future: Untyped) -> None:
+        if isinstance(request, FetchRequest):
+            future.add_callback(self._fetched, node, request, time.monotonic_ns())
+        elif isinstance(request, ListOffsetsRequest):
+            future.add_callback(self._ends_told, node)
+
+    def _fetched(self, node: int | None, request: Untyped, sent_ns: int, response: Untyped) -> None:
+        asked = {
+            (topic.topic, partition.partition): partition.fetch_offset
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+        for topic in response.responses:
+            for data in topic.partitions:
+                offset = asked.get((topic.topic, data.partition_index))
+                if data.error_code == 0 and offset is not None:
+                    self.answers[Partition(topic.topic, data.partition_index)] = _Answer(
+                        sent_ns, node, offset, data.high_watermark, empty=not data.records
+                    )
+
+    def _ends_told(self, node: int | None, response: Untyped) -> None:
+        for topic in response.topics:
+            for data in topic.partitions:
+                if data.error_code == 0:
+                    self.end_nodes[Partition(topic.name, data.partition_index)] = node
+
+
+class KafkaPythonConsumer:
+    """A consumer without a group."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._watch = _FetchWatch()
+        self._positions: dict[Partition, int] = {}
+        self._timeout_ms = settings.request_timeout_ms
+        with _client_errors():
+            self._consumer = KafkaConsumer(
+                bootstrap_servers=list(settings.bootstrap),
+                client_id=settings.client_id,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                # In a session a broker leaves out partitions without news: silence instead of an answer.
+                enable_incremental_fetch_sessions=False,
+                fetch_max_wait_ms=FETCH_WAIT_MS,
+                max_poll_records=POLL_RECORDS_MAX,
+                request_timeout_ms=settings.request_timeout_ms,
+                bootstrap_timeout_ms=settings.request_timeout_ms,
+                reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
+                allow_auto_create_topics=False,
+                metrics_enabled=False,
+                kafka_client=watched_client(self._watch.watch),
+            )
+
+    def assign(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Read exactly these partitions (see `workloads.clients.base.Consumer`)."""
+        partitions = {partition: TopicPartition(*partition) for partition in positions}
+        at_start = [partitions[partition] for partition, offset in positions.items() if offset == LOG_START]
+        with _client_errors():
+            starts = self._consumer.beginning_offsets(at_start, self._timeout_ms) if at_start else {}
+            self._consumer.assign(list(partitions.values()))
+            self._positions = {}
+            for partition, offset in positions.items():
+                self.seek(partition, starts[partitions[partition]] if offset == LOG_START else offset)
+        return dict(self._positions)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Continue an assigned partition from this offset."""
+        with _client_errors():
+            self._consumer.seek(TopicPartition(*partition), offset)
+        self._positions[partition] = offset
+
+    def poll(self, timeout_s: float) -> Poll:
+        """Read what is there."""
+        started_ns = time.monotonic_ns()
+        with _client_errors():
+            fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        polled = [self._with_records(Partition(*key), rows, started_ns) for key, rows in fetched.items()]
+        covered = {each.partition for each in polled}
+        polled += [
+            PolledPartition(partition, position, position, answer.high_watermark, ())
+            for partition, position in self._positions.items()
+            if partition not in covered
+            and (answer := self._answer(partition, position, started_ns)) is not None
+            and answer.empty
+        ]
+        node = self._one_node(polled)
+        for each in polled:
+            self._positions[each.partition] = each.next_position
+        return Poll(polled, node)
+
+    def end_offset(self, partition: Partition, timeout_s: float) -> EndOffset:
+        """Ask the partition's leader for its end; the node is the one whose answer was taken."""
+        key = TopicPartition(*partition)
+        self._watch.end_nodes.pop(partition, None)
+        with _client_errors():
+            offset = self._consumer.end_offsets([key], timeout_ms=int(timeout_s * 1000))[key]
+        return EndOffset(int(offset), self._watch.end_nodes.get(partition))
+
+    def close(self) -> None:
+        """Disconnect."""
+        with _client_errors():
+            self._consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def _with_records(self, partition: Partition, records: list[Untyped], started_ns: int) -> PolledPartition:
+        position = self._positions[partition]
+        answer = self._answer(partition, position, started_ns)
+        return PolledPartition(
+            partition,
+            position,
+            records[-1].offset + 1,
+            None if answer is None else answer.high_watermark,
+            [PolledRecord(record.offset, record.leader_epoch, record.value) for record in records],
+        )
+
+    def _answer(self, partition: Partition, position: int, started_ns: int) -> _Answer | None:
+        answer = self._watch.answers.get(partition)
+        if answer is None or answer.offset != position or answer.sent_ns < started_ns:
+            return None
+        return answer
+
+    def _one_node(self, polled: list[PolledPartition]) -> int | None:
+        answers = [self._watch.answers.get(each.partition) for each in polled]
+        nodes = {
+            answer.node if answer is not None and answer.offset == each.position else None
+            for each, answer in zip(polled, answers, strict=True)
+        }
+        return nodes.pop() if len(nodes) == 1 else None
+
+
+@contextmanager
+def _client_errors() -> Iterator[None]:
+    try:
+        yield
+    except LogTruncationError as error:
+        lost = [Partition(*key) for key in error.divergent_offsets]
+        raise PositionLostError("LogTruncationError", lost) from error
+    except OffsetOutOfRangeError as error:
+        lost = [Partition(*key) for keys in error.args if isinstance(keys, dict) for key in keys]
+        raise PositionLostError("OffsetOutOfRangeError", lost) from error
+    except (KafkaError, KeyError, OSError) as error:
+        # KeyError: the library's own when a broker leaves out the offset that it was asked for.
+        raise ClientError(type(error).__name__) from error

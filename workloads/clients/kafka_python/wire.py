@@ -1,0 +1,52 @@
+"""Watching what kafka-python really sends and is really told.
+
+The library retries, prefetches and answers from its buffers; what it returns does not say how many attempts a
+send took, or when an empty answer was asked for. Both decide whether a history is true. kafka-python lets its
+user supply the network client (`kafka_client=`), and this module supplies one that shows every request with
+the future of its response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+Untyped = Any
+"""A value of kafka-python, which carries no types."""
+
+Watch = Callable[[int | None, Untyped, Untyped], None]
+"""Is shown the node that a request goes to, the request, and the future of the response."""
+
+CONNECT_TIMEOUT_MS: Final = 1_000
+"""Patience for a connection to be set up; a broker behind a cut link must not hold the client for ten
+seconds."""
+
+
+def watched_client(watch: Watch) -> Callable[..., Untyped]:
+    """Give a factory for `kafka_client=` whose clients show their requests to `watch`.
+
+    That happens on the thread that sends them. `watch` adds its callbacks before the library does, so they
+    run first, on the thread that receives the response.
+    """
+
+    def make(**configs: Untyped) -> Untyped:
+        configs["socket_connection_setup_timeout_ms"] = CONNECT_TIMEOUT_MS
+        network = NetworkSelector(**configs)
+        manager = KafkaConnectionManager(network, **configs)
+        send = manager.send
+
+        def watched_send(
+            request: Untyped, node_id: int | None = None, request_timeout_ms: Untyped = None
+        ) -> Untyped:
+            future = send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
+            watch(node_id, request, future)
+            return future
+
+        manager.send = watched_send
+        return KafkaNetClient(net=network, manager=manager)
+
+    return make
