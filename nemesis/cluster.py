@@ -6,7 +6,7 @@ or `CLIENTS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -44,6 +44,11 @@ class Node(Protocol):
     @property
     def role(self) -> Literal["broker", "controller"]:
         """What the node does in the cluster."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the latest start; None before the first."""
         ...
 
     def is_alive(self) -> bool:
@@ -105,6 +110,10 @@ class Network(Protocol):
 
     def reaches(self, source: Endpoint, target: Endpoint) -> bool:
         """Probe, with real packets, whether a packet from source arrives at target."""
+        ...
+
+    def reached(self, links: Iterable[Link]) -> frozenset[Link]:
+        """Probe many links at once; returns those that carried their packet."""
         ...
 
 

@@ -25,7 +25,7 @@ from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Choice, NoTarget, resolve
 
 Row = Mapping[str, object]
-"""A row of the table `faults`, without `run_id`, or an entry of the journal."""
+"""A row of the table `faults`, without `run_id`, or the details of an entry of the journal."""
 
 ABORTED_S = 5.0
 """How long an aborted run waits to see its faults healed; they are undone in any case."""
@@ -55,15 +55,15 @@ class _Fired:
 class Conductor:
     """Fires one schedule at one cluster.
 
-    `journal` is called with what is about to be injected, before it is, and must not return before that is
-    on the disk. `record` gets one row of `faults` when a fault has ended. `note` gets a line for people.
+    `journal` is told what is about to be injected, before it is, and must not return before that is on the
+    disk. `record` gets one row of `faults` when a fault has ended. `note` gets a line for people.
     """
 
     def __init__(
         self,
         site: Site,
         schedule: Schedule,
-        journal: Callable[[Row], None],
+        journal: Callable[[str, Row], None],
         record: Callable[[Row], None],
         note: Callable[[str], None],
         lossy_budget: int = 1,
@@ -138,15 +138,8 @@ class Conductor:
             self._note(f"{entry.kind} of {entry.target} was not fired: {error}")
             return
         self.fired += 1
-        self._journal(
-            {
-                "event": "inject",
-                "fault": self.fired,
-                "kind": kind.name,
-                "targets": list(choice.nodes),
-                "parameters": dict(entry.parameters),
-            }
-        )
+        told = {"fault": self.fired, "name": kind.name, "targets": list(choice.nodes)}
+        self._journal("fault-begins", {**told, "parameters": dict(entry.parameters)})
         if kind.lossy:
             self._budget.open(choice.nodes)
         injection = kind.aim(self._site, choice.nodes, entry.parameters)
@@ -197,7 +190,7 @@ class Conductor:
             ending = f"did not heal: {healing.told} within {seconds:.1f} s"
             self.unhealed.append(f"fault {fault.number} ({fault.title}) {ending}")
         self._note(f"{fault.title}: {ending}")
-        self._journal({"event": "healed" if healing.healed else "unhealed", "fault": fault.number})
+        self._journal("fault-ended", {"fault": fault.number, "healed": healing.healed})
         self._record(_row(fault, healing.healed, now_ns, ending))
 
 
@@ -219,8 +212,7 @@ def _row(fault: _Fired, healed: bool, ended_ns: int, ending: str) -> Row:
 
 def mend(site: Site) -> list[str]:
     """Undo what any fault may have left: cut links, paused and dead nodes; returns what failed."""
-    network = site.cluster.network
-    network.unblock(network.blocked())
+    site.links.clear()
     troubles = []
     for node in site.cluster.nodes.values():
         try:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from nemesis.clock import Clock, becomes_true
 from nemesis.cluster import Capability, Cluster
 from nemesis.draws import Draws
+from nemesis.links import SharedLinks
 from nemesis.targets import Role
 
 Parameters = Mapping[str, str]
@@ -44,8 +45,14 @@ class Site:
     """Where faults are injected."""
 
     cluster: Cluster
+    links: SharedLinks
     clock: Clock
     bounds: Bounds = Bounds()
+
+    @classmethod
+    def of(cls, cluster: Cluster, clock: Clock, bounds: Bounds = Bounds()) -> Site:
+        """Make the site of a cluster."""
+        return cls(cluster, SharedLinks(cluster.network), clock, bounds)
 
     def await_hold(self, condition: Callable[[], bool], otherwise: str) -> None:
         """Wait until the fault shows, or raise `DidNotTakeHold`."""
@@ -58,7 +65,12 @@ class Site:
         missing = tuple(target for target in targets if not nodes[target].is_ready())
         if missing:
             return Healing(False, f"{named(missing)} did not serve again")
-        return Healing(True, f"{named(tuple(targets))} served again")
+        return Healing(True, f"{self.processes(targets)} served again")
+
+    def processes(self, targets: Sequence[int]) -> str:
+        """Nodes with their process ids, so that evidence tells one incarnation from another."""
+        told = [f"node {target} (process {self.cluster.nodes[target].pid})" for target in targets]
+        return " and ".join(told)
 
 
 class Injection(Protocol):

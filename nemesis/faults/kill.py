@@ -29,13 +29,14 @@ class Kill:
         dead_already = tuple(target for target in self.targets if not nodes[target].is_alive())
         if dead_already:
             raise DidNotTakeHold(f"{named(dead_already)} had died before")
+        told = self.site.processes(self.targets)
         for target in self.targets:
             nodes[target].kill()
         self.site.await_hold(
             lambda: not any(nodes[target].is_alive() for target in self.targets),
             f"{named(self.targets)} did not die",
         )
-        return f"{named(self.targets)} killed and reaped"
+        return f"{told} killed and reaped"
 
     def undo(self) -> None:
         """Start what is dead."""

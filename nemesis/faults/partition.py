@@ -30,37 +30,37 @@ class Partition:
 
     def inject(self) -> str:
         """Cut the links, and see with packets that they are cut and no others."""
-        network = self.site.cluster.network
-        network.block(self.cut)
+        self.site.links.cut(self.cut)
         self.site.await_hold(
             lambda: not self._passing(self.cut),
             f"packets still pass on links of {named(self.targets)}",
         )
-        deaf = self.kept - self._passing(self.kept)
+        kept = self.kept - self.site.links.held
+        deaf = kept - self._passing(kept)
         if deaf:
             raise DidNotTakeHold(f"more than was asked is cut: {_told(deaf)}")
-        open_ways = f", {_count(self.kept)} the other way still carry them" if self.kept else ""
+        open_ways = f", {_count(kept)} the other way still open" if kept else ""
         return f"{self.shape}: no packet passes on {_count(self.cut)}{open_ways}"
 
     def undo(self) -> None:
-        """Mend the links."""
-        self.site.cluster.network.unblock(self.cut)
+        """Mend the links, but for those that another fault holds cut."""
+        self.site.links.let_go(self.cut)
 
     def look(self) -> Healing:
         """See with packets that the links are mended, and whether the nodes serve."""
-        still_cut = self.cut - self._passing(self.cut)
+        mended = self.cut - self.site.links.held
+        still_cut = mended - self._passing(mended)
         if still_cut:
             return Healing(False, f"no packet passed again on {_told(still_cut)}")
-        passing = f"packets pass again on {_count(self.cut)}"
+        passing = f"packets pass again on {_count(mended)}"
         alive = tuple(target for target in self.targets if self.site.cluster.nodes[target].is_alive())
         if not alive:
             return Healing(True, passing)
         serving = self.site.serving(alive)
         return serving._replace(told=f"{passing}, {serving.told}")
 
-    def _passing(self, links: Iterable[Link]) -> frozenset[Link]:
-        network = self.site.cluster.network
-        return frozenset(link for link in sorted(links) if network.reaches(*link))
+    def _passing(self, links: frozenset[Link]) -> frozenset[Link]:
+        return self.site.cluster.network.reached(links)
 
 
 def _count(links: frozenset[Link]) -> str:

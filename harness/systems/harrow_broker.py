@@ -1,0 +1,233 @@
+"""Harrow's own broker as the system under test.
+
+Nodes are `python -m broker.shell FILE.properties`. What they believe is read through their admin endpoint, a
+Unix socket, which works whatever became of the network. A paused or dead node is silent, and is skipped.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from broker.core.rules import GENERATIONS
+from broker.core.rules.flaws import FLAWS
+from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState
+from harness.spec import Spec, SpecError
+from harness.systems.unix_http import NoAnswer, get_json
+from nemesis.cluster import CLIENTS, PartitionView
+
+SETTINGS_NAME = "node.properties"
+ANSWER_TIMEOUT_S = 0.5
+"""A healthy node answers within milliseconds; what takes longer is as good as silent to an observer."""
+
+DUMP_TIMEOUT_S = 10.0
+_PAGE_RECORDS = 5_000
+
+SHORT_RUN: Mapping[str, object] = {
+    "broker.session.timeout.ms": 3_000,
+    "broker.heartbeat.interval.ms": 500,
+    "replica.lag.time.max.ms": 3_000,
+    "replica.fetch.backoff.ms": 250,
+    "controlled.shutdown.timeout.ms": 10_000,
+    "replica.high.watermark.checkpoint.interval.ms": 1_000,
+}
+"""Timeouts a third of Kafka's or less, so that faults of a few seconds have consequences."""
+
+
+@dataclass(frozen=True)
+class HarrowBroker:
+    """Implements `harness.environments.base.System`."""
+
+    spec: Spec
+    name: str = "harrow"
+
+    def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
+        """Names of the listeners that a node of this role has."""
+        return ("CLIENT", "BROKER") if role == "broker" else ("CONTROLLER",)
+
+    def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:
+        """Write the node's settings into its directory."""
+        lines = [f"{key}={_text(value)}" for key, value in self._settings(plan, plans, addresses).items()]
+        (plan.directory / SETTINGS_NAME).write_text("\n".join(lines) + "\n")
+
+    def _settings(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> dict[str, object]:
+        def bound(listener: str) -> str:
+            return f"{listener}://{_address(addresses.bind(plan.node_id, listener))}"
+
+        def reached(other: NodePlan) -> str:
+            inner = "CONTROLLER" if other.role == "controller" else "BROKER"
+            return f"{other.node_id}@{_address(addresses.reach(plan.node_id, other.node_id, inner))}"
+
+        controllers = [other for other in plans if other.role == "controller" and other != plan]
+        brokers = [other for other in plans if other.role == "broker" and other != plan]
+        own = []
+        if plan.role == "controller":
+            own = [f"{plan.node_id}@{_address(addresses.bind(plan.node_id, 'CONTROLLER'))}"]
+        return {
+            "process.roles": plan.role,
+            "node.id": plan.node_id,
+            "controller.quorum.voters": ",".join([*own, *map(reached, controllers)]),
+            "listeners": ",".join(bound(listener) for listener in self.listeners(plan.role)),
+            "advertised.listeners": ",".join(self._advertised(plan, addresses)),
+            "harrow.peer.addresses": ",".join(map(reached, [*brokers, *controllers])),
+            "log.dirs": plan.data.absolute(),
+            "num.partitions": self.spec.partitions,
+            "default.replication.factor": self.spec.replication_factor,
+            "min.insync.replicas": self.spec.min_insync_replicas,
+            "auto.create.topics.enable": False,
+            "unclean.leader.election.enable": self.spec.unclean_election,
+            **_flush(self.spec.flush),
+            **SHORT_RUN,
+            "harrow.generation": self.spec.generation,
+            "harrow.flaws": ",".join(self.spec.flaws),
+            "harrow.admin.socket": plan.socket.absolute(),
+            "harrow.storage": plan.storage,
+        }
+
+    def _advertised(self, plan: NodePlan, addresses: Addresses) -> list[str]:
+        """Clients are told how clients reach the node; brokers know of each other from the settings."""
+        if plan.role == "controller":
+            return [f"CONTROLLER://{_address(addresses.bind(plan.node_id, 'CONTROLLER'))}"]
+        return [
+            f"CLIENT://{_address(addresses.reach(CLIENTS, plan.node_id, 'CLIENT'))}",
+            f"BROKER://{_address(addresses.bind(plan.node_id, 'BROKER'))}",
+        ]
+
+    def command(self, plan: NodePlan) -> Sequence[str]:
+        """Give the command that runs the node in the foreground."""
+        return (sys.executable, "-m", "broker.shell", str((plan.directory / SETTINGS_NAME).absolute()))
+
+    def is_ready(self, plan: NodePlan) -> bool:
+        """Whether the node serves, by its own account."""
+        state = _state(plan)
+        return state is not None and state["lifecycle"] == "running"
+
+    def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
+        """Tell what this node believes of each of its replicas; nothing if it does not answer."""
+        state = _state(plan)
+        if state is None or plan.role == "controller":
+            return ()
+        epoch = state["broker_epoch"]
+        return [_replica(partition, epoch) for partition in state["partitions"]]
+
+    def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
+        """Tell the controller's view, or what the brokers know of it while the controller is silent."""
+        for plan in plans:
+            if plan.role == "controller" and (state := _state(plan)) is not None:
+                return [_view(partition) for partition in state["partitions"]]
+        newest: dict[tuple[str, int], dict[str, Any]] = {}
+        for plan in plans:
+            state = _state(plan) if plan.role == "broker" else None
+            for partition in state["partitions"] if state is not None else ():
+                key = (partition["topic"], partition["partition"])
+                if key not in newest or _epochs(partition) > _epochs(newest[key]):
+                    newest[key] = partition
+        return [_view(partition) for _, partition in sorted(newest.items())]
+
+    def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
+        """Name the node that is the active controller."""
+        for plan in plans:
+            state = _state(plan) if plan.role == "controller" else None
+            if state is not None and state["controller"] == plan.node_id:
+                return plan.node_id
+        return None
+
+    def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
+        """Read a replica's whole log, page by page. Raises `NoAnswer`."""
+        offset = 0
+        while True:
+            query = {"topic": topic, "partition": partition, "offset": offset, "limit": _PAGE_RECORDS}
+            page = get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S)
+            for at, epoch, crc, _key, value in page["records"]:
+                yield LogRecord(at, epoch, crc, base64.b64decode(value or ""))
+            if not page["records"]:
+                return
+            offset = page["records"][-1][0] + 1
+            if offset >= page["log_end"]:
+                return
+
+    def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
+        """Drop what the dead node's ledger does not know as synced."""
+        from broker.shell.ledger_files import lose_unsynced
+
+        return lose_unsynced(plan.data)
+
+
+def check_rules(spec: Spec) -> None:
+    """See that the broker knows the generation and the flaws. Raises `SpecError`."""
+    for given, known, what in (
+        ((spec.generation,), GENERATIONS, "generation"),
+        (spec.flaws, FLAWS, "flaw"),
+    ):
+        for name in given:
+            if name not in known:
+                raise SpecError(
+                    f"{what}: expected one of {', '.join(known)}, found {name!r}; see `harrow flaws`"
+                )
+
+
+def flaws() -> Mapping[str, str]:
+    """All flaws by name, each with one line that says what is wrong with it."""
+    return {name: f"{flaw.summary} ({flaw.number}; breaks {flaw.breaks})" for name, flaw in FLAWS.items()}
+
+
+def _state(plan: NodePlan) -> dict[str, Any] | None:
+    try:
+        return get_json(plan.socket, "/state", ANSWER_TIMEOUT_S)
+    except NoAnswer:
+        return None
+
+
+def _replica(partition: Mapping[str, Any], broker_epoch: int) -> ReplicaState:
+    return ReplicaState(
+        topic=partition["topic"],
+        partition=partition["partition"],
+        role=partition["role"],
+        leader=partition["leader"],
+        leader_epoch=partition["leader_epoch"],
+        log_start=partition["log_start"],
+        log_end=partition["log_end"],
+        high_watermark=partition["high_watermark"],
+        isr=tuple(partition["isr"]),
+        elr=tuple(partition["elr"]),
+        broker_epoch=broker_epoch,
+    )
+
+
+def _view(partition: Mapping[str, Any]) -> PartitionView:
+    return PartitionView(
+        topic=partition["topic"],
+        partition=partition["partition"],
+        leader=partition["leader"],
+        leader_epoch=partition["leader_epoch"],
+        isr=tuple(partition["isr"]),
+        elr=tuple(partition["elr"]),
+        replicas=tuple(partition["replicas"]),
+    )
+
+
+def _epochs(partition: Mapping[str, Any]) -> tuple[int, int]:
+    return partition["leader_epoch"], partition["partition_epoch"]
+
+
+def _address(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _flush(policy: str) -> dict[str, object]:
+    """Translate "never", "every-write", "N" or "Nms" to Kafka's settings."""
+    if policy == "never":
+        return {}
+    if policy == "every-write":
+        return {"log.flush.interval.messages": 1}
+    if policy.endswith("ms"):
+        return {"log.flush.interval.ms": int(policy.removesuffix("ms"))}
+    return {"log.flush.interval.messages": int(policy)}

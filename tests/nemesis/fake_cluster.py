@@ -1,0 +1,128 @@
+"""A cluster of nothing: nodes are flags, packets are set operations, time passes when somebody sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nemesis.cluster import CLIENTS, Link, NodeError, PageCacheLoss, PartitionView
+from nemesis.faults.base import Bounds, Site
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def now_ns(self) -> int:
+        return self.ns
+
+    def sleep(self, seconds: float) -> None:
+        self.ns += int(seconds * 1e9)
+
+
+@dataclass
+class FakeNode:
+    node_id: int
+    role: Literal["broker", "controller"] = "broker"
+    pid: int = 1000
+    alive: bool = True
+    paused: bool = False
+    unsynced_bytes: int = 4096
+    immortal: bool = False  # survives SIGKILL
+    sleepless: bool = False  # runs on when it is stopped
+    refuses_to_start: bool = False
+    never_ready: bool = False
+    exit_status: int = 0
+    deaths: int = 0
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def is_ready(self) -> bool:
+        return self.alive and not self.paused and not self.never_ready
+
+    def start(self) -> None:
+        if self.refuses_to_start:
+            raise NodeError(f"node {self.node_id} ended with status 4; its last log lines:\n  no room")
+        self.alive = True
+        self.pid += 1
+
+    def stop(self, timeout_s: float) -> int:
+        self.alive = False
+        return self.exit_status
+
+    def kill(self) -> None:
+        if not self.immortal:
+            self.alive, self.paused = False, False
+            self.deaths += 1
+
+    def pause(self) -> None:
+        self.paused = not self.sleepless
+
+    def resume(self) -> None:
+        self.paused = False
+
+    def is_paused(self) -> bool:
+        return self.paused
+
+    def lose_page_cache(self) -> PageCacheLoss:
+        assert not self.alive, "only the dead forget"
+        lost, self.unsynced_bytes = self.unsynced_bytes, 0
+        return PageCacheLoss("fake", lost, {"log": (lost, 0)} if lost else {})
+
+
+@dataclass
+class FakeNetwork:
+    endpoints: tuple[int, ...]
+    cut: frozenset[Link] = frozenset()
+    leaky: bool = False  # cut links carry packets all the same
+    clumsy: bool = False  # cutting one direction cuts the other too
+    stuck: bool = False  # mended links carry nothing
+
+    def block(self, links: frozenset[Link]) -> None:
+        self.cut |= links
+
+    def unblock(self, links: frozenset[Link]) -> None:
+        self.cut -= links
+
+    def blocked(self) -> frozenset[Link]:
+        return self.cut
+
+    def reaches(self, source: int, target: int) -> bool:
+        return (source, target) in self.reached([(source, target)])
+
+    def reached(self, links: Iterable[Link]) -> frozenset[Link]:
+        if self.leaky:
+            return frozenset(links)
+        if self.stuck:
+            return frozenset()
+        dead = self.cut | ({(b, a) for a, b in self.cut} if self.clumsy else set())
+        return frozenset(links) - dead
+
+
+@dataclass
+class FakeCluster:
+    """Three brokers and a controller; broker 1 leads partition 0, 2 leads 1, 3 leads 2."""
+
+    nodes: dict[int, FakeNode] = field(
+        default_factory=lambda: {**{i: FakeNode(i) for i in (1, 2, 3)}, 100: FakeNode(100, "controller")}
+    )
+    network: FakeNetwork = field(default_factory=lambda: FakeNetwork((CLIENTS, 1, 2, 3, 100)))
+    capabilities: frozenset[str] = frozenset({"process", "network", "page-cache-loss"})
+    insync: tuple[int, ...] = (1, 2, 3)
+    speechless: bool = False
+
+    def partitions(self) -> list[PartitionView]:
+        if self.speechless:
+            return []
+        return [
+            PartitionView("harrow", number, number + 1, 7, self.insync, (), (1, 2, 3)) for number in range(3)
+        ]
+
+    def active_controller(self) -> int | None:
+        return 100 if self.nodes[100].is_ready() else None
+
+
+def site_of(cluster: FakeCluster, clock: FakeClock | None = None) -> Site:
+    return Site.of(cluster, clock or FakeClock(), Bounds(hold_s=1.0, heal_s=2.0, stop_s=1.0))

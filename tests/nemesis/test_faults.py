@@ -1,0 +1,180 @@
+"""Each kind of fault against a fake cluster: it takes hold and heals, and it is not believed when it does not."""
+
+from __future__ import annotations
+
+import pytest
+from fake_cluster import FakeCluster, site_of
+
+from nemesis.cluster import CLIENTS, NodeError
+from nemesis.draws import Draws
+from nemesis.faults import KINDS
+from nemesis.faults.base import DidNotTakeHold, Injection, Parameters
+
+
+def aimed(cluster: FakeCluster, kind: str, *targets: int, **parameters: str) -> Injection:
+    return KINDS[kind].aim(site_of(cluster), targets, parameters)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_takes_hold_and_heals(kind: str) -> None:
+    cluster = FakeCluster()
+    parameters: Parameters = KINDS[kind].draw(Draws(7, "parameters"))
+    fault = KINDS[kind].aim(site_of(cluster), (2,), parameters)
+
+    evidence = fault.inject()
+
+    assert "2" in evidence
+    assert not cluster.nodes[2].is_ready() or cluster.network.cut
+    fault.undo()
+    healing = fault.look()
+    assert healing.healed, healing.told
+    assert all(node.is_ready() for node in cluster.nodes.values())
+    assert not cluster.network.cut
+
+
+def test_a_node_that_survives_its_kill_is_not_killed() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[1].immortal = True
+    with pytest.raises(DidNotTakeHold, match="node 1 did not die within 1 s"):
+        aimed(cluster, "kill", 1).inject()
+
+
+def test_a_node_that_was_dead_before_is_not_killed() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[1].alive = False
+    with pytest.raises(DidNotTakeHold, match="node 1 had died before"):
+        aimed(cluster, "kill", 1).inject()
+
+
+def test_a_killed_node_has_not_healed_before_it_serves() -> None:
+    cluster = FakeCluster()
+    fault = aimed(cluster, "kill", 1)
+    fault.inject()
+    cluster.nodes[1].never_ready = True
+    fault.undo()
+    assert fault.look() == (False, "node 1 did not serve again")
+
+
+def test_evidence_of_a_kill_tells_the_two_incarnations_apart() -> None:
+    cluster = FakeCluster()
+    fault = aimed(cluster, "kill", 1)
+    assert "process 1000" in fault.inject()
+    fault.undo()
+    assert "process 1001" in fault.look().told
+
+
+def test_a_node_that_refuses_to_start_raises_its_last_words() -> None:
+    cluster = FakeCluster()
+    fault = aimed(cluster, "kill", 1)
+    fault.inject()
+    cluster.nodes[1].refuses_to_start = True
+    with pytest.raises(NodeError, match="no room"):
+        fault.undo()
+
+
+def test_a_node_that_runs_on_is_not_paused() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[3].sleepless = True
+    with pytest.raises(DidNotTakeHold, match="node 3 went on running"):
+        aimed(cluster, "pause", 3).inject()
+
+
+def test_a_node_that_died_while_it_was_paused_is_started() -> None:
+    cluster = FakeCluster()
+    fault = aimed(cluster, "pause", 3)
+    fault.inject()
+    cluster.nodes[3].kill()
+    fault.undo()
+    assert fault.look().healed
+
+
+def test_a_shutdown_with_a_bad_status_was_not_controlled() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[2].exit_status = 4
+    with pytest.raises(DidNotTakeHold, match="node 2 exited with status 4"):
+        aimed(cluster, "restart", 2).inject()
+
+
+def test_page_cache_loss_kills_first_and_says_what_was_lost() -> None:
+    cluster = FakeCluster()
+    assert "node 2 lost 4,096 bytes in 1 files by fake" in aimed(cluster, "page-cache-loss", 2).inject()
+    assert cluster.nodes[2].deaths == 1
+
+
+def test_page_cache_loss_of_a_node_that_had_synced_everything_says_so() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[2].unsynced_bytes = 0
+    assert "had synced everything: 0 bytes lost" in aimed(cluster, "page-cache-loss", 2).inject()
+
+
+def test_isolation_from_everyone_cuts_both_ways_to_all() -> None:
+    cluster = FakeCluster()
+    aimed(cluster, "isolate", 1, **{"from": "all"}).inject()
+    assert cluster.network.cut == {
+        *((1, other) for other in (CLIENTS, 2, 3, 100)),
+        *((other, 1) for other in (CLIENTS, 2, 3, 100)),
+    }
+
+
+def test_isolation_from_the_nodes_leaves_the_clients() -> None:
+    cluster = FakeCluster()
+    aimed(cluster, "isolate", 1, **{"from": "nodes"}).inject()
+    assert not any(CLIENTS in link for link in cluster.network.cut)
+    assert (1, 100) in cluster.network.cut
+
+
+def test_isolation_from_the_brokers_leaves_the_controller() -> None:
+    cluster = FakeCluster()
+    aimed(cluster, "isolate", 1, **{"from": "brokers"}).inject()
+    assert cluster.network.cut == {(1, 2), (2, 1), (1, 3), (3, 1)}
+
+
+def test_halves_put_controller_and_clients_where_they_were_drawn() -> None:
+    cluster = FakeCluster()
+    evidence = aimed(cluster, "halves", 1, controller="targets", clients="rest").inject()
+    assert "{1, 100} apart from {clients, 2, 3}" in evidence
+    assert len(cluster.network.cut) == 2 * 2 * 3
+
+
+@pytest.mark.parametrize(("direction", "cut"), [("in", (2, 1)), ("out", (1, 2))])
+def test_one_way_cuts_one_direction_and_keeps_the_other(direction: str, cut: tuple[int, int]) -> None:
+    cluster = FakeCluster()
+    aimed(cluster, "one-way", 1, direction=direction, **{"from": "brokers"}).inject()
+    assert cluster.network.reached([(1, 2), (2, 1)]) == {(1, 2), (2, 1)} - {cut}
+
+
+def test_a_cut_that_lets_packets_pass_did_not_take_hold() -> None:
+    cluster = FakeCluster()
+    cluster.network.leaky = True
+    with pytest.raises(DidNotTakeHold, match="packets still pass"):
+        aimed(cluster, "isolate", 1).inject()
+
+
+def test_a_one_way_cut_that_cuts_both_ways_did_not_take_hold() -> None:
+    cluster = FakeCluster()
+    cluster.network.clumsy = True
+    with pytest.raises(DidNotTakeHold, match="more than was asked is cut"):
+        aimed(cluster, "one-way", 1, direction="in").inject()
+
+
+def test_a_partition_has_not_healed_before_packets_pass() -> None:
+    cluster = FakeCluster()
+    fault = aimed(cluster, "isolate", 1)
+    fault.inject()
+    fault.undo()
+    cluster.network.stuck = True
+    assert not fault.look().healed
+
+
+def test_a_link_is_mended_when_the_last_fault_lets_go() -> None:
+    cluster = FakeCluster()
+    site = site_of(cluster)
+    first = KINDS["isolate"].aim(site, (1,), {"from": "brokers"})
+    second = KINDS["isolate"].aim(site, (2,), {"from": "brokers"})
+    first.inject()
+    second.inject()
+    first.undo()
+    assert cluster.network.cut == {(1, 2), (2, 1), (2, 3), (3, 2)}
+    assert first.look().healed, "links that another fault holds are not its concern"
+    second.undo()
+    assert not cluster.network.cut

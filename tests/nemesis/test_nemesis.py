@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from fake_cluster import FakeClock, FakeCluster, site_of
+
+from history.schema import FAULTS
+from nemesis.nemesis import Conductor, mend
+from nemesis.schedule import Entry, Schedule
+from nemesis.targets import Role, Target
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass
+class Stage:
+    """A conductor, what it was given and what it said."""
+
+    entries: list[Entry]
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    clock: FakeClock = field(default_factory=FakeClock)
+    lossy_budget: int = 1
+    journal: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
+    rows: list[Mapping[str, object]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.conductor = Conductor(
+            site_of(self.cluster, self.clock),
+            Schedule(tuple(self.entries)),
+            lambda event, details: self.journal.append((event, details)),
+            self.rows.append,
+            self.notes.append,
+            self.lossy_budget,
+        )
+
+    def play(self, seconds: float = 60.0, aborted_at_s: float = float("inf")) -> Stage:
+        self.conductor.run(0, int(seconds * SECOND_NS), lambda: self.clock.ns >= aborted_at_s * SECOND_NS)
+        return self
+
+    def starts_s(self) -> list[float]:
+        by_number = sorted(self.rows, key=lambda row: row["fault"])
+        return [round(row["started_ns"] / SECOND_NS, 1) for row in by_number]
+
+
+def entry(
+    number: int, at_s: float, kind: str, target: Target, hold_s: float = 2, *, beside: bool = False
+) -> Entry:
+    return Entry(number, int(at_s * 1000), kind, target, int(hold_s * 1000), {}, beside)
+
+
+def leader(partition: int, role: Role = "leader") -> Target:
+    return Target(role, partition)
+
+
+def test_a_fault_is_fired_in_time_held_and_healed() -> None:
+    stage = Stage([entry(1, 5, "kill", leader(0), 3)]).play()
+    (row,) = stage.rows
+    assert row["took_hold"] and row["healed"]
+    assert row["targets"] == [1]
+    assert row["started_ns"] == pytest.approx(5 * SECOND_NS, abs=SECOND_NS // 10)
+    assert row["ended_ns"] == pytest.approx(8 * SECOND_NS, abs=SECOND_NS // 5)
+    assert set(row) == set(FAULTS.names) - {"run_id"}
+    assert json.loads(row["parameters"])["role"] == "the leader of harrow-0"
+
+
+def test_the_journal_is_told_before_the_fault_is_injected() -> None:
+    stage = Stage([entry(1, 1, "pause", leader(0))])
+    seen = []
+    pause = stage.cluster.nodes[1].pause
+    stage.cluster.nodes[1].pause = lambda: (seen.extend(stage.journal), pause())[1]
+    stage.play()
+    assert [event for event, _ in seen] == ["fault-begins"]
+    assert seen[0][1]["targets"] == [1]
+    assert [event for event, _ in stage.journal] == ["fault-begins", "fault-ended"]
+
+
+def test_a_fault_that_does_not_take_hold_is_undone_at_once_and_its_row_says_why() -> None:
+    stage = Stage([entry(1, 1, "isolate", leader(0), 30)])
+    stage.cluster.network.leaky = True
+    stage.play()
+    (row,) = stage.rows
+    assert not row["took_hold"]
+    assert row["healed"]
+    assert "did not take hold: packets still pass" in row["evidence"]
+    assert row["ended_ns"] < 5 * SECOND_NS
+    assert not stage.cluster.network.cut
+
+
+def test_after_a_fault_that_does_not_heal_no_more_are_fired() -> None:
+    stage = Stage([entry(1, 1, "kill", leader(0)), entry(2, 20, "kill", leader(1))])
+    stage.cluster.nodes[1].never_ready = True
+    stage.play()
+    (row,) = stage.rows
+    assert row["took_hold"] and not row["healed"]
+    assert stage.conductor.unhealed == [
+        "fault 1 (kill 1) did not heal: node 1 did not serve again within 2.0 s"
+    ]
+
+
+def test_a_node_that_refuses_to_start_leaves_a_row_with_its_last_words() -> None:
+    stage = Stage([entry(1, 1, "kill", leader(0))])
+    stage.cluster.nodes[1].refuses_to_start = True
+    stage.play()
+    assert "no room" in stage.rows[0]["evidence"]
+    assert not stage.rows[0]["healed"]
+
+
+def test_faults_wait_for_one_another() -> None:
+    stage = Stage([entry(1, 1, "kill", leader(0), 10), entry(2, 5, "pause", leader(1))]).play()
+    assert stage.starts_s()[1] >= 11
+
+
+def test_a_fault_beside_another_is_fired_while_that_holds_and_spares_its_targets() -> None:
+    beside = entry(2, 3, "kill", leader(0, "in-sync-replicas"), beside=True)
+    stage = Stage([entry(1, 1, "pause", leader(0), 10), beside]).play()
+    by_number = {row["fault"]: row for row in stage.rows}
+    assert by_number[2]["targets"] == [2, 3]
+    assert by_number[2]["started_ns"] < by_number[1]["ended_ns"]
+
+
+def test_what_is_beside_a_late_fault_is_as_late() -> None:
+    stage = Stage(
+        [
+            entry(1, 1, "pause", leader(0), 10),
+            entry(2, 5, "kill", leader(0), 6),
+            entry(3, 8, "kill", leader(1), beside=True),
+        ]
+    ).play()
+    _, late, beside = stage.starts_s()
+    assert beside - late == pytest.approx(3, abs=0.2)
+
+
+def test_a_lossy_fault_waits_until_the_last_victim_is_back_in_the_isr() -> None:
+    stage = Stage(
+        [
+            entry(1, 1, "page-cache-loss", leader(0)),
+            entry(2, 5, "page-cache-loss", leader(1)),
+        ]
+    )
+    sleep = stage.clock.sleep
+
+    def sleep_and_catch_up(seconds: float) -> None:
+        sleep(seconds)
+        stage.cluster.insync = (2, 3) if stage.clock.ns < 20 * SECOND_NS else (1, 2, 3)
+
+    stage.clock.sleep = sleep_and_catch_up
+    stage.play()
+    assert stage.starts_s()[1] == pytest.approx(20, abs=0.2)
+
+
+def test_the_isr_is_not_believed_before_the_victim_runs_again() -> None:
+    # The controller goes on listing a dead broker until its session ends.
+    stage = Stage(
+        [
+            entry(1, 1, "page-cache-loss", leader(0), 8),
+            entry(2, 3, "page-cache-loss", leader(1), 1, beside=True),
+        ]
+    ).play()
+    assert stage.starts_s()[1] >= 9
+
+
+def test_a_larger_budget_lets_lossy_windows_overlap() -> None:
+    stage = Stage(
+        [
+            entry(1, 1, "page-cache-loss", leader(0), 8),
+            entry(2, 3, "page-cache-loss", leader(1), 1, beside=True),
+        ],
+        lossy_budget=2,
+    ).play()
+    assert stage.starts_s()[1] == pytest.approx(3, abs=0.2)
+
+
+def test_a_kill_needs_no_budget() -> None:
+    stage = Stage([entry(1, 1, "page-cache-loss", leader(0)), entry(2, 5, "kill", leader(1))])
+    stage.cluster.insync = (2, 3)
+    stage.play()
+    assert len(stage.rows) == 2
+
+
+def test_at_the_end_everything_is_healed() -> None:
+    stage = Stage(
+        [
+            entry(1, 1, "isolate", leader(0), 100),
+            entry(2, 2, "pause", leader(1), 100, beside=True),
+        ]
+    ).play(seconds=5)
+    assert len(stage.rows) == 2
+    assert all(row["healed"] for row in stage.rows)
+    assert not stage.cluster.network.cut
+    assert all(node.is_ready() for node in stage.cluster.nodes.values())
+
+
+def test_an_aborted_run_is_healed_at_once() -> None:
+    stage = Stage([entry(1, 1, "kill", leader(0), 100)]).play(aborted_at_s=2)
+    assert stage.rows[0]["healed"]
+    assert stage.rows[0]["ended_ns"] < 3 * SECOND_NS
+
+
+def test_an_entry_without_a_target_is_left_out_and_noted() -> None:
+    stage = Stage([entry(1, 1, "kill", leader(0))])
+    stage.cluster.speechless = True
+    stage.play()
+    assert not stage.rows
+    assert "was not fired: nobody can tell" in stage.notes[0]
+
+
+def test_active_faults_are_told_in_words() -> None:
+    stage = Stage([entry(1, 1, "pause", leader(0), 100)])
+    told = set()
+    sleep = stage.clock.sleep
+    stage.clock.sleep = lambda seconds: (told.add(stage.conductor.active), sleep(seconds))[1]
+    stage.play(seconds=5)
+    assert ("pause 1",) in told
+
+
+def test_mending_undoes_what_nobody_remembers() -> None:
+    cluster = FakeCluster()
+    cluster.network.cut = frozenset({(1, 2)})
+    cluster.nodes[1].alive = False
+    cluster.nodes[2].paused = True
+    assert mend(site_of(cluster)) == []
+    assert all(node.is_ready() for node in cluster.nodes.values())
+    assert not cluster.network.cut
+
+
+def test_mending_goes_on_after_a_node_that_refuses() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[1].alive = cluster.nodes[2].alive = False
+    cluster.nodes[1].refuses_to_start = True
+    (trouble,) = mend(site_of(cluster))
+    assert "no room" in trouble
+    assert cluster.nodes[2].is_alive()

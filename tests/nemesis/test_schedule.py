@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nemesis.faults import KINDS
+from nemesis.schedule import Schedule, ScheduleError, draw, dumps, kinds_of, loads
+
+seeds = st.integers(0, (1 << 63) - 1)
+
+
+def drawn(seed: int, kinds: tuple[str, ...] = tuple(KINDS), **sizes: int) -> Schedule:
+    wanted = {"duration_ms": 60_000, "interval_ms": 6_000, "partitions": 4, **sizes}
+    return draw(seed, kinds, **wanted)
+
+
+def test_a_seed_draws_the_same_in_every_version_of_python() -> None:
+    first = drawn(42).entries[0]
+    assert (first.at_ms, first.kind, first.target.role, first.duration_ms) == (4364, "pause", "broker", 4994)
+
+
+@given(seeds)
+def test_the_same_seed_draws_the_same_schedule(seed: int) -> None:
+    assert drawn(seed) == drawn(seed)
+
+
+def test_different_seeds_draw_different_schedules() -> None:
+    assert len({dumps(drawn(seed)) for seed in range(50)}) == 50
+
+
+@given(seeds)
+def test_a_stored_schedule_is_replayed_exactly(seed: int) -> None:
+    schedule = drawn(seed)
+    assert loads(dumps(schedule)) == schedule
+
+
+@given(seeds)
+def test_a_minute_holds_at_least_six_faults_of_at_least_three_kinds(seed: int) -> None:
+    schedule = drawn(seed)
+    assert len(schedule.entries) >= 6
+    assert len({entry.kind for entry in schedule.entries}) >= 3
+
+
+@given(seeds, st.sets(st.sampled_from(sorted(KINDS)), min_size=1))
+def test_only_wanted_kinds_are_drawn(seed: int, kinds: set[str]) -> None:
+    schedule = drawn(seed, tuple(sorted(kinds)))
+    assert {entry.kind for entry in schedule.entries} <= kinds
+    assert {kind.name for kind in kinds_of(schedule)} == {entry.kind for entry in schedule.entries}
+
+
+@given(seeds)
+def test_faults_follow_one_another_unless_they_say_otherwise(seed: int) -> None:
+    entries = drawn(seed).entries
+    for before, entry in zip(entries, entries[1:], strict=False):
+        if not entry.beside:
+            assert entry.at_ms > before.at_ms + before.duration_ms
+    assert not entries[0].beside
+
+
+@given(seeds)
+def test_entries_are_numbered_in_the_order_of_their_times(seed: int) -> None:
+    entries = drawn(seed).entries
+    assert [entry.entry for entry in entries] == list(range(1, len(entries) + 1))
+    assert [entry.at_ms for entry in entries] == sorted(entry.at_ms for entry in entries)
+    assert all(0 < entry.at_ms < 60_000 for entry in entries)
+
+
+def test_every_kind_comes_up_before_any_comes_up_three_times() -> None:
+    singles = [entry.kind for entry in drawn(5, ("kill", "restart", "halves"), duration_ms=600_000).entries]
+    assert set(singles[:8]) == {"kill", "restart", "halves"}
+
+
+def test_without_a_lossy_budget_nothing_forgets() -> None:
+    schedule = draw(1, tuple(KINDS), 600_000, 6_000, 4, lossy_budget=0)
+    assert "page-cache-loss" not in {entry.kind for entry in schedule.entries}
+
+
+def test_no_kinds_make_an_empty_schedule() -> None:
+    assert drawn(1, ()) == Schedule(())
+    assert loads(dumps(Schedule(()))) == Schedule(())
+
+
+@settings(max_examples=30)
+@given(seeds)
+def test_a_long_schedule_keeps_to_its_interval(seed: int) -> None:
+    entries = [
+        entry for entry in drawn(seed, duration_ms=3_600_000, interval_ms=20_000).entries if not entry.beside
+    ]
+    assert 150 <= len(entries) <= 200
+
+
+GOOD = json.loads(dumps(drawn(42)))["entries"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense", "expected a schedule as JSON"),
+        ("[]", "expected a schedule"),
+        ('{"entries": 3}', "expected a schedule"),
+        ({"kind": "flood"}, "entry 1 of the schedule: expected a kind of fault"),
+        ({"at_ms": -1}, "whole numbers from 0"),
+        ({"at_ms": "soon"}, "whole numbers from 0"),
+        ({"target": {"role": "bystander"}}, "expected a role"),
+        ({"target": "leader"}, "expected the fields of an entry"),
+        ({"beside": "yes"}, "beside to be true or false"),
+        ({"parameters": {"from": 1}}, "an object of strings"),
+        ({"colour": "red"}, "expected the fields of an entry"),
+    ],
+)
+def test_a_bad_schedule_is_refused_in_one_line(text: str | dict[str, object], message: str) -> None:
+    stored = text if isinstance(text, str) else json.dumps({"entries": [{**GOOD, **text}]})
+    with pytest.raises(ScheduleError, match=message) as caught:
+        loads(stored)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("item", [3, None, "kill", [1], {}])
+def test_an_entry_that_is_no_object_is_refused(item: object) -> None:
+    with pytest.raises(ScheduleError, match="entry 1"):
+        loads(json.dumps({"entries": [item]}))

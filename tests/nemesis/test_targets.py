@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from fake_cluster import FakeCluster
+
+from nemesis.targets import NoTarget, Role, Target, resolve
+
+
+@pytest.mark.parametrize(
+    ("role", "nodes"),
+    [
+        ("leader", (2,)),
+        ("in-sync-follower", (3,)),
+        ("in-sync-replicas", (1, 2, 3)),
+        ("broker", (2,)),
+        ("minority", (2,)),
+        ("controller", (100,)),
+    ],
+)
+def test_a_role_becomes_nodes_when_the_fault_fires(role: Role, nodes: tuple[int, ...]) -> None:
+    assert resolve(Target(role, partition=1, pick=1), FakeCluster()).nodes == nodes
+
+
+def test_the_pick_decides_between_equals() -> None:
+    picked = {resolve(Target("broker", pick=pick), FakeCluster()).nodes[0] for pick in range(3)}
+    assert picked == {1, 2, 3}
+
+
+def test_the_choice_names_the_partition() -> None:
+    assert resolve(Target("leader", partition=4), FakeCluster()).role == "the leader of harrow-1"
+
+
+def test_nodes_that_another_fault_holds_are_spared() -> None:
+    assert resolve(Target("in-sync-replicas"), FakeCluster(), frozenset({3})).nodes == (1, 2)
+
+
+@pytest.mark.parametrize("role", ["leader", "in-sync-follower", "in-sync-replicas", "broker", "minority"])
+def test_dead_nodes_are_never_chosen(role: Role) -> None:
+    cluster = FakeCluster()
+    for broker in (1, 2, 3):
+        cluster.nodes[broker].alive = False
+    with pytest.raises(NoTarget):
+        resolve(Target(role), cluster)
+
+
+def test_a_silent_cluster_has_no_leader_to_hit() -> None:
+    with pytest.raises(NoTarget, match="nobody can tell"):
+        resolve(Target("leader"), FakeCluster(speechless=True))
+
+
+def test_a_paused_controller_cannot_be_hit() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[100].paused = True
+    with pytest.raises(NoTarget, match="no active controller"):
+        resolve(Target("controller"), cluster)
+
+
+def test_a_replica_out_of_the_isr_is_no_insync_follower() -> None:
+    cluster = FakeCluster(insync=(1, 3))
+    assert {resolve(Target("in-sync-follower", 0, pick), cluster).nodes for pick in range(4)} == {(3,)}
