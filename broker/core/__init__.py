@@ -1,0 +1,1 @@
+"""The node: broker and controller as one deterministic state machine that does no I/O."""

@@ -64,14 +64,7 @@ class StopRequested(NamedTuple):
 
 
 Event = (
-    Started
-    | RequestReceived
-    | ResponseReceived
-    | RequestFailed
-    | Disconnected
-    | TimerFired
-    | FlushDone
-    | StopRequested
+    Started | RequestReceived | ResponseReceived | RequestFailed | Disconnected | TimerFired | FlushDone | StopRequested
 )
 
 # --- effects ---------------------------------------------------------------------------------------------------------

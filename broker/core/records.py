@@ -236,9 +236,7 @@ def decode_records(batch: Buffer, position: int = 0) -> Iterator[Record]:
     """Records of the batch at `position`, whose checksum the caller has checked. Record headers are passed over."""
     header = read_header(batch, position)
     if header.size > len(batch) - position:
-        raise MalformedBatch(
-            f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}"
-        )
+        raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
     body = _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header)
     return _decode(body, header)
 
@@ -256,12 +254,8 @@ def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
         except IndexError:
             raise MalformedBatch(f"expected a record at byte {at} of the records, found their end") from None
         if length < 0 or not at <= end <= len(body):
-            raise MalformedBatch(
-                f"expected a record up to byte {end} of the records, found one up to byte {at}"
-            )
-        timestamp = (
-            header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
-        )
+            raise MalformedBatch(f"expected a record up to byte {end} of the records, found one up to byte {at}")
+        timestamp = header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
         yield Record(header.base_offset + offset_delta, timestamp, key, value)
         at = end
 
@@ -312,9 +306,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), at
         shift += 7
         if shift > 63:
-            raise MalformedBatch(
-                f"expected a number of at most ten bytes before byte {at}, found a longer one"
-            )
+            raise MalformedBatch(f"expected a number of at most ten bytes before byte {at}, found a longer one")
 
 
 def _read_field(data: bytes, at: int) -> tuple[bytes | None, int]:

@@ -1,8 +1,8 @@
 """What a node is told at its start, as typed values; `broker.shell.properties` reads them from a file.
 
-Names are Kafka's own with underscores for dots. Times are milliseconds, sizes bytes. A flush interval of 0
-means never: the page cache then decides when a record reaches the disk (Kafka's default, and the point of most
-faults).
+Names are Kafka's own with underscores for dots. Times are milliseconds, sizes bytes. A flush interval of
+0 means never: the page cache then decides when a record reaches the disk, which is Kafka's default and
+the point of most faults.
 """
 
 from __future__ import annotations

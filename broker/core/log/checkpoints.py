@@ -34,8 +34,7 @@ def read_checkpoint(files: Files, name: str) -> dict[tuple[str, int], int] | Unu
     try:
         version, count, *lines = data.decode().splitlines()
         offsets = {
-            (topic, int(partition)): int(offset)
-            for topic, partition, offset in (line.split() for line in lines)
+            (topic, int(partition)): int(offset) for topic, partition, offset in (line.split() for line in lines)
         }
         complete = version == "0" and int(count) == len(lines) == len(offsets)
     except ValueError:

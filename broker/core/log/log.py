@@ -270,9 +270,7 @@ class Log:
         full.forget_tail()
         self._unsynced_indexes.append(full)
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
-        self._last = Segment.create(
-            self._files, self.directory, self.end_offset, self.config.index_interval_bytes
-        )
+        self._last = Segment.create(self._files, self.directory, self.end_offset, self.config.index_interval_bytes)
         self._segments.append(self._last)
         return True
 
@@ -362,9 +360,7 @@ class Log:
         """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
         self._note_rewritten(0, self.flushed_offset)
         self._drop_segments(0)
-        self._last = Segment.create(
-            self._files, self.directory, start_offset, self.config.index_interval_bytes
-        )
+        self._last = Segment.create(self._files, self.directory, start_offset, self.config.index_interval_bytes)
         self._segments.append(self._last)
         self.epochs.replace(())
         self.producers.clear()
@@ -474,15 +470,11 @@ def _headers_of(records: bytes) -> list[BatchHeader]:
     headers = [header for _, header in iterate_headers(records)]
     size = sum(header.size for header in headers)
     if not headers or size != len(records):
-        raise MalformedBatch(
-            f"expected whole batches in {len(records)} bytes, found {len(headers)} of {size} bytes"
-        )
+        raise MalformedBatch(f"expected whole batches in {len(records)} bytes, found {len(headers)} of {size} bytes")
     return headers
 
 
-def _all_stamped(
-    records: bytes, headers: Sequence[BatchHeader], base_offset: int, leader_epoch: int
-) -> bytes:
+def _all_stamped(records: bytes, headers: Sequence[BatchHeader], base_offset: int, leader_epoch: int) -> bytes:
     data = bytearray(records)
     position = 0
     for header in headers:

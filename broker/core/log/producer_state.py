@@ -187,9 +187,7 @@ def snapshot_name(directory: str, offset: int) -> str:
 
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
     """Offsets of the snapshots on disk, ascending."""
-    names = (
-        name.removesuffix(SNAPSHOT_SUFFIX) for name in files.list(directory) if name.endswith(SNAPSHOT_SUFFIX)
-    )
+    names = (name.removesuffix(SNAPSHOT_SUFFIX) for name in files.list(directory) if name.endswith(SNAPSHOT_SUFFIX))
     return sorted(int(name) for name in names if len(name) == 20 and name.isdecimal())
 
 

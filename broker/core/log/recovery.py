@@ -73,9 +73,7 @@ def restore_producers(
             )
 
 
-def _list_segments(
-    files: Files, directory: str, start_offset: int, index_interval_bytes: int
-) -> list[Segment]:
+def _list_segments(files: Files, directory: str, start_offset: int, index_interval_bytes: int) -> list[Segment]:
     names = files.list(directory)
     stems = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
     for name in names:
@@ -154,9 +152,7 @@ def _first_untrusted(segments: list[Segment], recovery_point: int) -> int:
     return last
 
 
-def _scan(
-    files: Files, segment: Segment, size: int, entries: list[tuple[int, int]], producers: ProducerStates
-) -> str:
+def _scan(files: Files, segment: Segment, size: int, entries: list[tuple[int, int]], producers: ProducerStates) -> str:
     """Read a segment and take in its valid batches; what is wrong with the first that is not, "" if all are valid."""
     segment.clear()
     expected_offset = segment.base_offset

@@ -227,9 +227,7 @@ class Segment:
         """Whether the index files are consistent with themselves and the log file's size."""
         base = self.base_offset
         index, time_index = self.index_names
-        for relative, position in _whole_entries(
-            _INDEX_ENTRY, self._files.read(index, 0, self._files.size(index))
-        ):
+        for relative, position in _whole_entries(_INDEX_ENTRY, self._files.read(index, 0, self._files.size(index))):
             self._index_offsets.append(base + relative)
             self._index_positions.append(position)
         data = self._files.read(time_index, 0, self._files.size(time_index))
@@ -242,9 +240,7 @@ class Segment:
         if positions and not (0 < positions[0] and positions[-1] <= log_size - HEADER_BYTES):
             return False
         rising = all(
-            a < b
-            for entries in (self._index_offsets, positions, self._timestamps)
-            for a, b in pairwise(entries)
+            a < b for entries in (self._index_offsets, positions, self._timestamps) for a, b in pairwise(entries)
         )
         if not rising or (positions and not self._timestamps):
             return False

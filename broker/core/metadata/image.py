@@ -119,8 +119,4 @@ class Image:
 
     def leads_any(self, broker_id: int) -> bool:
         """Whether a broker leads at least one partition (HB-2)."""
-        return any(
-            state.leader == broker_id for topic in self.topics.values() for state in topic.partitions.values()
-        )
-
-
+        return any(state.leader == broker_id for topic in self.topics.values() for state in topic.partitions.values())

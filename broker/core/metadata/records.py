@@ -6,10 +6,11 @@ A batch is one atomic change: its records are committed, and applied, together (
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from broker.core.messages import NO_LEADER, Listener
-from broker.core.records import decode_records, encode_batch
+from broker.core.messages import Listener
+from broker.core.records import decode_records, encode_batch, iterate_headers
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -79,13 +80,7 @@ class ProducerIdsAllocated(NamedTuple):
 
 
 MetadataRecord = (
-    BrokerRegistered
-    | BrokerChanged
-    | TopicCreated
-    | TopicDeleted
-    | PartitionSet
-    | ConfigChanged
-    | ProducerIdsAllocated
+    BrokerRegistered | BrokerChanged | TopicCreated | TopicDeleted | PartitionSet | ConfigChanged | ProducerIdsAllocated
 )
 
 _KINDS: dict[str, type[MetadataRecord]] = {
@@ -112,9 +107,11 @@ def encode_change(records: list[MetadataRecord], base_offset: int, leader_epoch:
     )
 
 
-def decode_change(batch: bytes) -> list[tuple[int, MetadataRecord]]:
-    """The (offset, record) pairs of one batch."""
-    return [(record.offset, _decode(record.value)) for record in decode_records(batch)]
+def decode_changes(batches: bytes) -> Iterator[tuple[int, MetadataRecord]]:
+    """The (offset, record) pairs of whole batches, in order."""
+    for position, _ in iterate_headers(batches):
+        for record in decode_records(batches, position):
+            yield record.offset, _decode(record.value)
 
 
 def _decode(value: bytes | None) -> MetadataRecord:
@@ -132,8 +129,3 @@ def _decode(value: bytes | None) -> MetadataRecord:
 
 def _partition_state(fields: list[object]) -> PartitionState:
     return PartitionState(*(tuple(item) if isinstance(item, list) else item for item in fields))  # type: ignore[arg-type]
-
-
-def leaderless(state: PartitionState) -> bool:
-    """Whether a partition has no leader."""
-    return state.leader == NO_LEADER

@@ -62,8 +62,10 @@ class ElectionRules:
         present leader. An unclean election, where it is allowed, takes the first active replica.
         """
         candidates = isr or elr
-        if leader in candidates and is_active(leader) and not (
-            prefer_first and replicas[0] in candidates and is_active(replicas[0])
+        if (
+            leader in candidates
+            and is_active(leader)
+            and not (prefer_first and replicas[0] in candidates and is_active(replicas[0]))
         ):
             return self._elected(leader, isr, elr)
         for replica in replicas:

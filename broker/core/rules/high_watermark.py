@@ -20,14 +20,18 @@ class HighWatermarkRules:
         return smallest
 
     def may_advance(
-        self, current: int, candidate: int, committed_isr: tuple[int, ...], maximal_isr: frozenset[int], min_isr: int
+        self,
+        current: int,
+        candidate: int,
+        committed_isr: tuple[int, ...],
+        maximal_isr: frozenset[int],
+        min_isr: int,
     ) -> bool:
         """HW-2 and HW-3: forward only, and only while the *committed* ISR is large enough (KIP-966, KAFKA-15583).
 
         The committed ISR counts and not the maximal one: while an expansion is in flight the controller may hold
         an ELR that the leader cannot see.
         """
-        del maximal_isr
         return candidate > current and len(committed_isr) >= min_isr
 
     def of_follower(self, told: int, log_start: int, log_end: int) -> int:

@@ -11,7 +11,7 @@ class TruncationRules:
 
     def on_becoming_follower(self, high_watermark: int, log_end: int) -> int | None:
         """RT-5: nothing is cut before the leader has been asked; the first fetch tests for divergence."""
-        del high_watermark, log_end
+        return None
 
     def last_fetched_epoch(self, last_epoch_in_log: int) -> int:
         """What the follower's fetch says of its log, so that the leader can see divergence (KIP-595)."""

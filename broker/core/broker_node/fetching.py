@@ -1,0 +1,198 @@
+"""Fetch requests of consumers and followers: check, read, wait (§7)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import isr_changes
+from broker.core.broker_node.state import BrokerState, WaitingFetch
+from broker.core.errors import ErrorCode
+from broker.core.events import RequestReceived
+from broker.core.messages import (
+    NO_LEADER,
+    UNKNOWN,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+)
+from broker.core.replica import leader
+from broker.core.replica.state import Replica, Role
+
+DEADLINE = "fetch-deadline"
+
+
+def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -> None:
+    """Answer at once if there is something to tell, else wait for records or the deadline."""
+    request = _with_topic_names(broker, request)
+    if request.replica_id >= 0:
+        for part in request.partitions:
+            _record_follower(broker, request, part)
+    broker.fetches[event.request_id] = WaitingFetch(request, event.connection)
+    if request.max_wait_ms <= 0:
+        try_answer(broker, event.request_id, at_deadline=True)
+    elif not try_answer(broker, event.request_id, at_deadline=False):
+        for part in request.partitions:
+            broker.replicas[part.topic, part.partition].waiting_fetches[event.request_id] = None
+        broker.runtime.set_timer((DEADLINE, event.request_id), request.max_wait_ms)
+
+
+def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bool:
+    """Answer a fetch if it has enough bytes or news that cannot wait; at the deadline, with what there is."""
+    request = broker.fetches[request_id].request
+    parts: list[FetchedPartition] = []
+    size, urgent = 0, at_deadline
+    for part in request.partitions:
+        answer, waits = _read(broker, request, part, request.max_bytes - size, first=size == 0)
+        if waits and at_deadline:
+            answer = answer._replace(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
+        parts.append(answer)
+        size += len(answer.records)
+        urgent = urgent or answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None
+    if not urgent and size < max(1, request.min_bytes):
+        return False
+    _forget(broker, request_id)
+    broker.runtime.reply(request_id, FetchResponse(tuple(parts)))
+    return True
+
+
+def wake(broker: BrokerState, replica: Replica) -> None:
+    """The replica's log or high watermark has moved: look again at the fetches that wait on it."""
+    for request_id in list(replica.waiting_fetches):
+        if request_id in broker.fetches:
+            try_answer(broker, request_id, at_deadline=False)
+
+
+def timed_out(broker: BrokerState, request_id: int) -> None:
+    """The deadline of a waiting fetch."""
+    if request_id in broker.fetches:
+        try_answer(broker, request_id, at_deadline=True)
+
+
+def forget_connection(broker: BrokerState, connection: int) -> None:
+    """The reader has gone; nobody waits for its answers."""
+    for request_id in [number for number, waiting in broker.fetches.items() if waiting.connection == connection]:
+        _forget(broker, request_id)
+
+
+def _forget(broker: BrokerState, request_id: int) -> None:
+    waiting = broker.fetches.pop(request_id)
+    broker.runtime.cancel_timer((DEADLINE, request_id))
+    for part in waiting.request.partitions:
+        replica = broker.replicas.get((part.topic, part.partition))
+        if replica is not None:
+            replica.waiting_fetches.pop(request_id, None)
+
+
+def _with_topic_names(broker: BrokerState, request: FetchRequest) -> FetchRequest:
+    if all(part.topic for part in request.partitions):
+        return request
+    return request._replace(
+        partitions=tuple(
+            part if part.topic else part._replace(topic=broker.image.topic_names.get(part.topic_id, ""))
+            for part in request.partitions
+        )
+    )
+
+
+def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> tuple[Replica | None, ErrorCode]:
+    """FE-1 … FE-5, in this order: the replica if it may be read, else the first check that fails."""
+    if not part.topic:
+        return None, ErrorCode.UNKNOWN_TOPIC_ID
+    replica = broker.replicas.get((part.topic, part.partition))
+    if replica is None:
+        known = broker.image.partition(part.topic, part.partition) is not None
+        return None, ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    rules = broker.rules.fetch
+    error = rules.check_epoch(part.current_leader_epoch, replica.leader_epoch)
+    if error == ErrorCode.NONE and replica.role is not Role.LEADER:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error == ErrorCode.NONE and request.replica_id >= 0:
+        error = rules.check_replica(request.replica_id in replica.remotes, part.current_leader_epoch != UNKNOWN)
+        if error == ErrorCode.NONE:
+            error = rules.check_replica_epoch(
+                request.replica_epoch,
+                broker.image.broker_epoch(request.replica_id),
+                replica.remotes[request.replica_id].broker_epoch,
+            )
+    return replica, error
+
+
+def _check_position(
+    broker: BrokerState, replica: Replica, part: FetchPartition
+) -> tuple[ErrorCode, tuple[int, int] | None]:
+    """FE-6 and FE-7: whether the two logs part before the offset, and whether the offset is in the log."""
+    log = replica.log
+    if part.last_fetched_epoch != UNKNOWN:
+        end = log.epochs.end_offset(part.last_fetched_epoch, log.end_offset)
+        if end is None or part.fetch_offset < log.start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE, None
+        if broker.rules.fetch.diverges(part.fetch_offset, part.last_fetched_epoch, *end):
+            return ErrorCode.NONE, end
+    if not log.start_offset <= part.fetch_offset <= log.end_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE, None
+    return ErrorCode.NONE, None
+
+
+def _record_follower(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> None:
+    """FE-9: a valid fetch moves the follower's state; then the ISR may grow and the high watermark move."""
+    replica, error = _check(broker, request, part)
+    if replica is None or error != ErrorCode.NONE:
+        return
+    error, diverging = _check_position(broker, replica, part)
+    if error != ErrorCode.NONE or diverging is not None:
+        return
+    leader.record_fetch(
+        replica.remotes[request.replica_id],
+        offset=part.fetch_offset,
+        log_start=part.log_start_offset,
+        broker_epoch=request.replica_epoch,
+        leader_end=replica.log.end_offset,
+        now_ms=broker.runtime.now_ms,
+    )
+    if leader.propose_expansion(replica, request.replica_id, broker.image, broker.rules):
+        broker.runtime.note(
+            "info", f"{replica.topic}-{replica.partition}: {request.replica_id} caught up; asking to expand"
+        )
+        isr_changes.send(broker, replica)
+    isr_changes.high_watermark_may_move(broker, replica)
+
+
+def _read(
+    broker: BrokerState, request: FetchRequest, part: FetchPartition, room: int, *, first: bool
+) -> tuple[FetchedPartition, bool]:
+    """One partition's answer, and whether it should rather wait because the high watermark is not certain yet.
+
+    HW-9, for consumers: a new leader's high watermark may lag what was committed. An empty answer then would say
+    "there is nothing", which is not known; such a fetch waits, and ends with OFFSET_NOT_AVAILABLE.
+    """
+    replica, error = _check(broker, request, part)
+    if replica is None or error != ErrorCode.NONE:
+        leader_hint = None
+        if replica is not None and replica.leader != NO_LEADER:
+            leader_hint = (replica.leader, replica.leader_epoch)
+        return FetchedPartition(
+            part.topic, part.partition, error, current_leader=leader_hint, topic_id=part.topic_id
+        ), False
+    error, diverging = _check_position(broker, replica, part)
+    log = replica.log
+    by_follower = request.replica_id >= 0
+    records = b""
+    waits = False
+    if error == ErrorCode.NONE and diverging is None:
+        bound = broker.rules.fetch.read_bound(by_follower, replica.high_watermark, log.end_offset)
+        if part.fetch_offset < bound and (room > 0 or first):
+            records = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), bound, minimum_one=first)
+        elif not by_follower:
+            waits = part.fetch_offset >= bound and not broker.rules.high_watermark.is_certain(
+                replica.high_watermark, replica.leader_epoch_start
+            )
+    return FetchedPartition(
+        part.topic,
+        part.partition,
+        error,
+        replica.high_watermark,
+        replica.high_watermark,
+        log.start_offset,
+        records,
+        diverging,
+        topic_id=part.topic_id,
+    ), waits

@@ -1,0 +1,108 @@
+"""What a broker passes on to the controller: administration, producer ids, topics that are created on first use."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AnyResponse,
+    CreatedTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    NewTopic,
+)
+
+FORWARD = "forward"
+PRODUCER_IDS = "producer-ids"
+AUTO_CREATE = "auto-create"
+
+Forwarded = CreateTopicsRequest | DeleteTopicsRequest | ElectLeadersRequest
+
+
+def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
+    """Pass a request on; its answer goes to whoever asked."""
+    broker.runtime.send(
+        broker.controller_id,
+        request,
+        channel=CONTROL,
+        timeout_ms=request.timeout_ms + broker.settings.request_timeout_ms,
+        purpose=FORWARD,
+        context=request_id,
+    )
+
+
+def forwarded(broker: BrokerState, request_id: int, request: Forwarded, response: AnyResponse | None) -> None:
+    """Hand the controller's answer back, or say that it cannot be had (the outcome is then unknown)."""
+    broker.runtime.reply(request_id, response if response is not None else _timed_out(request))
+
+
+def _timed_out(request: Forwarded) -> AnyResponse:
+    error, message = ErrorCode.REQUEST_TIMED_OUT, "no answer from the controller"
+    if isinstance(request, CreateTopicsRequest):
+        return CreateTopicsResponse(tuple(CreatedTopic(topic.name, error, message) for topic in request.topics))
+    if isinstance(request, DeleteTopicsRequest):
+        return DeleteTopicsResponse(
+            tuple(DeletedTopic(name, topic_id, error, message) for name, topic_id in request.topics)
+        )
+    return ElectLeadersResponse(error, ())
+
+
+def create_missing_topics(broker: BrokerState, names: list[str]) -> None:
+    """`auto.create.topics.enable`: ask for topics that a client named; it will ask again."""
+    broker.runtime.send(
+        broker.controller_id,
+        CreateTopicsRequest(tuple(NewTopic(name) for name in names)),
+        channel=CONTROL,
+        timeout_ms=broker.settings.request_timeout_ms,
+        purpose=AUTO_CREATE,
+    )
+
+
+def init_producer_id(broker: BrokerState, request_id: int, request: InitProducerIdRequest) -> None:
+    """A producer id of the block that the controller gave; a new block if it is used up."""
+    if request.transactional_id is not None:
+        broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.INVALID_REQUEST))
+        return
+    broker.waiting_for_producer_ids.append(request_id)
+    if broker.producer_ids[0] < broker.producer_ids[1]:
+        _serve_producer_ids(broker)
+    elif len(broker.waiting_for_producer_ids) == 1:
+        broker.runtime.send(
+            broker.controller_id,
+            AllocateProducerIdsRequest(broker.broker_id, broker.broker_epoch),
+            channel=CONTROL,
+            timeout_ms=broker.settings.request_timeout_ms,
+            purpose=PRODUCER_IDS,
+        )
+
+
+def producer_ids_came(broker: BrokerState, response: AllocateProducerIdsResponse | None) -> None:
+    """A new block, or none: then the clients try again."""
+    if response is None or response.error_code != ErrorCode.NONE:
+        waiting, broker.waiting_for_producer_ids = broker.waiting_for_producer_ids, []
+        for request_id in waiting:
+            broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        return
+    start = response.producer_id_start
+    broker.producer_ids = (start, start + response.producer_id_len)
+    _serve_producer_ids(broker)
+
+
+def _serve_producer_ids(broker: BrokerState) -> None:
+    waiting, broker.waiting_for_producer_ids = broker.waiting_for_producer_ids, []
+    for request_id in waiting:
+        next_id, end = broker.producer_ids
+        if next_id < end:
+            broker.producer_ids = (next_id + 1, end)
+            broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.NONE, next_id, 0))
+        else:
+            broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))

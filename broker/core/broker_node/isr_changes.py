@@ -1,0 +1,110 @@
+"""Asking the controller to change an ISR, and what becomes of it (§9)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.messages import (
+    AlteredPartition,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from broker.core.metadata.records import RECOVERED, RECOVERING
+from broker.core.replica import leader
+from broker.core.replica.state import PendingIsr, Replica, Role
+from broker.core.rules.insync_replicas import AfterAnswer
+
+ALTER_PARTITION = "alter-partition"
+SHRINK = "isr-shrink"
+
+
+def send(broker: BrokerState, replica: Replica) -> None:
+    """Send the pending change; ISR-2: there is at most one."""
+    if replica.pending_isr is None:
+        return
+    broker.runtime.send(
+        broker.controller_id,
+        AlterPartitionRequest(broker.broker_id, broker.broker_epoch, (replica.pending_isr.request,)),
+        channel=CONTROL,
+        timeout_ms=broker.settings.request_timeout_ms,
+        purpose=ALTER_PARTITION,
+        context=replica.key,
+    )
+
+
+def answered(
+    broker: BrokerState,
+    key: tuple[str, int],
+    asked: AlterPartitionRequest,
+    response: AlterPartitionResponse | None,
+) -> None:
+    """ISR-4: adopt, roll back, wait for metadata, or ask again."""
+    replica = broker.replicas.get(key)
+    request = asked.partitions[0]
+    if replica is None or replica.pending_isr is None or replica.pending_isr.request != request:
+        return
+    part = response.partitions[0] if response is not None and response.partitions else None
+    error = None if response is None else (response.error_code or (part.error_code if part else None))
+    match broker.rules.isr.after_answer(error):
+        case AfterAnswer.ADOPT if part is not None:
+            _adopt(broker, replica, part)
+        case AfterAnswer.ROLL_BACK:
+            replica.pending_isr = None
+        case AfterAnswer.RETRY:
+            broker.runtime.set_timer((ALTER_PARTITION, *key, request), broker.settings.metadata_retry_backoff_ms)
+        case _:
+            pass
+
+
+def retry(broker: BrokerState, key: tuple[str, int], request: AlterPartitionPartition) -> None:
+    """Send the identical request again, if it is still the one that is pending."""
+    replica = broker.replicas.get(key)
+    if replica is not None and replica.pending_isr is not None and replica.pending_isr.request == request:
+        send(broker, replica)
+
+
+def _adopt(broker: BrokerState, replica: Replica, part: AlteredPartition) -> None:
+    if part.leader_epoch != replica.leader_epoch or part.partition_epoch < replica.partition_epoch:
+        return
+    replica.pending_isr = None
+    replica.isr = part.isr
+    replica.partition_epoch = part.partition_epoch
+    replica.recovery_state = part.leader_recovery_state
+    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: ISR {list(part.isr)}")
+    high_watermark_may_move(broker, replica)
+
+
+def high_watermark_may_move(broker: BrokerState, replica: Replica) -> None:
+    """HW-4: something that the high watermark depends on has changed."""
+    if replica.role is Role.LEADER and leader.advance_high_watermark(replica, broker.rules):
+        broker.touch(replica)
+
+
+def shrink_all(broker: BrokerState) -> None:
+    """ISR-S, every half of the lag time."""
+    lag_max_ms = broker.settings.replica_lag_time_max_ms
+    for replica in broker.replicas.values():
+        if replica.role is not Role.LEADER:
+            continue
+        lagging = leader.propose_shrink(replica, broker.image, broker.rules, broker.runtime.now_ms, lag_max_ms)
+        if lagging:
+            broker.runtime.note("info", f"{replica.topic}-{replica.partition}: {list(lagging)} lag; asking to shrink")
+            send(broker, replica)
+    broker.runtime.set_timer((SHRINK,), max(1, lag_max_ms // 2))
+
+
+def finish_recovery(broker: BrokerState, replica: Replica) -> None:
+    """EL-9: a leader that was elected uncleanly says that it has recovered; its ISR is still itself."""
+    if replica.recovery_state != RECOVERING or replica.pending_isr is not None:
+        return
+    request = AlterPartitionPartition(
+        replica.topic,
+        replica.partition,
+        replica.leader_epoch,
+        replica.partition_epoch,
+        ((broker.broker_id, broker.broker_epoch),),
+        RECOVERED,
+        replica.topic_id,
+    )
+    replica.pending_isr = PendingIsr(replica.isr, request)
+    send(broker, replica)

@@ -1,0 +1,115 @@
+"""Registration, heartbeats, controlled shutdown: the broker's side (§5)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import storage
+from broker.core.broker_node.state import CONTROL, BrokerState, Lifecycle
+from broker.core.errors import ErrorCode
+from broker.core.events import Exit
+from broker.core.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+
+REGISTER = "register"
+HEARTBEAT = "heartbeat"
+SHUTDOWN_DEADLINE = "shutdown-deadline"
+
+
+def register(broker: BrokerState) -> None:
+    """BL-1: ask for a broker epoch, always with the same incarnation id."""
+    settings = broker.settings
+    broker.runtime.send(
+        broker.controller_id,
+        BrokerRegistrationRequest(
+            settings.node_id,
+            settings.cluster_id,
+            broker.incarnation_id,
+            settings.advertised_listeners or settings.listeners,
+            settings.rack,
+            broker.previous_broker_epoch,
+            (settings.log_dir,),
+        ),
+        channel=CONTROL,
+        timeout_ms=settings.request_timeout_ms,
+        purpose=REGISTER,
+    )
+
+
+def registered(broker: BrokerState, response: BrokerRegistrationResponse | None) -> bool:
+    """BL-2: remember the epoch; retry until there is one. Returns whether the broker is now registered."""
+    if response is None or response.error_code != ErrorCode.NONE:
+        if response is not None:
+            broker.runtime.note("warning", f"registration refused: {ErrorCode(response.error_code).name}; trying again")
+        if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            broker.runtime.effects.append(Exit(2, "the controller belongs to another cluster: check cluster.id"))
+            return False
+        broker.runtime.set_timer((REGISTER,), broker.settings.metadata_retry_backoff_ms)
+        return False
+    broker.broker_epoch = response.broker_epoch
+    broker.runtime.note("info", f"registered with broker epoch {response.broker_epoch}")
+    return True
+
+
+def heartbeat(broker: BrokerState) -> None:
+    """BL-2, BL-4, BL-6: tell the controller that we live, what we know, and what we want."""
+    broker.runtime.send(
+        broker.controller_id,
+        BrokerHeartbeatRequest(
+            broker.broker_id,
+            broker.broker_epoch,
+            broker.image.end_offset - 1,
+            want_fence=not (broker.caught_up and broker.published),
+            want_shut_down=broker.stop_wanted,
+        ),
+        channel=CONTROL,
+        timeout_ms=broker.settings.request_timeout_ms,
+        purpose=HEARTBEAT,
+    )
+    broker.runtime.set_timer((HEARTBEAT,), broker.settings.broker_heartbeat_interval_ms)
+
+
+def heartbeat_answered(broker: BrokerState, response: BrokerHeartbeatResponse) -> None:
+    """BL-3, BL-4: follow the controller's judgement."""
+    if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        broker.runtime.effects.append(
+            Exit(1, f"the controller knows another incarnation: {ErrorCode(response.error_code).name}")
+        )
+        return
+    if response.error_code != ErrorCode.NONE:
+        return
+    if response.should_shut_down and broker.stop_wanted:
+        finish(broker)
+        return
+    if response.is_caught_up and not broker.caught_up:
+        broker.caught_up = True
+        broker.lifecycle = Lifecycle.RECOVERY
+        broker.runtime.note("info", "caught up with the metadata")
+        broker.runtime.set_timer((HEARTBEAT,), 0)
+    if broker.fenced != response.is_fenced:
+        broker.fenced = response.is_fenced
+        broker.runtime.note("info", "fenced" if response.is_fenced else "unfenced")
+    if not broker.fenced and broker.lifecycle is Lifecycle.RECOVERY:
+        broker.lifecycle = Lifecycle.RUNNING
+
+
+def request_stop(broker: BrokerState) -> None:
+    """BL-7: begin a controlled shutdown; a broker that never registered stops at once."""
+    if broker.stop_wanted:
+        return
+    broker.stop_wanted = True
+    if broker.broker_epoch < 0:
+        finish(broker)
+        return
+    broker.lifecycle = Lifecycle.STOPPING
+    broker.runtime.note("info", "controlled shutdown")
+    broker.runtime.set_timer((SHUTDOWN_DEADLINE,), broker.settings.controlled_shutdown_timeout_ms)
+    heartbeat(broker)
+
+
+def finish(broker: BrokerState) -> None:
+    """BL-8: flush everything, write the checkpoints, and the clean-shutdown marker as the very last step."""
+    storage.close_cleanly(broker)
+    broker.runtime.effects.append(Exit(0, "stopped cleanly"))

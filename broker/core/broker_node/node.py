@@ -1,0 +1,319 @@
+"""The broker as a node: every event goes to the module that owns its subject."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Hashable
+
+from broker.core.broker_node import (
+    fetching,
+    forwarding,
+    isr_changes,
+    lifecycle,
+    producing,
+    publishing,
+    queries,
+    replication,
+    storage,
+)
+from broker.core.broker_node.state import BrokerState, Lifecycle
+from broker.core.events import (
+    Disconnected,
+    Effect,
+    Event,
+    FlushDone,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from broker.core.files import Files, StorageError
+from broker.core.messages import (
+    AllocateProducerIdsResponse,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AnyResponse,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationResponse,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    FetchRequest,
+    FetchResponse,
+    FindCoordinatorRequest,
+    GetReplicaLogInfoRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+)
+from broker.core.records import decode_records, iterate_headers
+from broker.core.replica import leader
+from broker.core.replica.state import Replica, Role
+from broker.core.rules.flaws import rules_for
+from broker.core.runtime import OpenRequest
+from broker.core.settings import BROKER_LISTENER, Settings
+
+
+class BrokerNode:
+    """A broker. Drive it with `handle`; everything it knows is in `state`."""
+
+    def __init__(self, settings: Settings, files: Files, incarnation_id: str) -> None:
+        """BL-1, BL-9: read the marker, open and recover the logs. Raises `StorageError`, `UnknownRules`."""
+        self.state = BrokerState(
+            settings,
+            rules_for(settings.generation, settings.flaws),
+            files,
+            incarnation_id,
+            previous_broker_epoch=storage.take_marker(files),
+        )
+        storage.open_replicas(self.state)
+
+    def handle(self, now_ms: int, event: Event) -> list[Effect]:
+        """React to one event. A disk that fails ends the broker (TR-6): what it was about to say is not said."""
+        broker = self.state
+        broker.runtime.now_ms = now_ms
+        try:
+            self._dispatch(event)
+            self._settle()
+        except StorageError as error:
+            broker.runtime.take_effects()
+            storage.failed(broker, str(error))
+        return broker.runtime.take_effects()
+
+    def _settle(self) -> None:
+        """Let go on what waited for a log end or a high watermark that has moved."""
+        broker = self.state
+        while broker.touched:
+            key = next(iter(broker.touched))
+            del broker.touched[key]
+            replica = broker.replicas.get(key)
+            if replica is not None:
+                producing.complete(broker, replica)
+                fetching.wake(broker, replica)
+
+    def _dispatch(self, event: Event) -> None:
+        broker = self.state
+        match event:
+            case RequestReceived():
+                self._request(event)
+            case ResponseReceived(request_id, response):
+                opened = broker.runtime.open_requests.pop(request_id, None)
+                if opened is not None:
+                    self._answer(opened, response)
+            case RequestFailed(request_id, _):
+                opened = broker.runtime.open_requests.pop(request_id, None)
+                if opened is not None:
+                    self._answer(opened, None)
+            case TimerFired(key):
+                self._timer(key)
+            case FlushDone(token, error):
+                self._flush_done(token, error)
+            case Disconnected(connection):
+                producing.forget_connection(broker, connection)
+                fetching.forget_connection(broker, connection)
+            case Started():
+                self._start()
+            case StopRequested():
+                lifecycle.request_stop(broker)
+
+    def _start(self) -> None:
+        broker = self.state
+        settings = broker.settings
+        clean = "clean" if broker.previous_broker_epoch >= 0 else "unclean"
+        broker.runtime.note("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
+        lifecycle.register(broker)
+        broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
+        broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
+        if settings.log_flush_interval_ms:
+            broker.runtime.set_timer((storage.FLUSH_INTERVAL,), settings.log_flush_interval_ms)
+
+    def _request(self, event: RequestReceived) -> None:
+        broker = self.state
+        match event.request:
+            case ProduceRequest():
+                producing.handle(broker, event, event.request)
+            case FetchRequest():
+                fetching.handle(broker, event, event.request)
+            case MetadataRequest():
+                unknown = queries.unknown_topics(broker, event.request)
+                if unknown and event.request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+                    forwarding.create_missing_topics(broker, unknown)
+                broker.runtime.reply(event.request_id, queries.metadata(broker, event.request))
+            case ListOffsetsRequest():
+                broker.runtime.reply(event.request_id, queries.list_offsets(broker, event.request))
+            case OffsetForLeaderEpochRequest():
+                broker.runtime.reply(event.request_id, queries.epoch_ends(broker, event.request))
+            case InitProducerIdRequest():
+                forwarding.init_producer_id(broker, event.request_id, event.request)
+            case CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest():
+                forwarding.forward(broker, event.request_id, event.request)
+            case FindCoordinatorRequest():
+                broker.runtime.reply(event.request_id, queries.find_coordinator(event.request))
+            case GetReplicaLogInfoRequest():
+                broker.runtime.reply(event.request_id, queries.replica_log_infos(broker, event.request))
+            case request:
+                raise TypeError(f"a broker does not serve {type(request).__name__}")
+
+    def _answer(self, opened: OpenRequest, response: AnyResponse | None) -> None:
+        """An answer to a request of ours, None if there will be none."""
+        broker = self.state
+        context: Hashable = opened.context
+        match opened.purpose, opened.request, response:
+            case replication.FETCH, FetchRequest() as request, (FetchResponse() | None) as answer:
+                replication.fetched(broker, int(str(context)), request, answer)
+            case publishing.FETCH, _, (FetchResponse() | None) as answer:
+                publishing.fetched(broker, answer)
+            case lifecycle.HEARTBEAT, _, BrokerHeartbeatResponse() as answer:
+                lifecycle.heartbeat_answered(broker, answer)
+            case lifecycle.REGISTER, _, (BrokerRegistrationResponse() | None) as answer:
+                if lifecycle.registered(broker, answer):
+                    publishing.fetch(broker)
+                    lifecycle.heartbeat(broker)
+            case isr_changes.ALTER_PARTITION, AlterPartitionRequest() as request, (
+                AlterPartitionResponse() | None
+            ) as answer:
+                part = request.partitions[0]
+                isr_changes.answered(broker, (part.topic, part.partition), request, answer)
+            case forwarding.FORWARD, (
+                CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest()
+            ) as request, _:
+                forwarding.forwarded(broker, int(str(context)), request, response)
+            case forwarding.PRODUCER_IDS, _, (AllocateProducerIdsResponse() | None) as answer:
+                forwarding.producer_ids_came(broker, answer)
+            case replication.LEADER_END, ListOffsetsRequest() as request, ListOffsetsResponse() as answer:
+                asked = request.partitions[0]
+                key = (asked.topic, asked.partition)
+                replication.leader_end_known(broker, key, asked.current_leader_epoch, answer)
+            case replication.LEADER_START, ListOffsetsRequest() as request, ListOffsetsResponse() as answer:
+                asked = request.partitions[0]
+                key = (asked.topic, asked.partition)
+                replication.leader_start_known(broker, key, asked.current_leader_epoch, answer)
+            case _:
+                pass  # no answer to a heartbeat, an offset question or an auto-creation: the next one will do
+
+    def _timer(self, key: Hashable) -> None:
+        broker = self.state
+        match key:
+            case (producing.DEADLINE, int(request_id)):
+                producing.timed_out(broker, request_id)
+            case (fetching.DEADLINE, int(request_id)):
+                fetching.timed_out(broker, request_id)
+            case (replication.RETRY, int(leader_id)):
+                replication.fetch_from(broker, leader_id)
+            case (publishing.FETCH,):
+                publishing.fetch(broker)
+            case (lifecycle.HEARTBEAT,):
+                lifecycle.heartbeat(broker)
+            case (lifecycle.REGISTER,):
+                lifecycle.register(broker)
+            case (lifecycle.SHUTDOWN_DEADLINE,):
+                lifecycle.finish(broker)
+            case (isr_changes.SHRINK,):
+                isr_changes.shrink_all(broker)
+            case (isr_changes.ALTER_PARTITION, str(topic), int(partition), AlterPartitionPartition() as request):
+                isr_changes.retry(broker, (topic, partition), request)
+            case (storage.CHECKPOINT,):
+                storage.checkpoint_regularly(broker)
+            case (storage.FLUSH_INTERVAL,):
+                storage.flush_all(broker)
+            case _:
+                raise ValueError(f"a timer that nobody set: {key!r}")
+
+    def _flush_done(self, token: Hashable, error: str | None) -> None:
+        broker = self.state
+        if error is not None:
+            raise StorageError(error)
+        replica = broker.replicas.get(token)  # type: ignore[call-overload]
+        if replica is None:
+            return
+        storage.flushed(broker, replica)
+        if not replica.acknowledges_flushed_only:
+            return
+        if replica.role is Role.LEADER:
+            isr_changes.high_watermark_may_move(broker, replica)
+            broker.touch(replica)
+        elif replica.role is Role.FOLLOWER:
+            replication.fetch_from(broker, replica.leader)
+
+    # --- what others may ask -----------------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        """Whether clients are served: running, and unfenced as far as it knows."""
+        return self.state.lifecycle is Lifecycle.RUNNING and not self.state.fenced
+
+    def broker_address(self, node_id: int) -> tuple[str, int] | None:
+        """Where another broker's inter-broker listener is, by the image."""
+        member = self.state.image.brokers.get(node_id)
+        return member.address(BROKER_LISTENER) if member else None
+
+    def describe(self) -> dict[str, object]:
+        """The white box: everything that this broker believes."""
+        broker = self.state
+        return {
+            "node": broker.broker_id,
+            "role": "broker",
+            "lifecycle": broker.lifecycle.value,
+            "fenced": broker.fenced,
+            "incarnation": broker.incarnation_id,
+            "broker_epoch": broker.broker_epoch,
+            "metadata_offset": broker.image.end_offset - 1,
+            "controller": broker.controller_id,
+            "partitions": [self._describe_replica(replica) for replica in broker.replicas.values()],
+        }
+
+    def _describe_replica(self, replica: Replica) -> dict[str, object]:
+        return {
+            "topic": replica.topic,
+            "partition": replica.partition,
+            "role": replica.role.value,
+            "leader": replica.leader,
+            "leader_epoch": replica.leader_epoch,
+            "partition_epoch": replica.partition_epoch,
+            "log_start": replica.log.start_offset,
+            "log_end": replica.log.end_offset,
+            "flushed": replica.log.flushed_offset,
+            "high_watermark": replica.high_watermark,
+            "isr": list(replica.isr),
+            "maximal_isr": sorted(leader.maximal_isr(replica, self.state.rules)),
+            "elr": list(replica.elr),
+            "replicas": list(replica.replicas),
+            "epochs": [list(entry) for entry in replica.log.epochs.entries],
+        }
+
+    def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
+        """Up to `limit` records of a replica's log from an offset on, beyond the high watermark too."""
+        replica = self.state.replicas[topic, partition]
+        log = replica.log
+        records: list[list[object]] = []
+        offset = max(offset, log.start_offset)
+        while offset < log.end_offset and len(records) < limit:
+            batches = log.read(offset, 1 << 20, log.end_offset)
+            for position, header in iterate_headers(batches):
+                for record in () if header.is_control else decode_records(batches, position):
+                    if record.offset >= offset:
+                        records.append(
+                            [
+                                record.offset,
+                                header.leader_epoch,
+                                header.crc,
+                                _text(record.key),
+                                _text(record.value),
+                            ]
+                        )
+                offset = header.last_offset + 1
+        return {
+            "log_start": log.start_offset,
+            "log_end": log.end_offset,
+            "high_watermark": replica.high_watermark,
+            "records": records,
+        }
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

@@ -1,0 +1,143 @@
+"""Produce requests: append, wait, answer (§6)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import storage
+from broker.core.broker_node.state import BrokerState, WaitingProduce
+from broker.core.errors import ErrorCode
+from broker.core.events import CloseConnection, RequestReceived
+from broker.core.messages import (
+    NO_LEADER,
+    ProducedPartition,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from broker.core.replica import leader
+from broker.core.replica.state import Replica, Role
+
+DEADLINE = "produce-deadline"
+
+
+def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest) -> None:
+    """PR-1 … PR-5: append what may be appended; answer at once, or when the replicas have it."""
+    answers: dict[tuple[str, int], ProducedPartition] = {}
+    missing: dict[tuple[str, int], tuple[int, bool]] = {}
+    for part in request.partitions:
+        key = (part.topic, part.partition)
+        answer, required = _append(broker, part, request.acks)
+        answers[key] = answer
+        if required is not None:
+            missing[key] = (required, broker.rules.produce.waits_for_replicas(request.acks))
+    if request.acks == 0:
+        if any(answer.error_code for answer in answers.values()):
+            # the client asked not to be told, and must still learn that it talks to the wrong broker (KAFKA-955)
+            broker.runtime.effects.append(CloseConnection(event.connection))
+        broker.runtime.reply(event.request_id, None)
+        return
+    broker.produces[event.request_id] = WaitingProduce(answers, dict.fromkeys(missing), event.connection)
+    for key, wanted in missing.items():
+        replica = broker.replicas[key]
+        replica.waiting_produces[event.request_id] = wanted
+        complete(broker, replica)
+    if event.request_id not in broker.produces:
+        return
+    if missing:
+        broker.runtime.set_timer((DEADLINE, event.request_id), request.timeout_ms)
+    else:
+        _answer(broker, event.request_id)
+
+
+def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[ProducedPartition, int | None]:
+    """One partition's records: its answer if all goes well, and the offset that has to be replicated first."""
+
+    def refused(error: ErrorCode) -> tuple[ProducedPartition, None]:
+        return ProducedPartition(
+            part.topic, part.partition, error, topic_id=part.topic_id, current_leader=_current_leader(replica)
+        ), None
+
+    replica = broker.replicas.get((part.topic, part.partition))
+    if replica is None and broker.image.partition(part.topic, part.partition) is None:
+        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if replica is None or replica.role is not Role.LEADER:
+        return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    error = broker.rules.produce.refuse(acks, replica.isr, replica.min_insync_replicas)
+    if error != ErrorCode.NONE:
+        return refused(error)
+    log = replica.log
+    headers = log.check_batches(part.records)
+    if isinstance(headers, ErrorCode):
+        return refused(headers)
+    verdict = log.producers.verdict(headers[0])
+    if verdict.error != ErrorCode.NONE:
+        return refused(verdict.error)
+    if verdict.duplicate_of is not None:
+        base_offset, last_offset = verdict.duplicate_of
+    else:
+        base_offset, last_offset, _ = log.append_as_leader(part.records, replica.leader_epoch, headers)
+        storage.appended(broker, replica)
+        leader.advance_high_watermark(replica, broker.rules)
+        broker.touch(replica)
+    answer = ProducedPartition(part.topic, part.partition, ErrorCode.NONE, base_offset, log.start_offset, part.topic_id)
+    return answer, last_offset + 1
+
+
+def _current_leader(replica: Replica | None) -> tuple[int, int] | None:
+    if replica is None or replica.leader == NO_LEADER:
+        return None
+    return replica.leader, replica.leader_epoch
+
+
+def complete(broker: BrokerState, replica: Replica) -> None:
+    """PR-6: answer for this partition wherever its rule gives an outcome."""
+    if not replica.waiting_produces:
+        return
+    maximal_isr_size = len(leader.maximal_isr(replica, broker.rules))
+    for request_id, (required, by_replicas) in list(replica.waiting_produces.items()):
+        if not by_replicas:
+            outcome = ErrorCode.NONE if replica.reported_end >= required else None
+        else:
+            outcome = broker.rules.produce.outcome(
+                required, replica.high_watermark, maximal_isr_size, replica.min_insync_replicas
+            )
+        if outcome is not None:
+            _resolve(broker, replica, request_id, outcome)
+
+
+def fail_all(broker: BrokerState, replica: Replica, error: ErrorCode) -> None:
+    """RT-5: the leadership is gone; what waits is indeterminate, and its client is told so."""
+    for request_id in list(replica.waiting_produces):
+        _resolve(broker, replica, request_id, error)
+
+
+def timed_out(broker: BrokerState, request_id: int) -> None:
+    """PR-6: the deadline of a waiting produce."""
+    waiting = broker.produces.get(request_id)
+    if waiting is not None:
+        for key in list(waiting.missing):
+            _resolve(broker, broker.replicas[key], request_id, ErrorCode.REQUEST_TIMED_OUT)
+
+
+def forget_connection(broker: BrokerState, connection: int) -> None:
+    """The client has gone; nobody waits for its answers."""
+    for request_id in [number for number, waiting in broker.produces.items() if waiting.connection == connection]:
+        waiting = broker.produces.pop(request_id)
+        broker.runtime.cancel_timer((DEADLINE, request_id))
+        for key in waiting.missing:
+            broker.replicas[key].waiting_produces.pop(request_id, None)
+
+
+def _resolve(broker: BrokerState, replica: Replica, request_id: int, error: ErrorCode) -> None:
+    del replica.waiting_produces[request_id]
+    waiting = broker.produces[request_id]
+    del waiting.missing[replica.key]
+    if error != ErrorCode.NONE:
+        waiting.answers[replica.key] = waiting.answers[replica.key]._replace(error_code=error, base_offset=-1)
+    if not waiting.missing:
+        broker.runtime.cancel_timer((DEADLINE, request_id))
+        _answer(broker, request_id)
+
+
+def _answer(broker: BrokerState, request_id: int) -> None:
+    waiting = broker.produces.pop(request_id)
+    broker.runtime.reply(request_id, ProduceResponse(tuple(waiting.answers.values())))

@@ -1,0 +1,130 @@
+"""The metadata observer: follow the controller's log, and make the replicas what the image says (§4, §11)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import isr_changes, producing, replication, storage
+from broker.core.broker_node.state import BrokerState
+from broker.core.errors import ErrorCode
+from broker.core.messages import NO_LEADER, FetchPartition, FetchRequest, FetchResponse
+from broker.core.metadata.image import Image
+from broker.core.metadata.records import METADATA_TOPIC, PartitionState, decode_changes
+from broker.core.replica import follower, leader
+from broker.core.replica.state import Replica, Role
+
+FETCH = "metadata-fetch"
+CHANNEL = "metadata"
+
+
+def fetch(broker: BrokerState) -> None:
+    """MD-1: ask for the records after those that we have."""
+    settings = broker.settings
+    broker.runtime.send(
+        broker.controller_id,
+        FetchRequest(
+            (FetchPartition(METADATA_TOPIC, 0, broker.image.end_offset, settings.metadata_fetch_max_bytes),),
+            replica_id=broker.broker_id,
+            max_wait_ms=settings.metadata_fetch_wait_max_ms,
+            cluster_id=settings.cluster_id,
+        ),
+        channel=CHANNEL,
+        timeout_ms=settings.metadata_fetch_wait_max_ms + settings.request_timeout_ms,
+        purpose=FETCH,
+    )
+
+
+def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
+    """MD-1, MD-2: apply all committed records that came, then publish the outcome once."""
+    part = response.partitions[0] if response is not None and response.partitions else None
+    if part is None or part.error_code != ErrorCode.NONE:
+        if part is not None:
+            broker.runtime.note("warning", f"metadata fetch: {ErrorCode(part.error_code).name}")
+        broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
+        return
+    for offset, record in decode_changes(part.records):
+        if offset >= broker.image.end_offset:
+            broker.image.apply(offset, record)
+    if part.records and broker.image.end_offset > broker.broker_epoch:
+        publish(broker)
+    fetch(broker)
+
+
+def publish(broker: BrokerState) -> None:
+    """Bring every replica to what the image says, whatever happened in between (level-triggered)."""
+    image = broker.image
+    for topic in image.topics.values():
+        min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
+        for number, state in topic.partitions.items():
+            replica = broker.replicas.get((topic.name, number))
+            if replica is not None and replica.topic_id != topic.topic_id:
+                _remove(broker, replica)
+                replica = None
+            if broker.broker_id not in state.replicas:
+                continue
+            if replica is None:
+                replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
+            replica.min_insync_replicas = min_insync_replicas
+            if state.partition_epoch > replica.partition_epoch:
+                _apply(broker, replica, state)
+    for replica in [replica for replica in broker.replicas.values() if not _assigned(image, replica)]:
+        _remove(broker, replica)
+    broker.published = True
+    replication.fetch_from_all(broker)
+
+
+def _assigned(image: Image, replica: Replica) -> bool:
+    state = image.partition(replica.topic, replica.partition)
+    return state is not None and replica.broker_id in state.replicas
+
+
+def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None:
+    """RT-1 … RT-7, MD-3: change the role if leader or epoch changed; ISR-5: a pending change is superseded."""
+    now_ms = broker.runtime.now_ms
+    new_epoch = state.leader_epoch > replica.leader_epoch
+    new_leader = state.leader != replica.leader
+    replica.replicas = state.replicas
+    replica.isr = state.isr
+    replica.elr = state.elr
+    replica.partition_epoch = state.partition_epoch
+    replica.leader_epoch = state.leader_epoch
+    replica.recovery_state = state.recovery_state
+    replica.leader = state.leader
+    replica.pending_isr = None
+    if state.leader == broker.broker_id:
+        if replica.role is not Role.LEADER:
+            leader.become_leader(replica, now_ms)
+            _note_role(broker, replica, "leads")
+        elif new_epoch:
+            leader.renew_leadership(replica, now_ms)
+            _note_role(broker, replica, "leads again")
+        else:
+            leader.adopt_assignment(replica, now_ms)
+        isr_changes.high_watermark_may_move(broker, replica)
+        isr_changes.finish_recovery(broker, replica)
+        broker.touch(replica)
+        return
+    if replica.role is Role.LEADER or new_leader or new_epoch:
+        producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        broker.touch(replica)
+        if state.leader == NO_LEADER:
+            replica.role = Role.NONE
+            replica.remotes = {}
+            _note_role(broker, replica, "has no leader")
+            return
+        cut_to = follower.become_follower(replica, broker.rules)
+        _note_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
+
+
+def _note_role(broker: BrokerState, replica: Replica, what: str) -> None:
+    broker.runtime.note(
+        "info",
+        f"{replica.topic}-{replica.partition}: {what} in epoch {replica.leader_epoch}, "
+        f"log end {replica.log.end_offset}, high watermark {replica.high_watermark}, ISR {list(replica.isr)}",
+    )
+
+
+def _remove(broker: BrokerState, replica: Replica) -> None:
+    """RT-8: no longer ours; the log goes too, lest it be revived."""
+    producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: removed")
+    replica.log.delete()
+    del broker.replicas[replica.key]

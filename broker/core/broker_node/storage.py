@@ -1,0 +1,170 @@
+"""Logs on this broker's disk: opening, flushing, checkpoints, the clean stop (§17, BL-8, BL-9)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import BrokerState
+from broker.core.events import Exit, Flush
+from broker.core.files import Files
+from broker.core.log import checkpoints, marker
+from broker.core.log.log import Log, LogConfig
+from broker.core.replica.state import Replica
+from broker.core.settings import Settings
+
+CHECKPOINT = "checkpoint"
+FLUSH_INTERVAL = "flush-interval"
+PARTITION_METADATA = "partition.metadata"
+
+
+def log_config(settings: Settings) -> LogConfig:
+    """What the logs need of the settings."""
+    return LogConfig(
+        segment_bytes=settings.log_segment_bytes,
+        flush_messages=settings.log_flush_interval_messages,
+        max_batch_bytes=settings.message_max_bytes,
+    )
+
+
+def take_marker(files: Files) -> int:
+    """BL-9: epoch of the life that was stopped cleanly, else -1; the marker is gone before any log is opened."""
+    epoch = marker.read_clean_shutdown(files)
+    marker.delete_clean_shutdown(files)
+    return -1 if epoch is None else epoch
+
+
+def open_replicas(broker: BrokerState) -> None:
+    """ST-6, HW-7: open every log that is there; recover them if the last stop was not clean."""
+    recovery_points = _offsets(broker, checkpoints.RECOVERY_POINT)
+    log_starts = _offsets(broker, checkpoints.LOG_START)
+    high_watermarks = _offsets(broker, checkpoints.HIGH_WATERMARK)
+    clean = broker.previous_broker_epoch >= 0
+    for directory in broker.files.list(""):
+        topic, dash, number = directory.rpartition("-")
+        if not dash or not number.isdigit():
+            continue
+        key = (topic, int(number))
+        topic_id = _read_topic_id(broker.files, directory)
+        if topic_id is None:
+            continue
+        log = Log.open(
+            broker.files,
+            directory,
+            log_config(broker.settings),
+            clean=clean,
+            recovery_point=recovery_points.get(key, 0),
+            start_offset=log_starts.get(key, 0),
+        )
+        if log.recovery.truncated_bytes:
+            broker.runtime.note(
+                "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
+            )
+        high_watermark = min(max(high_watermarks.get(key, log.start_offset), log.start_offset), log.end_offset)
+        broker.replicas[key] = Replica(
+            topic,
+            key[1],
+            topic_id,
+            broker.broker_id,
+            log,
+            high_watermark,
+            acknowledges_flushed_only=broker.settings.log_flush_interval_messages == 1,
+        )
+
+
+def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica:
+    """An empty replica, with its directory on the disk."""
+    directory = f"{topic}-{partition}"
+    broker.files.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
+    log = Log.open(broker.files, directory, log_config(broker.settings), clean=False)
+    replica = Replica(
+        topic,
+        partition,
+        topic_id,
+        broker.broker_id,
+        log,
+        acknowledges_flushed_only=broker.settings.log_flush_interval_messages == 1,
+    )
+    broker.replicas[replica.key] = replica
+    return replica
+
+
+def _read_topic_id(files: Files, directory: str) -> str | None:
+    name = f"{directory}/{PARTITION_METADATA}"
+    for line in files.read(name, 0, files.size(name)).decode(errors="replace").splitlines():
+        if line.startswith("topic_id: "):
+            return line.removeprefix("topic_id: ")
+    return None
+
+
+def _offsets(broker: BrokerState, name: str) -> dict[tuple[str, int], int]:
+    """ST-7: a checkpoint that cannot be used is no checkpoint."""
+    offsets = checkpoints.read_checkpoint(broker.files, name)
+    return {} if isinstance(offsets, checkpoints.Unusable) else offsets
+
+
+def appended(broker: BrokerState, replica: Replica) -> None:
+    """Flush after so many records, if the settings say so."""
+    every = broker.settings.log_flush_interval_messages
+    if every and replica.log.end_offset - replica.log.flushed_offset >= every:
+        flush(broker, replica)
+
+
+def flush(broker: BrokerState, replica: Replica) -> None:
+    """Ask for an fsync of what is not on the disk yet; one at a time for a replica."""
+    if replica.flushing_to is None and replica.log.flushed_offset < replica.log.end_offset:
+        replica.flushing_to = (replica.log.end_offset, replica.log.truncations)
+        broker.runtime.effects.append(Flush(replica.key, replica.log.unflushed_files()))
+
+
+def flushed(broker: BrokerState, replica: Replica) -> None:
+    """The bytes are on the disk; what came meanwhile may be due already."""
+    if replica.flushing_to is not None:
+        replica.log.mark_flushed(*replica.flushing_to)
+        replica.flushing_to = None
+    appended(broker, replica)
+
+
+def flush_all(broker: BrokerState) -> None:
+    """`log.flush.interval.ms`."""
+    for replica in broker.replicas.values():
+        flush(broker, replica)
+    broker.runtime.set_timer((FLUSH_INTERVAL,), broker.settings.log_flush_interval_ms)
+
+
+def checkpoint(broker: BrokerState) -> None:
+    """HW-7: write the high watermarks, the recovery points and the log starts, every so often."""
+    replicas = broker.replicas
+    checkpoints.write_checkpoint(
+        broker.files,
+        checkpoints.HIGH_WATERMARK,
+        {key: replica.high_watermark for key, replica in replicas.items()},
+    )
+    checkpoints.write_checkpoint(
+        broker.files,
+        checkpoints.RECOVERY_POINT,
+        {key: replica.log.flushed_offset for key, replica in replicas.items()},
+    )
+    checkpoints.write_checkpoint(
+        broker.files,
+        checkpoints.LOG_START,
+        {key: replica.log.start_offset for key, replica in replicas.items()},
+    )
+
+
+def checkpoint_regularly(broker: BrokerState) -> None:
+    """The timer of `checkpoint`."""
+    checkpoint(broker)
+    broker.runtime.set_timer((CHECKPOINT,), broker.settings.high_watermark_checkpoint_interval_ms)
+
+
+def close_cleanly(broker: BrokerState) -> None:
+    """BL-8: flush all logs, write the checkpoints, then the marker, in this order."""
+    for replica in broker.replicas.values():
+        replica.log.close_clean()
+    checkpoint(broker)
+    if broker.broker_epoch >= 0:
+        marker.write_clean_shutdown(broker.files, broker.broker_epoch)
+
+
+def failed(broker: BrokerState, error: str) -> None:
+    """TR-6, ST-7: the only log directory has failed; a broker without one cannot go on."""
+    broker.runtime.note("error", f"the log directory failed: {error}")
+    broker.runtime.effects.append(Exit(4, f"log directory {broker.settings.log_dir} failed: {error}"))

@@ -1,0 +1,90 @@
+"""A leader asks to change its ISR (§10). The order of the checks is part of the protocol (AP-8 after AP-6)."""
+
+from __future__ import annotations
+
+from broker.core.controller import changes, recovery
+from broker.core.controller.partition_changes import changed, effective_min_isr
+from broker.core.controller.state import ControllerState
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    AlteredPartition,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from broker.core.metadata.image import Image
+from broker.core.metadata.records import RECOVERED, RECOVERING, PartitionSet, PartitionState
+
+
+def handle(controller: ControllerState, request_id: int, request: AlterPartitionRequest) -> None:
+    """AP-1 … AP-9."""
+    broker = controller.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        changes.reply(controller, request_id, AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH))
+        return
+    answers = tuple(_alter(controller, request.broker_id, part) for part in request.partitions)
+    changes.reply(controller, request_id, AlterPartitionResponse(ErrorCode.NONE, answers))
+
+
+def _alter(controller: ControllerState, sender: int, part: AlterPartitionPartition) -> AlteredPartition:
+    image = controller.image
+    name = part.topic or image.topic_names.get(part.topic_id, "")
+    topic = image.topics.get(name)
+    state = image.partition(name, part.partition)
+    if topic is None or state is None or (part.topic_id and topic.topic_id != part.topic_id):
+        return AlteredPartition(name, part.partition, ErrorCode.UNKNOWN_TOPIC_ID, topic_id=part.topic_id)
+    error = refusal(image, state, sender, part)
+    if error != ErrorCode.NONE:
+        return AlteredPartition(name, part.partition, error, topic_id=part.topic_id)
+    new = changed(
+        controller.rules.elections,
+        state,
+        tuple(member for member, _ in part.new_isr),
+        image.is_active,
+        effective_min_isr(controller, topic, state),
+        recovery_state=part.leader_recovery_state,
+    )
+    if new is not None:
+        changes.append(controller, [PartitionSet(topic.topic_id, part.partition, new)])
+        recovery.consider_all(controller)
+        state = new
+    return AlteredPartition(
+        name,
+        part.partition,
+        ErrorCode.NONE,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.recovery_state,
+        state.partition_epoch,
+        part.topic_id,
+    )
+
+
+def refusal(image: Image, state: PartitionState, sender: int, part: AlterPartitionPartition) -> ErrorCode:
+    """AP-4 … AP-8: the first check that fails, NONE if all hold."""
+    members = [member for member, _ in part.new_isr]
+    if part.leader_epoch > state.leader_epoch or part.partition_epoch > state.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER  # AP-4: this controller is behind
+    if part.leader_epoch < state.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH  # AP-5
+    if sender != state.leader:
+        return ErrorCode.INVALID_REQUEST  # AP-5
+    if part.partition_epoch < state.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION  # AP-6
+    well_formed = (
+        bool(members)
+        and len(set(members)) == len(members)
+        and set(members) <= set(state.replicas)
+        and sender in members
+    )
+    if not well_formed:
+        return ErrorCode.INVALID_REQUEST  # AP-7
+    if part.leader_recovery_state == RECOVERING and (len(members) > 1 or state.recovery_state == RECOVERED):
+        return ErrorCode.INVALID_REQUEST  # AP-7
+    for member, epoch in part.new_isr:
+        added = member not in state.isr
+        matches = epoch == image.broker_epoch(member) or (epoch == -1 and not added)  # ISR-1
+        if not image.is_active(member) or not matches:
+            return ErrorCode.INELIGIBLE_REPLICA  # AP-8
+    return ErrorCode.NONE

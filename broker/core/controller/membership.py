@@ -1,0 +1,187 @@
+"""Brokers come, stay in touch, and go: registration, heartbeats, fencing, controlled shutdown (§5.1, §5.2)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from broker.core.controller import changes, partition_changes, recovery
+from broker.core.controller.state import ControllerState
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from broker.core.metadata.image import BrokerImage
+from broker.core.metadata.records import BrokerChanged, BrokerRegistered
+
+SESSIONS = "sessions"
+
+
+class Standing(Enum):
+    """Where a broker stands with the controller (HB-2)."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shut down now"
+
+
+def register(controller: ControllerState, request_id: int, request: BrokerRegistrationRequest) -> None:
+    """RG-1 … RG-7."""
+    existing = controller.image.brokers.get(request.broker_id)
+    if request.cluster_id != controller.settings.cluster_id:
+        _refuse_registration(controller, request_id, ErrorCode.INCONSISTENT_CLUSTER_ID)
+        return
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
+        changes.reply(controller, request_id, BrokerRegistrationResponse(ErrorCode.NONE, existing.epoch))
+        return
+    if controller.rules.registration.is_duplicate(
+        existing, request.incarnation_id, _in_contact(controller, request.broker_id)
+    ):
+        _refuse_registration(controller, request_id, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+        return
+    clean = controller.rules.registration.stopped_cleanly(existing, request.previous_broker_epoch)
+    epoch = changes.append(
+        controller,
+        [
+            BrokerRegistered(request.broker_id, request.incarnation_id, request.listeners, request.rack),
+            *partition_changes.without_broker(controller, request.broker_id, unclean=not clean),
+        ],
+    )
+    controller.last_contact_ms[request.broker_id] = controller.runtime.now_ms
+    controller.metadata_offsets[request.broker_id] = -1
+    controller.shutdown_offsets.pop(request.broker_id, None)
+    controller.runtime.note(
+        "info",
+        f"broker {request.broker_id} registered with epoch {epoch} after {'a clean' if clean else 'an unclean'} stop",
+    )
+    changes.reply(controller, request_id, BrokerRegistrationResponse(ErrorCode.NONE, epoch))
+
+
+def _refuse_registration(controller: ControllerState, request_id: int, error: ErrorCode) -> None:
+    changes.reply(controller, request_id, BrokerRegistrationResponse(error))
+
+
+def _in_contact(controller: ControllerState, broker_id: int) -> bool:
+    last = controller.last_contact_ms.get(broker_id)
+    return last is not None and controller.runtime.now_ms - last < controller.settings.broker_session_timeout_ms
+
+
+def heartbeat(controller: ControllerState, request_id: int, request: BrokerHeartbeatRequest) -> None:
+    """HB-1 … HB-5."""
+    broker = controller.image.brokers.get(request.broker_id)
+    if broker is None:
+        changes.reply(controller, request_id, BrokerHeartbeatResponse(ErrorCode.BROKER_ID_NOT_REGISTERED))
+        return
+    if broker.epoch != request.broker_epoch:
+        changes.reply(controller, request_id, BrokerHeartbeatResponse(ErrorCode.STALE_BROKER_EPOCH))
+        return
+    controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
+    controller.metadata_offsets[broker.broker_id] = request.current_metadata_offset
+    standing = next_standing(controller, broker, request)
+    _apply(controller, broker, standing)
+    response = BrokerHeartbeatResponse(
+        ErrorCode.NONE,
+        is_caught_up=request.current_metadata_offset >= broker.epoch,
+        is_fenced=controller.image.brokers[broker.broker_id].fenced,
+        should_shut_down=standing is Standing.SHUTDOWN_NOW,
+    )
+    changes.reply(controller, request_id, response)
+
+
+def next_standing(controller: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Standing:
+    """HB-2, row by row."""
+    if broker.fenced:
+        if request.want_shut_down:
+            return Standing.SHUTDOWN_NOW
+        caught_up = request.current_metadata_offset >= broker.epoch
+        return Standing.UNFENCED if not request.want_fence and caught_up else Standing.FENCED
+    if not broker.in_controlled_shutdown:
+        if request.want_shut_down:
+            leads = controller.image.leads_any(broker.broker_id)
+            return Standing.CONTROLLED_SHUTDOWN if leads else Standing.SHUTDOWN_NOW
+        return Standing.FENCED if request.want_fence else Standing.UNFENCED
+    if controller.image.leads_any(broker.broker_id):
+        return Standing.CONTROLLED_SHUTDOWN
+    slowest = min(
+        (
+            controller.metadata_offsets.get(other.broker_id, -1)
+            for other in controller.image.brokers.values()
+            if other.active
+        ),
+        default=request.current_metadata_offset,
+    )
+    if controller.shutdown_offsets.get(broker.broker_id, -1) > slowest:
+        return Standing.CONTROLLED_SHUTDOWN
+    return Standing.SHUTDOWN_NOW
+
+
+def _apply(controller: ControllerState, broker: BrokerImage, standing: Standing) -> None:
+    """HB-3: what a change of standing does to the metadata."""
+    match standing:
+        case Standing.FENCED | Standing.SHUTDOWN_NOW:
+            if not broker.fenced:
+                fence(controller, broker, "as it asked")
+        case Standing.UNFENCED:
+            if broker.fenced:
+                changes.append(
+                    controller,
+                    [
+                        BrokerChanged(broker.broker_id, fenced=False, in_controlled_shutdown=False),
+                        *partition_changes.elections_for_leaderless(controller, arrived=broker.broker_id),
+                    ],
+                )
+                controller.runtime.note("info", f"broker {broker.broker_id} unfenced")
+                recovery.consider_all(controller)
+        case Standing.CONTROLLED_SHUTDOWN:
+            if not broker.in_controlled_shutdown:
+                changes.append(
+                    controller,
+                    [
+                        BrokerChanged(broker.broker_id, fenced=False, in_controlled_shutdown=True),
+                        *partition_changes.without_broker(controller, broker.broker_id),
+                    ],
+                )
+                controller.shutdown_offsets[broker.broker_id] = controller.log.end_offset - 1
+                controller.runtime.note("info", f"broker {broker.broker_id} shuts down")
+
+
+def fence(controller: ControllerState, broker: BrokerImage, why: str) -> None:
+    """HB-3, EL-1: a fenced broker leads nothing and is in no ISR."""
+    changes.append(
+        controller,
+        [
+            BrokerChanged(broker.broker_id, fenced=True, in_controlled_shutdown=broker.in_controlled_shutdown),
+            *partition_changes.without_broker(controller, broker.broker_id),
+        ],
+    )
+    controller.runtime.note("info", f"broker {broker.broker_id} fenced: {why}")
+
+
+def start_sessions(controller: ControllerState) -> None:
+    """HB-6, CT-4: after a start every unfenced broker has a full session."""
+    for broker in controller.image.brokers.values():
+        controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
+    _next_check(controller)
+
+
+def check_sessions(controller: ControllerState) -> None:
+    """HB-4: fence the one broker whose session expired first; the next has its own turn."""
+    timeout_ms = controller.settings.broker_session_timeout_ms
+    expired = [
+        (controller.last_contact_ms[broker.broker_id], broker.broker_id)
+        for broker in controller.image.brokers.values()
+        if not broker.fenced and controller.runtime.now_ms - controller.last_contact_ms[broker.broker_id] >= timeout_ms
+    ]
+    if expired:
+        fence(controller, controller.image.brokers[min(expired)[1]], "its session expired")
+    if len(expired) > 1:
+        controller.runtime.set_timer((SESSIONS,), 0)
+    else:
+        _next_check(controller)
+
+
+def _next_check(controller: ControllerState) -> None:
+    controller.runtime.set_timer((SESSIONS,), max(1, controller.settings.broker_heartbeat_interval_ms // 2))

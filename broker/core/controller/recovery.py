@@ -1,0 +1,128 @@
+"""Unclean recovery: a partition that nobody is known to hold completely gets the best log there is (§14)."""
+
+from __future__ import annotations
+
+from broker.core.controller import changes
+from broker.core.controller.partition_changes import all_partitions, recovered
+from broker.core.controller.state import ControllerState, RecoveryJob
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    GetReplicaLogInfoRequest,
+    GetReplicaLogInfoResponse,
+    ReplicaLogInfo,
+    ReplicaLogInfoPartition,
+)
+from broker.core.metadata.records import PartitionSet, PartitionState
+
+LOG_INFO = "replica-log-info"
+RETRY = "unclean-recovery"
+CHANNEL = "recovery"
+_RETRY_MS = 500
+
+
+def consider_all(controller: ControllerState) -> None:
+    """UR-1 … UR-4: begin a recovery wherever the strategy wants one and those who must answer are there."""
+    for topic, number, state in all_partitions(controller):
+        key = (topic.topic_id, number)
+        job = controller.recoveries.get(key)
+        if job is not None and job.partition_epoch != state.partition_epoch:
+            del controller.recoveries[key]
+            job = None
+        if job is None and _wanted(controller, state):
+            _begin(controller, topic.name, topic.topic_id, number, state)
+
+
+def _wanted(controller: ControllerState, state: PartitionState) -> bool:
+    if state.leader >= 0:
+        return False
+    match controller.settings.unclean_recovery_strategy:
+        case "Balanced":
+            return (
+                not state.isr
+                and not state.elr
+                and all(controller.image.is_active(member) for member in state.last_known_elr)
+            )
+        case "Aggressive":
+            return any(controller.image.is_active(member) for member in state.replicas)
+        case _:
+            return False
+
+
+def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, state: PartitionState) -> None:
+    """UR-6, UR-7: ask every active replica what it holds."""
+    asked = {
+        member: controller.image.broker_epoch(member) for member in state.replicas if controller.image.is_active(member)
+    }
+    if not asked:
+        return
+    controller.recoveries[topic_id, number] = RecoveryJob(state.partition_epoch, asked)
+    controller.runtime.note("warning", f"{topic}-{number}: no eligible leader; asking {list(asked)} for their logs")
+    for member in asked:
+        controller.runtime.send(
+            member,
+            GetReplicaLogInfoRequest((ReplicaLogInfoPartition(topic, number, topic_id),)),
+            channel=CHANNEL,
+            timeout_ms=controller.settings.request_timeout_ms,
+            purpose=LOG_INFO,
+            context=(topic_id, number, state.partition_epoch, member),
+        )
+    controller.runtime.set_timer((RETRY,), _RETRY_MS + controller.settings.request_timeout_ms)
+
+
+def answered(
+    controller: ControllerState,
+    context: tuple[str, int, int, int],
+    response: GetReplicaLogInfoResponse | None,
+) -> None:
+    """UR-7: take an answer if it comes from the incarnation that was asked, and decide when all needed have come."""
+    topic_id, number, partition_epoch, member = context
+    job = controller.recoveries.get((topic_id, number))
+    if job is None or job.partition_epoch != partition_epoch:
+        return
+    info = response.partitions[0] if response is not None and response.partitions else None
+    broker = controller.image.brokers.get(member)
+    if (
+        response is not None
+        and info is not None
+        and info.error_code == ErrorCode.NONE
+        and broker is not None
+        and broker.active
+        and response.broker_epoch == broker.epoch == job.asked[member]
+    ):
+        job.infos[member] = info
+        del job.asked[member]
+        _decide(controller, topic_id, number, job)
+    else:
+        # begin again: UR-13 holds only within one incarnation
+        controller.recoveries.pop((topic_id, number), None)
+        controller.runtime.set_timer((RETRY,), _RETRY_MS)
+
+
+def _decide(controller: ControllerState, topic_id: str, number: int, job: RecoveryJob) -> None:
+    """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since it was asked for."""
+    if job.asked:
+        return
+    del controller.recoveries[topic_id, number]
+    name = controller.image.topic_names.get(topic_id, "")
+    state = controller.image.partition(name, number)
+    if state is None or state.partition_epoch != job.partition_epoch or state.leader >= 0:
+        return
+    best: int | None = None
+    for member in state.replicas:
+        if member in job.infos and (
+            best is None or controller.rules.elections.better_log(_length(job.infos[member]), _length(job.infos[best]))
+        ):
+            best = member
+    if best is None or not controller.image.is_active(best):
+        controller.runtime.set_timer((RETRY,), _RETRY_MS)
+        return
+    changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])
+    controller.runtime.note(
+        "warning",
+        f"{name}-{number}: unclean recovery elects {best} with log end {job.infos[best].log_end_offset}; "
+        "records may be lost",
+    )
+
+
+def _length(info: ReplicaLogInfo) -> tuple[int, int]:
+    return info.last_written_leader_epoch, info.log_end_offset

@@ -1,0 +1,19 @@
+"""One node of the cluster, made from its settings: a broker or a controller."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.node import BrokerNode
+from broker.core.controller.node import ControllerNode
+from broker.core.files import Files
+from broker.core.runtime import Node
+from broker.core.settings import Settings
+
+
+def make_node(settings: Settings, files: Files, incarnation_id: str) -> Node:
+    """The node that the settings describe; opens and recovers its logs. `incarnation_id` is fresh for every start.
+
+    Raises `StorageError` if the disk refuses, `UnknownRules` for a generation or flaw that does not exist.
+    """
+    if settings.is_controller:
+        return ControllerNode(settings, files, incarnation_id)
+    return BrokerNode(settings, files, incarnation_id)

@@ -1,0 +1,84 @@
+"""What a follower does with its replica: take what the leader sends, cut where the logs part (§12.3, §12.4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker.core.errors import ErrorCode
+from broker.core.messages import FetchedPartition, FetchPartition
+from broker.core.replica.state import Replica, Role
+from broker.core.rules import Rules
+
+
+class Outcome(NamedTuple):
+    """What an answer did to the replica. `retry` asks for a pause, `ask_offsets` for TR-8."""
+
+    appended: int = 0  # offsets
+    truncated_to: int | None = None
+    retry: bool = False
+    wait_for_metadata: bool = False
+    out_of_range: bool = False
+
+
+def become_follower(replica: Replica, rules: Rules) -> int | None:
+    """RT-5: give up leading, start from the own log end. Returns the offset it was cut to, if it was."""
+    replica.role = Role.FOLLOWER
+    replica.pending_isr = None
+    replica.remotes = {}
+    replica.retry_fetch_at_ms = 0
+    offset = rules.truncation.on_becoming_follower(replica.high_watermark, replica.log.end_offset)
+    return None if offset is None else truncate(replica, offset)
+
+
+def fetch_position(replica: Replica, rules: Rules, max_bytes: int) -> FetchPartition:
+    """What the follower asks next: its log end, the epoch of its last record, the epoch that it follows."""
+    return FetchPartition(
+        replica.topic,
+        replica.partition,
+        replica.log.end_offset,
+        max_bytes,
+        replica.leader_epoch,
+        rules.truncation.last_fetched_epoch(replica.log.last_epoch),
+        replica.log.start_offset,
+        replica.topic_id,
+    )
+
+
+def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartition, rules: Rules) -> Outcome:
+    """TR-1, TR-5 … TR-7, HW-5: apply one partition's part of a fetch response."""
+    present = (replica.log.end_offset, replica.leader_epoch)
+    if not rules.truncation.accepts_answer((asked.fetch_offset, asked.current_leader_epoch), present):
+        return Outcome()
+    if answer.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+        return Outcome(wait_for_metadata=True)
+    if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return Outcome(out_of_range=True)
+    if answer.error_code != ErrorCode.NONE:
+        return Outcome(retry=True)
+    if answer.diverging_epoch is not None:
+        epoch, end_offset = answer.diverging_epoch
+        offset = rules.truncation.on_divergence(replica.log.epochs, replica.log.end_offset, epoch, end_offset)
+        return Outcome(truncated_to=truncate(replica, offset))
+    before = replica.log.end_offset
+    if answer.records:
+        replica.log.append_as_follower(answer.records, max_epoch=replica.leader_epoch)
+    if answer.log_start_offset > replica.log.start_offset:
+        replica.log.advance_start(min(answer.log_start_offset, replica.log.end_offset))
+    replica.high_watermark = rules.high_watermark.of_follower(
+        answer.high_watermark, replica.log.start_offset, replica.log.end_offset
+    )
+    return Outcome(appended=replica.log.end_offset - before)
+
+
+def truncate(replica: Replica, offset: int) -> int:
+    """TR-3, TR-4, HW-8: cut the log and everything that speaks of it; returns the new log end."""
+    log = replica.log
+    log.truncate_to(offset)
+    replica.high_watermark = min(replica.high_watermark, log.end_offset)
+    return log.end_offset
+
+
+def restart_at(replica: Replica, offset: int) -> None:
+    """TR-8: the leader's log begins after ours ends; begin anew there."""
+    replica.log.truncate_fully(offset)
+    replica.high_watermark = offset

@@ -1,0 +1,90 @@
+"""The state of a replica (§2.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from broker.core.log.log import Log
+from broker.core.messages import NO_LEADER, UNKNOWN, AlterPartitionPartition
+
+
+class Role(Enum):
+    """What a replica is at the moment."""
+
+    NONE = "none"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+@dataclass(slots=True)
+class RemoteReplica:
+    """What a leader knows of one of its followers (FE-9, LG-1)."""
+
+    log_end: int = UNKNOWN
+    log_start: int = UNKNOWN
+    broker_epoch: int = UNKNOWN
+    fetched_in_epoch: bool = False
+    caught_up_ms: int = 0
+    last_fetch_ms: int = 0
+    leader_end_at_last_fetch: int = UNKNOWN
+
+
+class PendingIsr(NamedTuple):
+    """An ISR change that was sent to the controller and not answered (ISR-2)."""
+
+    isr: tuple[int, ...]
+    request: AlterPartitionPartition
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica on this broker. Offsets are exclusive ends; -1 stands for unknown."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    broker_id: int
+    log: Log
+    high_watermark: int = 0
+    role: Role = Role.NONE
+    leader: int = NO_LEADER
+    leader_epoch: int = UNKNOWN
+    partition_epoch: int = UNKNOWN
+    recovery_state: int = 0
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    min_insync_replicas: int = 1
+
+    # leader
+    leader_epoch_start: int = 0
+    remotes: dict[int, RemoteReplica] = field(default_factory=dict)
+    pending_isr: PendingIsr | None = None
+    waiting_produces: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    """Request id -> (offset that must be reached, whether by the high watermark or only by the own log)."""
+
+    waiting_fetches: dict[int, None] = field(default_factory=dict)  # request ids, in order
+
+    # follower
+    retry_fetch_at_ms: int = 0
+
+    # flushing
+    acknowledges_flushed_only: bool = False  # every write is synced before it counts
+    flushing_to: tuple[int, int] | None = None  # log end offset and truncations when the flush was asked for
+
+    @property
+    def effective_min_isr(self) -> int:
+        """`min.insync.replicas`, never more than there are replicas (§1)."""
+        return min(self.min_insync_replicas, len(self.replicas))
+
+    @property
+    def reported_end(self) -> int:
+        """The log end that this replica may vouch for: with fsync on every write only what is on the disk."""
+        return self.log.flushed_offset if self.acknowledges_flushed_only else self.log.end_offset
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
