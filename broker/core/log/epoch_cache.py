@@ -1,4 +1,4 @@
-"""Which leader epoch began where: the memory that divergence is found with (`protocol/spec.md` §12, KIP-101, KIP-279)."""
+"""Which leader epoch began where: what divergence is found with (protocol description §12, KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILE_NAME = "leader-epoch-checkpoint"
 
 
 class EpochCache:
-    """Ordered entries (epoch, start offset), strictly increasing in both; every change is durable when a method returns.
+    """Ordered entries (epoch, start offset), strictly increasing in both; changes are durable when a method returns.
 
     EC-4 would let truncations wait for a later write. They are rare, and a stale entry below a log end that grew
     again could not be told from a true one, so they are durable at once too.

@@ -228,7 +228,7 @@ class Log:
                     )
                 if not check_crc(records, position, header.size):
                     raise CorruptBatch(
-                        f"expected a sound batch at offset {expected_offset} of {self.directory}, found a wrong checksum"
+                        f"expected a sound batch at offset {expected_offset} of {self.directory}, found a bad checksum"
                     )
                 headers.append(header)
                 expected_offset = header.base_offset + header.last_offset_delta + 1

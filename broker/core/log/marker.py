@@ -1,5 +1,7 @@
-"""The file that says "the last stop was a clean one": written last of all when stopping, deleted first of all when
-starting (BL-8, BL-9). It carries the broker epoch of the life that ended, by which the controller knows it again (RG-5).
+"""The file that says "the last stop was a clean one" (BL-8, BL-9).
+
+It is written last of all when stopping and deleted first of all when starting. It carries the broker epoch of the life
+that ended, by which the controller knows it again (RG-5).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.errors import CorruptLog
 from broker.core.log.producer_state import ProducerStates
 from broker.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from broker.core.records import HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES, check_crc, CONTROL_FLAG
+from broker.core.records import CONTROL_FLAG, HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES, check_crc
 
 _CHUNK_BYTES = 1 << 20
 

@@ -237,7 +237,7 @@ class Segment:
                 self._timestamps.append(timestamp)
                 self._time_offsets.append(base + relative)
         positions = self._index_positions
-        if positions and not (0 < positions[0] and positions[-1] <= log_size - HEADER_BYTES):
+        if positions and not (positions[0] > 0 and positions[-1] <= log_size - HEADER_BYTES):
             return False
         rising = all(
             a < b for entries in (self._index_offsets, positions, self._timestamps) for a, b in pairwise(entries)
@@ -377,5 +377,4 @@ class Segment:
 
 
 def _whole_entries(entry: struct.Struct, data: bytes) -> Iterator[tuple[int, int]]:
-    for first, second in entry.iter_unpack(data[: len(data) - len(data) % entry.size]):
-        yield first, second
+    yield from entry.iter_unpack(data[: len(data) - len(data) % entry.size])
