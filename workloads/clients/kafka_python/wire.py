@@ -39,9 +39,7 @@ def watched_client(watch: Watch) -> Callable[..., Untyped]:
         manager = KafkaConnectionManager(network, **configs)
         send = manager.send
 
-        def watched_send(
-            request: Untyped, node_id: int | None = None, request_timeout_ms: Untyped = None
-        ) -> Untyped:
+        def watched_send(request: Untyped, node_id: int | None = None, request_timeout_ms: Untyped = None) -> Untyped:
             future = send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
             watch(node_id, request, future)
             return future

@@ -1,0 +1,5 @@
+"""The `log` workload: append to partitions and read back, by assignment."""
+
+from workloads.log.workload import LogWorkload
+
+__all__ = ["LogWorkload"]

@@ -1,0 +1,138 @@
+"""The logical processes of the `log` workload that append.
+
+A logical process is single-threaded, but needs no thread: it is a number with at most one send in flight. One
+thread starts the sends that are due on processes that are idle; the client's answer makes a process idle
+again. A tick of a few milliseconds lets the sends that became due in it share a batch, which halves what they
+cost client and brokers.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from workloads.clients.base import Outcome, Partition, Producer
+from workloads.pacing import SECOND_NS, TokenBucket
+from workloads.recording import Invocation, Recorder
+from workloads.values import ValueSource, encode_value
+
+TICK_S: Final = 0.005
+EXPIRY_INTERVAL_S: Final = 1.0
+
+
+@dataclass
+class _Process:
+    number: int
+    choices: random.Random
+
+
+@dataclass(frozen=True)
+class _OpenSend:
+    process: _Process
+    invocation: Invocation
+    partition: Partition
+    values: Sequence[int]
+
+
+@dataclass(frozen=True)
+class SendPlan:
+    """What the sending processes of one worker do."""
+
+    partitions: Sequence[Partition]
+    processes: Sequence[int]  # first number of each
+    successor: int  # added to a process's number when it is retired
+    rate_per_s: float
+    batch_min: int
+    batch_max: int
+    seed: int
+    answer_within_ns: int  # a client that has not answered by then never will
+
+
+class Senders:
+    """Starts sends and records how they ended. `step` is for one thread; answers may come on any."""
+
+    def __init__(
+        self,
+        plan: SendPlan,
+        producer: Producer,
+        recorder: Recorder,
+        values: ValueSource,
+        now: Callable[[], int],
+    ) -> None:
+        self._plan = plan
+        self._producer = producer
+        self._recorder = recorder
+        self._values = values
+        self._now = now
+        self._bucket = TokenBucket(plan.rate_per_s, now())
+        self._idle = deque(
+            _Process(number, random.Random(f"{plan.seed}/{number}"))  # noqa: S311 - choices, not secrets
+            for number in plan.processes
+        )
+        self._open: dict[int, _OpenSend] = {}
+        self._ending = threading.Lock()
+        self._expiry_due_ns = now() + int(EXPIRY_INTERVAL_S * SECOND_NS)
+
+    @property
+    def open(self) -> int:
+        """Sends that were started and not answered."""
+        return len(self._open)
+
+    def step(self) -> None:
+        """Start the sends that are due, as far as processes are idle."""
+        now_ns = self._now()
+        for _ in range(self._bucket.take(len(self._idle), now_ns)):
+            self._start(self._idle.popleft())
+        if now_ns >= self._expiry_due_ns:
+            self._expiry_due_ns = now_ns + int(EXPIRY_INTERVAL_S * SECOND_NS)
+            self.expire()
+
+    def expire(self) -> None:
+        """Record sends that are open for too long as unknown: their client has forgotten them."""
+        now_ns = self._now()
+        for op, send in list(self._open.items()):
+            if send.invocation.invoked_ns < now_ns - self._plan.answer_within_ns:
+                self._end(op, [], now_ns)
+
+    def abandon(self) -> None:
+        """Record every open send as unknown, never completed. After this nothing is recorded any more."""
+        for op in list(self._open):
+            self._end(op, [], None)
+
+    def _start(self, process: _Process) -> None:
+        choices = process.choices
+        partition = choices.choice(self._plan.partitions)
+        values = self._values.take(choices.randint(self._plan.batch_min, self._plan.batch_max))
+        payloads = [encode_value(value) for value in values]
+        invocation = self._recorder.invoke(process.number, "main", self._now())
+        self._open[invocation.op] = _OpenSend(process, invocation, partition, values)
+        self._producer.send(partition, payloads, partial(self._answered, invocation.op))
+
+    def _answered(self, op: int, outcomes: Sequence[Outcome]) -> None:
+        self._end(op, outcomes, self._now())
+
+    def _end(self, op: int, outcomes: Sequence[Outcome], completed_ns: int | None) -> None:
+        # The lock makes `abandon` wait for an answer that is being recorded; the history may be closed after
+        # it.
+        with self._ending:
+            send = self._open.pop(op, None)
+            if send is None:
+                return  # given up before
+            status = self._recorder.send_ended(
+                send.invocation,
+                send.partition,
+                send.values,
+                outcomes or [Outcome("info", error="NeverAnswered")] * len(send.values),
+                completed_ns,
+            )
+        process = send.process
+        if status == "info":
+            process.number += self._plan.successor
+        if status != "ok":
+            self._producer.renew()
+        self._idle.append(process)

@@ -1,0 +1,152 @@
+"""The `log` workload: append unique values to partitions, and read them back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from workloads.base import Context, Unread
+from workloads.clients.base import ClientError, Partition, Producer
+from workloads.log.reader import Reader, ReadPlan
+from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Senders, SendPlan
+from workloads.pacing import SECOND_NS
+from workloads.values import ValueSource
+
+ANSWER_MARGIN_S: Final = 5.0
+"""A send that its client has not answered this long after its delivery timeout will never be answered."""
+STOP_TIMEOUT_S: Final = 5.0
+
+
+class LogWorkload:
+    """One worker's sending and reading processes."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._stopping = threading.Event()
+        self._draining = threading.Event()
+        self._failure: Exception | None = None
+        self._threads: list[threading.Thread] = []
+        self._producer: Producer | None = None
+        self._senders: Senders | None = None
+        self._readers = [self._reader(number) for number in self._numbers()[context.orders.producers :]]
+
+    def start(self) -> None:
+        """Connect the producer and start all processes."""
+        if self._context.orders.producers:
+            self._producer = self._connect_producer()
+            self._senders = Senders(
+                self._send_plan(),
+                self._producer,
+                self._context.recorder,
+                ValueSource(self._context.orders.worker),
+                self._context.clock.now,
+            )
+            self._run("senders", partial(self._send_until_drained, self._senders))
+        for number, reader in enumerate(self._readers):
+            self._run(f"reader-{number}", partial(self._read_until_stopped, reader))
+
+    def failure(self) -> Exception | None:
+        """Tell what broke a thread of this workload."""
+        return self._failure
+
+    def open(self) -> int:
+        """Count sends in flight."""
+        return self._senders.open if self._senders is not None else 0
+
+    def drain(self) -> None:
+        """Start no more sends."""
+        self._draining.set()
+
+    def begin_final(self, ends: Mapping[Partition, int]) -> None:
+        """Have every reader read everything from the start."""
+        for reader in self._readers:
+            reader.begin_final(ends)
+
+    def unread(self) -> Sequence[Unread]:
+        """Tell what the final reads have not reached."""
+        return [unread for reader in self._readers for unread in reader.unread()]
+
+    def stop(self) -> None:
+        """Stop all threads and record what is open."""
+        self._draining.set()
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(STOP_TIMEOUT_S)
+        if self._senders is not None:
+            self._senders.abandon()
+        if self._producer is not None:
+            self._producer.close(0)
+
+    def _numbers(self) -> range:
+        orders = self._context.orders
+        mine = orders.producers + orders.readers
+        return range(orders.worker * mine, (orders.worker + 1) * mine)
+
+    def _send_plan(self) -> SendPlan:
+        orders = self._context.orders
+        numbers = self._numbers()
+        return SendPlan(
+            partitions=orders.partitions,
+            processes=numbers[: orders.producers],
+            successor=len(numbers) * orders.workers,
+            rate_per_s=orders.rate,
+            batch_min=orders.batch_min,
+            batch_max=orders.batch_max,
+            seed=orders.seed,
+            answer_within_ns=int((orders.delivery_timeout_ms / 1000 + ANSWER_MARGIN_S) * SECOND_NS),
+        )
+
+    def _reader(self, number: int) -> Reader:
+        orders = self._context.orders
+        plan = ReadPlan(
+            partitions=orders.partitions,
+            process=number,
+            seed=orders.seed,
+            poll_timeout_s=orders.poll_timeout_ms / 1000,
+            poll_interval_s=orders.poll_interval_ms / 1000,
+            latest_interval_s=orders.latest_interval_ms / 1000,
+            seek_interval_s=orders.seek_interval_ms / 1000,
+            request_timeout_s=orders.request_timeout_ms / 1000,
+        )
+        context = self._context
+        return Reader(
+            plan,
+            lambda: context.library.consumer(orders.client_settings),
+            context.recorder,
+            context.clock.now,
+        )
+
+    def _connect_producer(self) -> Producer:
+        deadline = time.monotonic() + self._context.orders.connect_timeout_s
+        while True:
+            try:
+                return self._context.library.producer(self._context.orders.client_settings)
+            except ClientError:
+                if time.monotonic() >= deadline or self._stopping.wait(0.2):
+                    raise
+
+    def _run(self, name: str, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            # Whatever it is: a thread that dies in silence would look like an idle cluster.
+            self._failure = error
+
+    def _send_until_drained(self, senders: Senders) -> None:
+        while not self._draining.wait(TICK_S):
+            senders.step()
+        while not self._stopping.wait(EXPIRY_INTERVAL_S):
+            senders.expire()
+
+    def _read_until_stopped(self, reader: Reader) -> None:
+        while not self._stopping.is_set():
+            self._stopping.wait(reader.step())
+        reader.close()

@@ -1,0 +1,132 @@
+"""What a worker process is told to do: one JSON file, checked before anything starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Final, get_type_hints
+
+from workloads.clients import DEFAULT_CLIENT
+from workloads.clients.base import ClientSettings, Partition
+
+ACKS: Final[Mapping[object, int]] = {"all": -1, "-1": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1}
+
+
+class OrdersError(Exception):
+    """The orders cannot be carried out. One line: what was expected and what was found."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Orders of one worker. Fields without a default must be in the file; others may be."""
+
+    run_id: str
+    origin_ns: int  # the run's origin on CLOCK_MONOTONIC
+    worker: int  # 0 … workers - 1
+    workers: int
+    history: str  # directory of the run's tables
+    bootstrap: list[str]  # host:port
+    topics: dict[str, int]  # name → number of partitions
+    workload: str = "log"
+    client: str = DEFAULT_CLIENT
+    acks: int = -1
+    idempotence: bool = True
+    rate: float = 500.0  # sends a second, of this worker
+    producers: int = 16  # logical processes that send: the most sends in flight
+    readers: int = 1  # logical processes that read, a thread and a client each
+    batch_min: int = 1  # records of a send
+    batch_max: int = 3
+    seed: int = 0
+    duration_s: float | None = None  # stop sending after this; None: until told
+    connect_timeout_s: float = 30.0
+    request_timeout_ms: int = 4_000
+    delivery_timeout_ms: int = 8_000
+    linger_ms: int = 0
+    poll_timeout_ms: int = 250
+    poll_interval_ms: int = 50
+    latest_interval_ms: int = 500
+    seek_interval_ms: int = 10_000
+    final_timeout_s: float = 120.0
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """All partitions of the workload's topics."""
+        return [Partition(topic, each) for topic, count in self.topics.items() for each in range(count)]
+
+    @property
+    def client_settings(self) -> ClientSettings:
+        """Settings of this worker's clients."""
+        return ClientSettings(
+            bootstrap=tuple(self.bootstrap),
+            acks=self.acks,
+            idempotence=self.idempotence,
+            request_timeout_ms=self.request_timeout_ms,
+            delivery_timeout_ms=self.delivery_timeout_ms,
+            linger_ms=self.linger_ms,
+            client_id=f"harrow-{self.worker}",
+        )
+
+
+def read_orders(path: Path) -> Orders:
+    """Read and check a file of orders. Raises `OrdersError`."""
+    try:
+        return orders_from(json.loads(path.read_text()))
+    except OSError as error:
+        raise OrdersError(f"cannot read the orders {path}: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise OrdersError(f"the orders {path} are not JSON: {error}") from error
+
+
+def orders_from(values: object) -> Orders:
+    """Check orders that were read. Raises `OrdersError` for what is missing, unknown or impossible."""
+    if not isinstance(values, dict):
+        raise OrdersError(f"orders must be a JSON object, found {type(values).__name__}")
+    known = {each.name: each for each in fields(Orders)}
+    missing = [name for name, each in known.items() if each.default is MISSING and name not in values]
+    if missing:
+        raise OrdersError(f"orders lack {', '.join(missing)}")
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise OrdersError(f"orders have unknown fields {', '.join(unknown)}; known are {', '.join(known)}")
+    if "acks" in values:
+        if values["acks"] not in ACKS:
+            raise OrdersError(f"acks must be all, 0 or 1, found {values['acks']!r}")
+        values = {**values, "acks": ACKS[values["acks"]]}
+    _check_types(values)
+    orders = Orders(**values)
+    _check_sense(orders)
+    return orders
+
+
+def _check_types(values: Mapping[str, object]) -> None:
+    accepted: dict[object, tuple[type, ...]] = {float: (int, float), float | None: (int, float, type(None))}
+    for name, hint in get_type_hints(Orders).items():
+        if name not in values:
+            continue
+        origin = getattr(hint, "__origin__", hint)
+        wanted = accepted.get(hint, (origin,))
+        found = values[name]
+        if not isinstance(found, wanted) or (isinstance(found, bool) and bool not in wanted):
+            raise OrdersError(f"{name} must be {' or '.join(each.__name__ for each in wanted)}, found {found!r}")
+
+
+def _check_sense(orders: Orders) -> None:
+    demands = {
+        "worker must be below workers": 0 <= orders.worker < orders.workers,
+        "bootstrap must name a broker": bool(orders.bootstrap),
+        "topics must have partitions": bool(orders.topics) and all(n > 0 for n in orders.topics.values()),
+        "rate must be positive": orders.rate > 0,
+        "producers and readers must not be negative, nor both 0": (
+            orders.producers >= 0 and orders.readers >= 0 and orders.producers + orders.readers > 0
+        ),
+        "batch_min and batch_max must satisfy 1 ≤ min ≤ max": 1 <= orders.batch_min <= orders.batch_max,
+        "idempotence needs acks all": orders.acks == -1 or not orders.idempotence,
+        "delivery_timeout_ms must not be below request_timeout_ms + linger_ms": (
+            orders.delivery_timeout_ms >= orders.request_timeout_ms + orders.linger_ms
+        ),
+    }
+    for demand, met in demands.items():
+        if not met:
+            raise OrdersError(f"orders: {demand}")

@@ -1,0 +1,189 @@
+"""Turning what clients saw into rows of the history.
+
+An operation's rows are written when it is over: one of `operations`, one of `sends` per record sent, one of
+`polls` per partition that was covered, one of `reads` per record read. Any thread may record.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from history import HistoryWriter
+from history.writer import Row
+from workloads.classify import Status, combine
+from workloads.clients.base import EndOffset, Outcome, Partition, Poll
+from workloads.values import decode_value
+
+Phase = Literal["main", "final"]
+Kind = Literal["send", "poll", "latest"]
+
+OPERATIONS_PER_WORKER: Final = 1 << 40
+"""Worker w numbers its operations from w * 2^40, so that operations of one run never share a number."""
+
+
+class Invocation(NamedTuple):
+    """An operation that was invoked: by whom, and when."""
+
+    op: int
+    process: int
+    phase: Phase
+    invoked_ns: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a worker has done so far."""
+
+    operations: int
+    sends: dict[Status, int]
+    records_acked: int
+    records_read: int
+    polls: int
+    latest: int
+    errors: dict[str, int]  # by name, over all operations that did not end ok
+
+
+class _Ended(NamedTuple):
+    kind: Kind
+    status: Status
+    error: str | None
+    node: int | None
+    completed_ns: int | None
+
+
+class Recorder:
+    """Records the operations of one worker."""
+
+    def __init__(self, history: HistoryWriter, worker: int, client: str, acks: int) -> None:
+        self._operations = history.table("operations")
+        self._sends = history.table("sends")
+        self._polls = history.table("polls")
+        self._reads = history.table("reads")
+        self._client = client
+        self._acks = acks
+        self._numbers = itertools.count(worker * OPERATIONS_PER_WORKER)
+        self._lock = threading.Lock()
+        self._ended: Counter[tuple[Kind, Status]] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._records_acked = 0
+        self._records_read = 0
+        self._closed = False
+
+    def invoke(self, process: int, phase: Phase, now_ns: int) -> Invocation:
+        """Give a number to an operation that is about to start."""
+        return Invocation(next(self._numbers), process, phase, now_ns)
+
+    def send_ended(
+        self,
+        invocation: Invocation,
+        partition: Partition,
+        values: Sequence[int],
+        outcomes: Sequence[Outcome],
+        completed_ns: int | None,
+    ) -> Status:
+        """Record a send; returns its status. `completed_ns` is None if no answer ever came."""
+        status = combine(outcome.status for outcome in outcomes)
+        error = next((outcome.error for outcome in outcomes if outcome.error), None)
+        nodes = {outcome.node for outcome in outcomes}
+        node = nodes.pop() if len(nodes) == 1 else None
+        rows = [
+            (invocation.op, *partition, value, self._acks, outcome.offset, ordinal)
+            for ordinal, (value, outcome) in enumerate(zip(values, outcomes, strict=True))
+        ]
+        self._record(_Ended("send", status, error, node, completed_ns), invocation, sends=rows)
+        return status
+
+    def poll_ended(
+        self, invocation: Invocation, poll: Poll, assigned: Collection[Partition], completed_ns: int
+    ) -> None:
+        """Record a poll that returned.
+
+        `assigned` are the partitions of which nothing was heard since they were assigned or sought.
+        """
+        polls = [
+            (
+                invocation.op,
+                *polled.partition,
+                polled.position,
+                polled.next_position,
+                polled.high_watermark,
+                len(polled.records),
+                polled.partition in assigned,
+            )
+            for polled in poll.partitions
+        ]
+        ordinals = itertools.count()
+        reads = [
+            (
+                invocation.op,
+                *polled.partition,
+                record.offset,
+                record.leader_epoch,
+                decode_value(record.value),
+                next(ordinals),
+            )
+            for polled in poll.partitions
+            for record in polled.records
+        ]
+        self._record(_Ended("poll", "ok", None, poll.node, completed_ns), invocation, polls=polls, reads=reads)
+
+    def latest_ended(self, invocation: Invocation, partition: Partition, end: EndOffset, completed_ns: int) -> None:
+        """Record an offset query that was answered."""
+        row = (invocation.op, *partition, None, end.offset, None, 0, False)
+        self._record(_Ended("latest", "ok", None, end.node, completed_ns), invocation, polls=[row])
+
+    def read_failed(self, invocation: Invocation, kind: Kind, error: str, completed_ns: int) -> None:
+        """Record a poll or an offset query that ended with an error; neither has any effect."""
+        self._record(_Ended(kind, "fail", error, None, completed_ns), invocation)
+
+    def counts(self) -> Counts:
+        """Count what was recorded so far."""
+        with self._lock:
+            ended, errors = Counter(self._ended), dict(self._errors)
+            acked, read = self._records_acked, self._records_read
+        return Counts(
+            operations=ended.total(),
+            sends={"ok": ended["send", "ok"], "fail": ended["send", "fail"], "info": ended["send", "info"]},
+            records_acked=acked,
+            records_read=read,
+            polls=ended["poll", "ok"] + ended["poll", "fail"],
+            latest=ended["latest", "ok"] + ended["latest", "fail"],
+            errors=errors,
+        )
+
+    def close(self) -> None:
+        """Record nothing any more: what is recorded when this returns is whole, and the history may be closed."""
+        with self._lock:
+            self._closed = True
+
+    def _record(
+        self,
+        ended: _Ended,
+        invocation: Invocation,
+        *,
+        sends: Sequence[Row] = (),
+        polls: Sequence[Row] = (),
+        reads: Sequence[Row] = (),
+    ) -> None:
+        op, process, phase, invoked_ns = invocation
+        kind, status, error, node, completed_ns = ended
+        with self._lock:
+            if self._closed:
+                return
+            for table, rows in ((self._sends, sends), (self._polls, polls), (self._reads, reads)):
+                for row in rows:
+                    table.add(row)
+            self._operations.add((
+                op, process, self._client, kind, status, error, node, phase, invoked_ns, completed_ns
+            ))  # fmt: skip
+            self._ended[kind, status] += 1
+            if error is not None:
+                self._errors[error] += 1
+            if status == "ok":
+                self._records_acked += len(sends)
+            self._records_read += len(reads)

@@ -1,0 +1,24 @@
+"""The workloads by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from workloads.base import Context, Workload
+from workloads.log import LogWorkload
+
+WORKLOADS: Final[Mapping[str, Callable[[Context], Workload]]] = {
+    "log": LogWorkload,
+}
+
+
+class UnknownWorkloadError(Exception):
+    """There is no such workload. One line that names those that there are."""
+
+
+def workload_named(name: str) -> Callable[[Context], Workload]:
+    """Give the workload of that name, to be made with a `Context`. Raises `UnknownWorkloadError`."""
+    if name not in WORKLOADS:
+        raise UnknownWorkloadError(f"unknown workload {name!r}; there are {', '.join(WORKLOADS)}")
+    return WORKLOADS[name]
