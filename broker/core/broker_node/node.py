@@ -127,6 +127,8 @@ class BrokerNode:
         settings = broker.settings
         clean = "clean" if broker.previous_broker_epoch >= 0 else "unclean"
         broker.runtime.note("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
+        for replica in broker.replicas.values():
+            storage.flush(broker, replica)  # what recovery found valid may be in the page cache only
         lifecycle.register(broker)
         broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))

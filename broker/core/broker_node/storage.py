@@ -102,8 +102,7 @@ def _offsets(broker: BrokerState, name: str) -> dict[tuple[str, int], int]:
 
 def appended(broker: BrokerState, replica: Replica) -> None:
     """Flush after so many records, if the settings say so."""
-    every = broker.settings.log_flush_interval_messages
-    if every and replica.log.end_offset - replica.log.flushed_offset >= every:
+    if replica.log.flush_due:
         flush(broker, replica)
 
 

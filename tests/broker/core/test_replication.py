@@ -1,0 +1,202 @@
+"""Replication, elections and recovery of a small cluster, event by event."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.errors import ErrorCode
+from broker.core.messages import AlterPartitionResponse, FetchRequest
+from tests.support.cluster import CONTROLLER, Cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    cluster.create_topic()
+    return cluster
+
+
+def test_an_acknowledged_record_is_on_every_in_sync_replica(cluster: Cluster) -> None:
+    assert cluster.produce(cluster.leader(), 7, 8) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    assert [cluster.replica(number)["log_end"] for number in (1, 2, 3)] == [2, 2, 2]
+    assert cluster.read(cluster.leader()) == [7, 8]
+
+
+def test_a_follower_refuses_to_be_written_to(cluster: Cluster) -> None:
+    follower = next(number for number in (1, 2, 3) if number != cluster.leader())
+    assert cluster.produce(follower, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_killed_leader_is_replaced_and_nothing_is_lost(cluster: Cluster) -> None:
+    first = cluster.leader()
+    assert cluster.produce(first, 1, 2, 3) == ErrorCode.NONE
+    cluster.kill(first, lose_page_cache=True)
+    cluster.run_until(lambda: cluster.leader() not in (first, -1))
+    cluster.run_until(lambda: cluster.produce(cluster.leader(), 4) == ErrorCode.NONE)
+    cluster.start(first)
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(cluster.leader()) == [1, 2, 3, 4]
+    assert cluster.replica(first)["log_end"] == 4
+
+
+def test_a_lagging_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    lagging = next(number for number in (1, 2, 3) if number != leader)
+    cluster.held = lambda source, _, message: source == lagging and isinstance(message, FetchRequest) and bool(
+        message.partitions[0].topic == "log"
+    )
+    cluster.send(leader, 1)
+    cluster.run_until(lambda: lagging not in cluster.view()["isr"])
+    assert cluster.produce(leader, 2) == ErrorCode.NONE
+    cluster.held = None
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(leader) == [1, 2]
+
+
+def test_below_min_isr_nothing_is_acknowledged_and_the_high_watermark_stands(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    for number in (1, 2, 3):
+        if number != leader:
+            cluster.kill(number)
+    cluster.run_until(lambda: cluster.view()["isr"] == [leader])
+    assert cluster.view()["elr"]
+    cluster.run(500)
+    assert cluster.produce(leader, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert cluster.produce(leader, 2, acks=1) == ErrorCode.NONE
+    assert cluster.replica(leader)["high_watermark"] == 0
+
+
+def test_the_last_replica_standing_loses_its_disk_and_nothing_acknowledged_is_lost(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    others = [number for number in (1, 2, 3) if number != leader]
+    assert cluster.produce(leader, 1, 2) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    for number in others:
+        cluster.kill(number)
+        cluster.run_until(lambda number=number: number not in cluster.view()["isr"])
+    cluster.kill(leader, lose_page_cache=True)
+    cluster.run_until(lambda: cluster.leader() == -1)
+    for number in (leader, *others):
+        cluster.start(number)
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(cluster.leader()) == [1, 2]
+
+
+def test_a_deposed_leader_answers_its_waiting_producers_that_it_cannot_tell(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.isolate(leader)
+    waiting = cluster.send(leader, 9, timeout_ms=60_000)
+    cluster.run_until(lambda: cluster.leader() not in (leader, -1))
+    new_leader = cluster.leader()
+    cluster.run_until(lambda: cluster.produce(new_leader, 10) == ErrorCode.NONE)
+    cluster.heal()
+    cluster.run_until(cluster.is_whole)
+    assert cluster.error_of(waiting) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster.read(cluster.leader()) == [10]
+
+
+def test_a_controlled_stop_moves_leadership_away_and_keeps_the_epoch_clean(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    assert cluster.produce(leader, 1) == ErrorCode.NONE
+    cluster.stop(leader)
+    cluster.run_until(lambda: cluster.machines[leader].node is None)
+    assert "exit 0" in cluster.machines[leader].notes[-1]
+    assert cluster.leader() not in (leader, -1)
+    cluster.start(leader)
+    cluster.run_until(cluster.is_whole)
+    assert any("after a clean stop" in note for note in cluster.machines[CONTROLLER].notes if f"broker {leader}" in note)
+
+
+def test_a_lost_answer_to_an_isr_change_does_not_shrink_the_maximal_isr() -> None:
+    """KAFKA-13916 and ISR-4: the change was applied, its answer lost; the retry is answered with an error."""
+    cluster = Cluster()
+    cluster.create_topic()
+    leader = cluster.leader()
+    behind = next(number for number in (1, 2, 3) if number != leader)
+    cluster.isolate(behind)
+    cluster.run_until(lambda: behind not in cluster.view()["isr"])
+    cluster.heal()
+    lost: list[object] = []
+
+    def lose_first_answer(source: int, to: int, message: object) -> bool:
+        if isinstance(message, AlterPartitionResponse) and to == leader and not lost:
+            lost.append(message)
+            return True
+        return False
+
+    cluster.held = lose_first_answer
+    cluster.run_until(lambda: bool(lost))
+    assert behind in cluster.replica(leader)["maximal_isr"]
+    cluster.run_until(cluster.is_whole)
+
+
+def test_the_latest_offset_waits_for_the_high_watermark_after_an_election(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    assert cluster.produce(leader, 1, 2, 3) == ErrorCode.NONE
+    assert cluster.latest(leader) == (ErrorCode.NONE, 3)
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() not in (leader, -1))
+    new_leader = cluster.leader()
+    cluster.run_until(lambda: cluster.replica(new_leader)["role"] == "leader")
+    error, offset = cluster.latest(new_leader)
+    assert (error, offset) == (ErrorCode.NONE, 3) or error == ErrorCode.OFFSET_NOT_AVAILABLE
+    cluster.run_until(lambda: cluster.latest(new_leader) == (ErrorCode.NONE, 3))
+
+
+def test_all_replicas_lossy_recover_the_best_log_and_go_on(cluster: Cluster) -> None:
+    """UR-4, Balanced: nobody is eligible any more; when all last known ones are back the longest log leads."""
+    assert cluster.produce(cluster.leader(), 1, 2) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    for number in (1, 2, 3):
+        cluster.kill(number, lose_page_cache=True)
+    cluster.run_until(lambda: cluster.leader() == -1)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(cluster.leader()) == []
+    assert cluster.produce(cluster.leader(), 5) == ErrorCode.NONE
+
+
+def test_fsync_on_every_write_survives_the_loss_of_all_page_caches() -> None:
+    cluster = Cluster(log_flush_interval_messages=1)
+    cluster.create_topic()
+    assert cluster.produce(cluster.leader(), 1, 2) == ErrorCode.NONE
+    for number in (1, 2, 3):
+        cluster.kill(number, lose_page_cache=True)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(cluster.leader()) == [1, 2]
+
+
+def test_acknowledging_before_replication_loses_the_record() -> None:
+    cluster = Cluster(flaws=("ack-before-replication",))
+    cluster.create_topic()
+    leader = cluster.leader()
+    cluster.isolate(leader)
+    assert cluster.produce(leader, 1) == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.leader() not in (leader, -1))
+    cluster.heal()
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(cluster.leader()) == []
+
+
+def test_an_unclean_election_loses_the_record() -> None:
+    cluster = Cluster(flaws=("unclean-election",))
+    cluster.create_topic()
+    leader = cluster.leader()
+    out = next(number for number in (1, 2, 3) if number != leader)
+    other = next(number for number in (1, 2, 3) if number not in (leader, out))
+    cluster.isolate(out)
+    cluster.run_until(lambda: out not in cluster.view()["isr"])
+    assert cluster.produce(leader, 1) == ErrorCode.NONE
+    cluster.kill(other)
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() == -1)
+    cluster.heal()
+    cluster.run_until(lambda: cluster.leader() == out)
+    cluster.start(leader)
+    cluster.start(other)
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(cluster.leader()) == []
