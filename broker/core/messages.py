@@ -295,7 +295,7 @@ class BrokerRegistrationRequest(NamedTuple):
     listeners: tuple[Listener, ...]
     rack: str | None = None
     previous_broker_epoch: int = -1
-    log_dirs: tuple[str, ...] = ()
+    log_dirs: tuple[str, ...] = ()  # ids of directories, UUIDs as text
 
 
 class BrokerRegistrationResponse(NamedTuple):

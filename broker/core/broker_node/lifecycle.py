@@ -30,7 +30,6 @@ def register(broker: BrokerState) -> None:
             settings.advertised_listeners or settings.listeners,
             settings.rack,
             broker.previous_broker_epoch,
-            (settings.log_dir,),
         ),
         channel=CONTROL,
         timeout_ms=settings.request_timeout_ms,

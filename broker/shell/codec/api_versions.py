@@ -1,7 +1,7 @@
 """ApiVersions (18), versions 0 to 4, which the server answers without asking the node.
 
-A version that we do not know gets the answer of version 0 with UNSUPPORTED_VERSION and the list, from which the
-client learns what to ask instead (KIP-511).
+A version that we do not know gets the answer of version 0 with UNSUPPORTED_VERSION and the list, from which
+the client learns what to ask instead (KIP-511).
 """
 
 from __future__ import annotations

@@ -88,9 +88,7 @@ def _encode_find_request(request: FindCoordinatorRequest, version: int) -> Parts
 def _decode_find_response(data: bytes, position: int, version: int) -> FindCoordinatorResponse:
     wire = schema.decode(WireFindResponse, data, position, version)
     if version < _BATCHED:
-        single = Coordinator(
-            "", wire.error_code, wire.node_id, wire.host, wire.port, wire.error_message or None
-        )
+        single = Coordinator("", wire.error_code, wire.node_id, wire.host, wire.port, wire.error_message or None)
         return FindCoordinatorResponse((single,))
     return FindCoordinatorResponse(
         tuple(

@@ -1,7 +1,8 @@
 """Fetch (1), versions 4 to 16, written out by hand: consumers, followers and the metadata log all pass here.
 
-Followers need version 15 or later to say their broker epoch (KIP-903), and from version 13 on topics go by id
-only. So a node sends version 16 when it knows the ids of all topics it asks for, else 12, with names.
+Followers need version 15 or later to say their broker epoch (KIP-903), and from version 13 on topics go
+by id only. So a node sends version 16 when it knows the ids of all topics it asks for, else 12, with
+names.
 """
 
 from __future__ import annotations
@@ -67,22 +68,14 @@ def _topic(name: str, topic_id: str, version: int) -> bytes:
 # --- requests ---------------------------------------------------------------------------------------------
 
 
-def _read_partition(
-    data: bytes, position: int, version: int, name: str, topic_id: str
-) -> tuple[FetchPartition, int]:
+def _read_partition(data: bytes, position: int, version: int, name: str, topic_id: str) -> tuple[FetchPartition, int]:
     if version >= 12:
-        partition, leader_epoch, offset, fetched_epoch, start, size = _PARTITION_V12.unpack_from(
-            data, position
-        )
+        partition, leader_epoch, offset, fetched_epoch, start, size = _PARTITION_V12.unpack_from(data, position)
         position = wire.skip_tags(data, position + _PARTITION_V12.size)
-        return FetchPartition(
-            name, partition, offset, size, leader_epoch, fetched_epoch, start, topic_id
-        ), position
+        return FetchPartition(name, partition, offset, size, leader_epoch, fetched_epoch, start, topic_id), position
     if version >= 9:
         partition, leader_epoch, offset, start, size = _PARTITION_V9.unpack_from(data, position)
-        return FetchPartition(
-            name, partition, offset, size, leader_epoch, -1, start
-        ), position + _PARTITION_V9.size
+        return FetchPartition(name, partition, offset, size, leader_epoch, -1, start), position + _PARTITION_V9.size
     if version >= 5:
         partition, offset, start, size = _PARTITION_V5.unpack_from(data, position)
         return FetchPartition(name, partition, offset, size, -1, -1, start), position + _PARTITION_V5.size
@@ -198,9 +191,7 @@ def _encode_request(request: FetchRequest, version: int) -> Parts:
     parts.append(_LIMITS.pack(*limits))
     if version >= 7:
         parts.append(_SESSION.pack(request.session_id, request.session_epoch))
-    topics = [
-        (key, list(group)) for key, group in groupby(request.partitions, lambda p: (p.topic, p.topic_id))
-    ]
+    topics = [(key, list(group)) for key, group in groupby(request.partitions, lambda p: (p.topic, p.topic_id))]
     parts.append(wire.array_size(len(topics), flexible))
     for (name, topic_id), partitions in topics:
         parts += (_topic(name, topic_id, version), wire.array_size(len(partitions), flexible))
@@ -248,9 +239,7 @@ def _fetched(each: FetchedPartition, version: int) -> Parts:
 def _encode_response(response: FetchResponse, version: int) -> Parts:
     flexible = version >= _FLEXIBLE
     head = _HEAD_V7.pack(0, response.error_code, response.session_id) if version >= 7 else INT32.pack(0)
-    topics = [
-        (key, list(group)) for key, group in groupby(response.partitions, lambda p: (p.topic, p.topic_id))
-    ]
+    topics = [(key, list(group)) for key, group in groupby(response.partitions, lambda p: (p.topic, p.topic_id))]
     parts = [head, wire.array_size(len(topics), flexible)]
     for (name, topic_id), partitions in topics:
         parts += (_topic(name, topic_id, version), wire.array_size(len(partitions), flexible))
@@ -274,9 +263,7 @@ def _skip_aborted_transactions(data: bytes, position: int, flexible: bool) -> in
     return position
 
 
-def _read_fetched(
-    data: bytes, position: int, version: int, name: str, topic_id: str
-) -> tuple[FetchedPartition, int]:
+def _read_fetched(data: bytes, position: int, version: int, name: str, topic_id: str) -> tuple[FetchedPartition, int]:
     start = -1
     if version >= 5:
         partition, error_code, high_watermark, stable, start = _FETCHED_V5.unpack_from(data, position)

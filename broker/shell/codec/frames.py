@@ -1,8 +1,8 @@
 """Kafka's frames: int32 length, header, body.
 
-Request header: api key, version, correlation id, client id, and tagged fields in flexible versions. Response header:
-correlation id, and tagged fields in flexible versions, but never for ApiVersions, whose reader cannot know the version
-yet (KIP-511).
+A request's header has api key, version, correlation id, client id, and tagged fields in flexible
+versions. A response's has the correlation id, and tagged fields in flexible versions, but never for
+ApiVersions, whose reader cannot know the version yet (KIP-511).
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def request_frame(
     request: AnyRequest,
 ) -> bytes:
     """Write a request to another node."""
-    head = _HEAD.pack(codec.api_key, version, correlation_id) + wire.nullable_string(
-        client_id, flexible=False
-    )
+    head = _HEAD.pack(codec.api_key, version, correlation_id) + wire.nullable_string(client_id, flexible=False)
     tail = NO_TAGS if codec.flexible(version) else b""
     return _framed(head + tail, codec.encode_request(request, version))
 

@@ -31,9 +31,7 @@ def _encode_request(request: MetadataRequest, version: int) -> Parts:
     topics = None
     if request.topics is not None:
         topics = [
-            WireRequest.MetadataRequestTopic(
-                version=version, name=name, topic_id=schema.uuid_or_zero(topic_id)
-            )
+            WireRequest.MetadataRequestTopic(version=version, name=name, topic_id=schema.uuid_or_zero(topic_id))
             for name, topic_id in request.topics
         ]
     elif version == 0:
@@ -107,10 +105,7 @@ def _topic(wire: schema.WireMessage) -> MetadataTopic:
 def _decode_response(data: bytes, position: int, version: int) -> MetadataResponse:
     wire = schema.decode(WireResponse, data, position, version)
     return MetadataResponse(
-        tuple(
-            MetadataBroker(each.node_id, each.host, each.port, each.rack)
-            for each in schema.elements(wire.brokers)
-        ),
+        tuple(MetadataBroker(each.node_id, each.host, each.port, each.rack) for each in schema.elements(wire.brokers)),
         wire.cluster_id or "",
         wire.controller_id,
         tuple(_topic(topic) for topic in schema.elements(wire.topics)),

@@ -97,9 +97,7 @@ def _read_result(data: bytes, position: int, version: int, topic: str) -> tuple[
         partition, error_code, base_offset, _ = _RESULT.unpack_from(data, position)
         position += _RESULT.size
     else:
-        partition, error_code, base_offset, _, log_start_offset = _RESULT_WITH_START.unpack_from(
-            data, position
-        )
+        partition, error_code, base_offset, _, log_start_offset = _RESULT_WITH_START.unpack_from(data, position)
         position += _RESULT_WITH_START.size
     flexible = version >= _FLEXIBLE
     message = leader = None

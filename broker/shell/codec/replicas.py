@@ -30,9 +30,7 @@ _EPOCHS_IN_ISR = 3
 
 def _new_isr(partition: schema.WireMessage, version: int) -> tuple[tuple[int, int], ...]:
     if version >= _EPOCHS_IN_ISR:
-        return tuple(
-            (each.broker_id, each.broker_epoch) for each in schema.elements(partition.new_isr_with_epochs)
-        )
+        return tuple((each.broker_id, each.broker_epoch) for each in schema.elements(partition.new_isr_with_epochs))
     return tuple((broker_id, -1) for broker_id in schema.elements(partition.new_isr))
 
 
@@ -166,9 +164,7 @@ def _decode_info_request(data: bytes, position: int, version: int) -> GetReplica
 
 def _encode_info_request(request: GetReplicaLogInfoRequest, version: int) -> Parts:
     topics = [
-        _InfoRequest.TopicPartitions(
-            version=version, topic_id=schema.uuid_or_zero(topic_id), partitions=partitions
-        )
+        _InfoRequest.TopicPartitions(version=version, topic_id=schema.uuid_or_zero(topic_id), partitions=partitions)
         for topic_id, partitions in by_topic((each.topic_id, each.partition) for each in request.partitions)
     ]
     return schema.encode(_InfoRequest, version, topic_partitions=topics)
@@ -221,9 +217,7 @@ def _encode_info_response(response: GetReplicaLogInfoResponse, version: int) -> 
     )
 
 
-def _name_infos(
-    response: GetReplicaLogInfoResponse, request: GetReplicaLogInfoRequest
-) -> GetReplicaLogInfoResponse:
+def _name_infos(response: GetReplicaLogInfoResponse, request: GetReplicaLogInfoRequest) -> GetReplicaLogInfoResponse:
     names = {each.topic_id: each.topic for each in request.partitions}
     named = tuple(each._replace(topic=names.get(each.topic_id, "")) for each in response.partitions)
     return response._replace(partitions=named)

@@ -32,9 +32,7 @@ def decode(message: WireMessage, data: bytes, position: int, version: int) -> Wi
     itself. It is needed because kafka-python takes a string that the frame cuts short for a shorter string.
     """
     flexible = message.flexible_version_q(version)
-    read = message._struct.compiled_decode_from(
-        version, compact=flexible, tagged=flexible, data_class=message
-    )
+    read = message._struct.compiled_decode_from(version, compact=flexible, tagged=flexible, data_class=message)
     decoded, end = read(memoryview(data), position)
     if end > len(data):
         raise DecodeError(f"the message needs {end - len(data)} bytes more than the frame has")

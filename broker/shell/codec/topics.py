@@ -56,14 +56,11 @@ def _wire_new_topic(topic: NewTopic, version: int) -> schema.WireMessage:
         num_partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments=[
-            topic_class.CreatableReplicaAssignment(
-                version=version, partition_index=index, broker_ids=replicas
-            )
+            topic_class.CreatableReplicaAssignment(version=version, partition_index=index, broker_ids=replicas)
             for index, replicas in topic.assignments
         ],
         configs=[
-            topic_class.CreatableTopicConfig(version=version, name=name, value=value)
-            for name, value in topic.configs
+            topic_class.CreatableTopicConfig(version=version, name=name, value=value) for name, value in topic.configs
         ],
     )
 
@@ -248,9 +245,7 @@ def _encode_elect_response(response: ElectLeadersResponse, version: int) -> Part
         )
         for topic, partitions in by_topic((each.topic, each) for each in response.partitions)
     ]
-    return schema.encode(
-        WireElectResponse, version, error_code=response.error_code, replica_election_results=results
-    )
+    return schema.encode(WireElectResponse, version, error_code=response.error_code, replica_election_results=results)
 
 
 ELECT_LEADERS = Codec(

@@ -1,8 +1,8 @@
 """Kafka's primitive types, for the two APIs whose codecs are written out by hand (Produce and Fetch).
 
 Readers take the whole frame and a position and return the value and the position after it. A length that
-points outside the frame raises `DecodeError`; a number cut short raises `IndexError` or `struct.error`, which
-`guarded` turns into one.
+points outside the frame raises `DecodeError`; a number cut short raises `IndexError` or `struct.error`,
+which `guarded` turns into one.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ def unsigned_varint(value: int) -> bytes:
 def _slice(data: bytes, position: int, size: int) -> tuple[bytes, int]:
     end = position + size
     if size < 0 or end > len(data):
-        raise DecodeError(
-            f"a field of {size} bytes does not fit into the {len(data) - position} that are left"
-        )
+        raise DecodeError(f"a field of {size} bytes does not fit into the {len(data) - position} that are left")
     return data[position:end], end
 
 

@@ -1,0 +1,13 @@
+"""`python -m broker.shell FILE.properties`."""
+
+from __future__ import annotations
+
+import sys
+
+from broker.shell.main import EXIT_USAGE, run
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print("usage: python -m broker.shell FILE.properties", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    sys.exit(run(sys.argv[1]))

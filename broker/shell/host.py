@@ -1,0 +1,189 @@
+"""Drives one node of the core on this machine: delivers the events, carries out the effects in their order.
+
+Everything happens on one asyncio loop but fsync. An event that comes while another is being handled waits
+its turn. A node that raises is a node whose state cannot be trusted: the traceback is logged and the
+process ends with status 70.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+
+from broker.core.events import (
+    CancelTimer,
+    CloseConnection,
+    Event,
+    Exit,
+    Flush,
+    FlushDone,
+    Note,
+    Reply,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+)
+from broker.core.files import Files
+from broker.core.runtime import Node
+from broker.core.settings import Address, Settings
+from broker.shell.flusher import Flusher
+from broker.shell.peers import Peers
+from broker.shell.server import Server
+
+LOG = logging.getLogger(__name__)
+NODE_LOG = logging.getLogger("broker.node")
+
+EXIT_CRASHED = 70
+"""EX_SOFTWARE of sysexits.h: the node has a bug."""
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class Host:
+    """One node, running. Create it inside the loop that is to run it."""
+
+    def __init__(self, node: Node, settings: Settings, files: Files, on_ready: Callable[[], None]) -> None:
+        """Prepare to run `node`; `on_ready` is called once, when it first says that it is ready."""
+        self.node = node
+        self._settings = settings
+        self._on_ready = on_ready
+        self._ready = False
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._surprised)
+        self._events: deque[Event] = deque()
+        self._handling = False
+        self._last_ms = 0
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        frame_bytes_max = settings.socket_request_max_bytes
+        self._server = Server(self.post, frame_bytes_max, settings.connections_max_idle_ms)
+        client_id = f"node-{settings.node_id}"
+        self._peers = Peers(self.post, self.address_of, client_id, frame_bytes_max)
+        self._flusher = Flusher(files.sync, self._flushed, self._flush_failed)
+        self._carry_out: Mapping[type, Callable[..., None]] = {
+            Reply: self._reply,
+            Send: self._peers.send,
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Flush: self._flusher.submit,
+            CloseConnection: self._close_connection,
+            Note: self._note,
+            Exit: self._exit,
+        }
+
+    async def listen(self) -> tuple[int, ...]:
+        """Bind all listeners and return their ports. Raises OSError if an address is taken or not ours."""
+        return tuple([await self._server.listen(listener) for listener in self._settings.listeners])
+
+    async def run(self) -> int:
+        """Start the node and return the exit status that it ends with."""
+        self.post(Started())
+        status = await self._ended
+        for timer in self._timers.values():
+            timer.cancel()
+        self._peers.close()
+        await self._server.close()
+        self._flusher.close()
+        return status
+
+    def post(self, event: Event) -> None:
+        """Deliver an event: now, or after those that wait already."""
+        self._events.append(event)
+        if self._handling or self._ended.done():
+            return
+        self._handling = True
+        try:
+            while self._events and not self._ended.done():
+                self._handle(self._events.popleft())
+        except Exception as error:
+            self._crash(error)
+        finally:
+            self._handling = False
+
+    def address_of(self, node_id: int) -> Address | None:
+        """Find where to reach a node: the operator's word, else the voters, else the node's metadata."""
+        settings = self._settings
+        told = settings.peer_addresses.get(node_id) or settings.voters.get(node_id)
+        return told or self.node.broker_address(node_id)
+
+    # --- inner workings -----------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        effects = self.node.handle(self._now_ms(), event)
+        for effect in effects:
+            self._carry_out[type(effect)](effect)
+        if not self._ready and self.node.is_ready():
+            self._ready = True
+            self._on_ready()
+
+    def _now_ms(self) -> int:
+        # Never less than a timer's due time once it fired, whatever the rounding between here and the loop.
+        self._last_ms = max(self._last_ms, time.monotonic_ns() // 1_000_000)
+        return self._last_ms
+
+    def _reply(self, effect: Reply) -> None:
+        self._server.reply(effect.request_id, effect.response)
+
+    def _close_connection(self, effect: CloseConnection) -> None:
+        self._server.close_connection(effect.connection)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        previous = self._timers.get(effect.key)
+        if previous is not None:
+            previous.cancel()
+        due_s = effect.at_ms / 1000
+        self._timers[effect.key] = self._loop.call_at(due_s, self._fire, effect)
+
+    def _cancel_timer(self, effect: CancelTimer) -> None:
+        timer = self._timers.pop(effect.key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _fire(self, timer: SetTimer) -> None:
+        del self._timers[timer.key]
+        self._last_ms = max(self._last_ms, timer.at_ms)
+        self.post(TimerFired(timer.key))
+
+    def _note(self, effect: Note) -> None:
+        NODE_LOG.log(_LEVELS[effect.level], "%s", effect.text)
+
+    def _exit(self, effect: Exit) -> None:
+        level = logging.INFO if effect.status == 0 else logging.ERROR
+        LOG.log(level, "exits with status %d: %s", effect.status, effect.reason)
+        self._end(effect.status)
+
+    def _end(self, status: int) -> None:
+        if not self._ended.done():
+            self._ended.set_result(status)
+
+    def _crash(self, error: BaseException) -> None:
+        LOG.critical("crashed, this is a bug", exc_info=error)
+        self._end(EXIT_CRASHED)
+
+    def _flushed(self, flush: Flush, error: str | None) -> None:
+        self._from_thread(self.post, FlushDone(flush.token, error))
+
+    def _flush_failed(self, error: BaseException) -> None:
+        self._from_thread(self._crash, error)
+
+    def _from_thread(self, call: Callable[..., None], argument: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, argument)
+
+    def _surprised(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            LOG.warning("%s: %s", context["message"], error)
+        elif isinstance(error, BaseException):
+            self._crash(error)
+        else:
+            LOG.warning("%s", context["message"])

@@ -1,0 +1,118 @@
+"""The process of a node: `harrow broker FILE.properties`, or `python -m broker.shell FILE.properties`.
+
+Exit status: 0 after a controlled shutdown, 2 for impossible settings, 4 for a failed disk or a taken
+port, 70 for a bug.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from broker.core.events import StopRequested
+from broker.core.files import Files, StorageError
+from broker.core.node import make_node
+from broker.core.rules.flaws import UnknownRules
+from broker.core.runtime import Node
+from broker.core.settings import Settings
+from broker.shell import admin, logs, properties
+from broker.shell.host import Host
+from broker.shell.ledger_files import LedgerFiles
+from broker.shell.posix_files import PosixFiles
+
+LOG = logging.getLogger(__name__)
+
+EXIT_USAGE = 2
+EXIT_ENVIRONMENT = 4
+
+NodeFactory = Callable[[Settings, Files, str], Node]
+
+
+class CannotStartError(Exception):
+    """The node cannot start here; the text is one line for the operator."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def run(path: str, factory: NodeFactory = make_node) -> int:
+    """Run a node until it ends and return its exit status."""
+    logs.configure()
+    try:
+        settings = properties.load(Path(path))
+        return asyncio.run(_run(settings, factory))
+    except properties.SettingsError as error:
+        LOG.error("%s", error)
+        return EXIT_USAGE
+    except CannotStartError as error:
+        LOG.error("%s", error)
+        return error.status
+
+
+async def _run(settings: Settings, factory: NodeFactory) -> int:
+    files = _open_files(settings)
+    node = _make_node(factory, settings, files)
+    host = Host(node, settings, files, on_ready=lambda: print(f"ready node={settings.node_id}", flush=True))
+    await _bind(host, settings, node)
+    _handle_signals(host)
+    return await host.run()
+
+
+def _open_files(settings: Settings) -> Files:
+    kind = LedgerFiles if settings.storage == "page-cache" else PosixFiles
+    try:
+        return kind(Path(settings.log_dir))
+    except StorageError as error:
+        text = f"log.dirs: expected a directory to write to, found: {error}; repair or change it"
+        raise CannotStartError(EXIT_ENVIRONMENT, text) from error
+
+
+def _make_node(factory: NodeFactory, settings: Settings, files: Files) -> Node:
+    try:
+        return factory(settings, files, str(uuid.uuid4()))
+    except StorageError as error:
+        text = f"log.dirs: expected readable logs, found: {error}; repair or empty {settings.log_dir}"
+        raise CannotStartError(EXIT_ENVIRONMENT, text) from error
+    except UnknownRules as error:
+        raise CannotStartError(EXIT_USAGE, str(error)) from error
+
+
+async def _bind(host: Host, settings: Settings, node: Node) -> None:
+    try:
+        await host.listen()
+    except OSError as error:
+        found = error.strerror or str(error)
+        text = f"listeners: expected free addresses, found: {found}; stop what uses them or choose others"
+        raise CannotStartError(EXIT_ENVIRONMENT, text) from error
+    if settings.admin_socket is None:
+        return
+    try:
+        await admin.serve(settings.admin_socket, node)
+    except OSError as error:
+        text = f"harrow.admin.socket: expected a path to bind, found: {error}; choose another"
+        raise CannotStartError(EXIT_ENVIRONMENT, text) from error
+
+
+def _handle_signals(host: Host) -> None:
+    loop = asyncio.get_running_loop()
+    stopping = False
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal stopping
+        if stopping:
+            LOG.warning("%s again: leaves without a controlled shutdown", number.name)
+            sys.stderr.flush()
+            os._exit(128 + number)
+        stopping = True
+        LOG.info("%s: controlled shutdown", number.name)
+        host.post(StopRequested())
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)

@@ -1,0 +1,284 @@
+"""Kafka-style properties to `Settings`.
+
+A setting that is unknown, missing or impossible is an error of one line: what was expected, what was
+found, what to do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from broker.core.messages import Listener
+from broker.core.settings import (
+    BROKER_LISTENER,
+    CLIENT_LISTENER,
+    CONTROLLER_LISTENER,
+    Address,
+    Settings,
+)
+
+_UNIX_PATH_BYTES_MAX = 107
+_NEVER = 0
+_INT32_MAX = (1 << 31) - 1
+_LISTENERS_OF_ROLE = {
+    "broker": (CLIENT_LISTENER, BROKER_LISTENER),
+    "controller": (CONTROLLER_LISTENER,),
+}
+
+
+class SettingsError(Exception):
+    """A file of settings that cannot be meant; the text is one line for its author."""
+
+
+class _ImpossibleError(Exception):
+    """A value that does not fit; the text says what was expected."""
+
+
+Parse = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class _Setting:
+    field: str
+    parse: Parse
+
+
+def load(path: Path) -> Settings:
+    """Read a file of properties. Raises `SettingsError`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"{path}: expected a readable file of properties, found: {error}; check the path"
+        ) from error
+    try:
+        return parse(text)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def parse(text: str) -> Settings:
+    """Turn properties into settings. Raises `SettingsError`."""
+    found = _read(text.splitlines())
+    fields: dict[str, Any] = {}
+    for name, value in found.items():
+        setting = _SETTINGS.get(name)
+        if setting is None:
+            raise SettingsError(f"expected a setting that exists, found {name!r}; remove it or correct its name")
+        try:
+            fields[setting.field] = setting.parse(value)
+        except _ImpossibleError as error:
+            raise SettingsError(f"{name}: expected {error}, found {value!r}; correct it") from error
+    for name in _REQUIRED:
+        if name not in found:
+            raise SettingsError(f"expected {name}, found no such line; add it")
+    fields.setdefault("advertised_listeners", fields["listeners"])
+    return _consistent(Settings(**fields))
+
+
+def _read(lines: Iterable[str]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        name, separator, value = stripped.partition("=")
+        name = name.strip()
+        if not separator or not name:
+            raise SettingsError(f"line {number}: expected name=value, found {stripped!r}; correct it")
+        if name in found:
+            raise SettingsError(f"line {number}: expected each setting once, found {name} again; keep one of them")
+        found[name] = value.strip()
+    return found
+
+
+def _consistent(settings: Settings) -> Settings:
+    """Check what no single setting can tell."""
+    (role,) = settings.roles
+    for name, listeners in (
+        ("listeners", settings.listeners),
+        ("advertised.listeners", settings.advertised_listeners),
+    ):
+        expected = _LISTENERS_OF_ROLE[role]
+        names = tuple(listener.name for listener in listeners)
+        if sorted(names) != sorted(expected):
+            raise SettingsError(
+                f"{name}: expected {' and '.join(expected)} for a {role}, found {', '.join(names)}; correct it"
+            )
+    if settings.is_controller and settings.node_id not in settings.voters:
+        raise SettingsError(
+            f"controller.quorum.voters: expected this controller, {settings.node_id}, among them, "
+            f"found {', '.join(map(str, settings.voters))}; correct node.id or the voters"
+        )
+    if not settings.is_controller and settings.node_id in settings.voters:
+        raise SettingsError(
+            f"node.id: expected a number that no controller has, found {settings.node_id}; choose another"
+        )
+    if settings.broker_heartbeat_interval_ms >= settings.broker_session_timeout_ms:
+        raise SettingsError(
+            "broker.heartbeat.interval.ms: expected less than broker.session.timeout.ms "
+            f"({settings.broker_session_timeout_ms}), found {settings.broker_heartbeat_interval_ms}; lower it"
+        )
+    return settings
+
+
+# --- values -----------------------------------------------------------------------------------------------
+
+
+def _integer(low: int, high: int) -> Parse:
+    def parse_integer(value: str) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= high:
+            raise _ImpossibleError(f"a whole number from {low} to {high}")
+        return number
+
+    return parse_integer
+
+
+def _interval(value: str) -> int:
+    # Kafka writes "never" as the largest long.
+    if value == "never" or (value.isdecimal() and int(value) > _INT32_MAX):
+        return _NEVER
+    try:
+        return int(_integer(1, _INT32_MAX)(value))
+    except _ImpossibleError:
+        raise _ImpossibleError("a whole number from 1, or never") from None
+
+
+def _boolean(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise _ImpossibleError("true or false")
+    return value.lower() == "true"
+
+
+def _one_of(*choices: str) -> Parse:
+    def parse_choice(value: str) -> str:
+        for choice in choices:
+            if value.lower() == choice.lower():
+                return choice
+        raise _ImpossibleError(" or ".join(choices))
+
+    return parse_choice
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise _ImpossibleError("some text")
+    return value
+
+
+def _seconds(value: str) -> int:
+    return int(_integer(0, _INT32_MAX // 1000)(value)) * 1000
+
+
+def _role(value: str) -> tuple[str, ...]:
+    return (_one_of("broker", "controller")(value),)
+
+
+def _words(value: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def _address(text: str) -> Address:
+    host, separator, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise _ImpossibleError("host:port with a port from 1 to 65535")
+    return host, int(port)
+
+
+def _addresses(value: str) -> Mapping[int, Address]:
+    addresses: dict[int, Address] = {}
+    for part in _words(value):
+        node_id, separator, address = part.partition("@")
+        if not separator or not node_id.isdecimal() or int(node_id) in addresses:
+            raise _ImpossibleError("ID@host:port,… with each ID once")
+        addresses[int(node_id)] = _address(address)
+    return MappingProxyType(addresses)
+
+
+def _voters(value: str) -> Mapping[int, Address]:
+    voters = _addresses(value)
+    if not voters:
+        raise _ImpossibleError("at least one ID@host:port")
+    return voters
+
+
+def _listeners(value: str) -> tuple[Listener, ...]:
+    listeners = []
+    for part in _words(value):
+        name, separator, address = part.partition("://")
+        if not separator or name not in (CLIENT_LISTENER, BROKER_LISTENER, CONTROLLER_LISTENER):
+            raise _ImpossibleError("CLIENT://host:port,BROKER://host:port or CONTROLLER://host:port")
+        listeners.append(Listener(name, *_address(address)))
+    return tuple(listeners)
+
+
+def _one_directory(value: str) -> str:
+    if not value or "," in value:
+        raise _ImpossibleError("one directory")
+    return value
+
+
+def _socket_path(value: str) -> str:
+    if not 0 < len(os.fsencode(value)) <= _UNIX_PATH_BYTES_MAX:
+        raise _ImpossibleError(f"a path of 1 to {_UNIX_PATH_BYTES_MAX} bytes, as the system allows for sockets")
+    return value
+
+
+_count = _integer(1, _INT32_MAX)
+_milliseconds = _integer(1, _INT32_MAX)
+
+_SETTINGS: Mapping[str, _Setting] = {
+    "process.roles": _Setting("roles", _role),
+    "node.id": _Setting("node_id", _integer(0, _INT32_MAX)),
+    "cluster.id": _Setting("cluster_id", _text),
+    "broker.rack": _Setting("rack", _text),
+    "controller.quorum.voters": _Setting("voters", _voters),
+    "listeners": _Setting("listeners", _listeners),
+    "advertised.listeners": _Setting("advertised_listeners", _listeners),
+    "harrow.peer.addresses": _Setting("peer_addresses", _addresses),
+    "log.dirs": _Setting("log_dir", _one_directory),
+    "log.segment.bytes": _Setting("log_segment_bytes", _integer(1024, _INT32_MAX)),
+    "log.flush.interval.messages": _Setting("log_flush_interval_messages", _interval),
+    "log.flush.interval.ms": _Setting("log_flush_interval_ms", _interval),
+    "log.flush.offset.checkpoint.interval.ms": _Setting("recovery_point_checkpoint_interval_ms", _milliseconds),
+    "message.max.bytes": _Setting("message_max_bytes", _count),
+    "num.partitions": _Setting("num_partitions", _count),
+    "default.replication.factor": _Setting("default_replication_factor", _integer(1, 32767)),
+    "min.insync.replicas": _Setting("min_insync_replicas", _count),
+    "auto.create.topics.enable": _Setting("auto_create_topics_enable", _boolean),
+    "unclean.leader.election.enable": _Setting("unclean_leader_election_enable", _boolean),
+    "unclean.recovery.strategy": _Setting("unclean_recovery_strategy", _one_of("Aggressive", "Balanced", "None")),
+    "unclean.recovery.timeout.ms": _Setting("unclean_recovery_timeout_ms", _milliseconds),
+    "broker.session.timeout.ms": _Setting("broker_session_timeout_ms", _milliseconds),
+    "broker.heartbeat.interval.ms": _Setting("broker_heartbeat_interval_ms", _milliseconds),
+    "initial.broker.registration.timeout.ms": _Setting("initial_broker_registration_timeout_ms", _milliseconds),
+    "controlled.shutdown.timeout.ms": _Setting("controlled_shutdown_timeout_ms", _milliseconds),
+    "leader.imbalance.check.interval.seconds": _Setting("leader_imbalance_check_interval_ms", _seconds),
+    "replica.lag.time.max.ms": _Setting("replica_lag_time_max_ms", _milliseconds),
+    "replica.fetch.wait.max.ms": _Setting("replica_fetch_wait_max_ms", _milliseconds),
+    "replica.fetch.backoff.ms": _Setting("replica_fetch_backoff_ms", _milliseconds),
+    "replica.fetch.max.bytes": _Setting("replica_fetch_max_bytes", _count),
+    "replica.fetch.response.max.bytes": _Setting("replica_fetch_response_max_bytes", _count),
+    "replica.high.watermark.checkpoint.interval.ms": _Setting("high_watermark_checkpoint_interval_ms", _milliseconds),
+    "controller.quorum.fetch.wait.max.ms": _Setting("metadata_fetch_wait_max_ms", _milliseconds),
+    "controller.quorum.retry.backoff.ms": _Setting("metadata_retry_backoff_ms", _milliseconds),
+    "controller.quorum.request.timeout.ms": _Setting("request_timeout_ms", _milliseconds),
+    "socket.request.max.bytes": _Setting("socket_request_max_bytes", _count),
+    "connections.max.idle.ms": _Setting("connections_max_idle_ms", _milliseconds),
+    "harrow.generation": _Setting("generation", _text),
+    "harrow.flaws": _Setting("flaws", _words),
+    "harrow.admin.socket": _Setting("admin_socket", _socket_path),
+    "harrow.storage": _Setting("storage", _one_of("files", "page-cache")),
+}
+
+_REQUIRED = ("node.id", "controller.quorum.voters", "listeners", "log.dirs")

@@ -1,0 +1,33 @@
+"""Options of TCP sockets.
+
+The kernel's own idea of a dead connection is a quarter of an hour away. Nodes must learn within seconds
+that a link was cut, or they would spend a fault's whole duration, and more after it, on connections that
+lead nowhere.
+"""
+
+from __future__ import annotations
+
+import socket
+from asyncio import BaseTransport
+
+UNACKNOWLEDGED_MS_MAX = 3_000
+"""How long bytes to a peer may stay unacknowledged before its connection is given up."""
+
+_KEEPALIVE_IDLE_S = 5
+_KEEPALIVE_INTERVAL_S = 1
+_KEEPALIVE_PROBES = 3
+
+
+def configure(transport: BaseTransport, *, to_peer: bool) -> None:
+    """Send small messages at once and probe silent connections; give up early on links to peers.
+
+    An accepted connection has no such limit: a client that is slow to read has the right to be.
+    """
+    connection = transport.get_extra_info("socket")
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)
+    if to_peer:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS_MAX)
