@@ -65,11 +65,7 @@ class Joined:
     def __init__(self, run: Run) -> None:
         self._tables = run.tables
         self.partitions: list[tuple[str, int]] = sorted(
-            {
-                pair
-                for name in ("sends", "polls", "cluster", "logs")
-                for pair in partitions_of(run.tables[name])
-            }
+            {pair for name in ("sends", "polls", "cluster", "logs") for pair in partitions_of(run.tables[name])}
         )
         """Every (topic, partition) that the run knows of."""
 
@@ -133,16 +129,12 @@ class Joined:
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
         names = [places.get(name, UNKNOWN) for name in encoded.dictionary.to_pylist()]
-        indices = np.asarray(
-            encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False), dtype=np.int64
-        )
+        indices = np.asarray(encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False), dtype=np.int64)
         topic = np.asarray([*names, UNKNOWN], dtype=np.int64)[indices]
         width = 1 + max((partition for _, partition in self.partitions), default=0)
         partition = integers(table, "partition", null=UNKNOWN)
         keys = np.where((topic < 0) | (partition < 0), UNKNOWN, topic * width + partition)
-        known = np.asarray(
-            [places[topic] * width + partition for topic, partition in self.partitions], np.int64
-        )
+        known = np.asarray([places[topic] * width + partition for topic, partition in self.partitions], np.int64)
         if not known.size:
             return np.full(keys.shape, UNKNOWN, dtype=np.int64)
         found = np.minimum(np.searchsorted(known, keys), known.size - 1)

@@ -20,11 +20,13 @@ FLAGS: Mapping[str, str] = {
     "unclean_election": "--unclean-election",
     "flush": "--flush",
     "workload": "--workload",
+    "client": "--client",
     "faults": "--faults",
     "interval": "--interval",
     "duration": "--duration",
     "rate": "--rate",
     "concurrency": "--concurrency",
+    "generation": "--generation",
     "seed": "--seed",
     "flaws": "--flaw",
 }
@@ -61,7 +63,7 @@ def _words(flag: str, value: object) -> Sequence[str]:
     if isinstance(value, list):
         if flag in _REPEATED:
             return [word for one in value for word in (flag, str(one))]
-        return [flag, ",".join(str(one) for one in value)] if value else []
+        return [flag, ",".join(str(one) for one in value) or "none"]
     if flag == "--acks" and value == -1:
         return [flag, "all"]
-    return [flag, str(value)]
+    return [flag, f"{value:g}" if isinstance(value, float) else str(value)]

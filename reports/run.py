@@ -106,9 +106,7 @@ class Run:
                 ("cluster", "at_ns"),
             )
         ]
-        known = [
-            (int(column[column >= 0].min()), int(column.max())) for column in times if (column >= 0).any()
-        ]
+        known = [(int(column[column >= 0].min()), int(column.max())) for column in times if (column >= 0).any()]
         return (min(low for low, _ in known), max(high for _, high in known)) if known else (0, 0)
 
     @cached_property

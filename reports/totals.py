@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from reports.columns import counts_by
+from reports.contract import PROMISES
 from reports.run import Run
 
 
@@ -18,7 +19,7 @@ class AnomalyTotal(NamedTuple):
 
 
 def anomaly_totals(run: Run) -> list[AnomalyTotal]:
-    """Return the totals by name, those with violations first.
+    """Return the totals by name: those with violations first, and among them losses before the rest.
 
     `results.json` may count more than the table holds (the checkers may keep only so many rows), so for each number
     the larger of the two is the total.
@@ -33,7 +34,8 @@ def anomaly_totals(run: Run) -> list[AnomalyTotal]:
         for name in tabled.keys() | stated.keys()
     ]
     found = [total for total in totals if total.violations or total.within_contract]
-    return sorted(found, key=lambda total: (total.violations == 0, total.name))
+    order = {name: place for place, name in enumerate(PROMISES)}
+    return sorted(found, key=lambda total: (total.violations == 0, order.get(total.name, len(order)), total.name))
 
 
 def disagreements(run: Run) -> list[str]:

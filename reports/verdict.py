@@ -45,11 +45,7 @@ def _valid_sentence(run: Run, acknowledged: int, took_hold: int) -> str:
     faults = f"{plural(took_hold, 'fault')} that took hold" if took_hold else "a run without faults"
     allowed = sum(total.within_contract for total in anomaly_totals(run))
     sentence = f"No promise was broken: {plural(acknowledged, 'acknowledged write')}, {faults}, no violation"
-    return (
-        f"{sentence}, {plural(allowed, 'anomaly', 'anomalies')} within the contract."
-        if allowed
-        else f"{sentence}."
-    )
+    return f"{sentence}, {plural(allowed, 'anomaly', 'anomalies')} within the contract." if allowed else f"{sentence}."
 
 
 def _invalid_sentence(run: Run, reasons: tuple[str, ...]) -> str:

@@ -64,7 +64,7 @@ def enumeration(words: Sequence[str]) -> str:
 
 
 def partition_name(topic: object, partition: object) -> str:
-    """Name a partition: "events/0"; "the run as a whole" if neither is given."""
+    """Name a partition as Kafka does: "events-0"; "the run as a whole" if neither is given."""
     if topic is None:
         return "the run as a whole"
-    return f"{topic}" if partition is None else f"{topic}/{partition}"
+    return f"{topic}" if partition is None else f"{topic}-{partition}"

@@ -42,8 +42,8 @@ FAULTS = (
     Fault(1, "kill", 1, 8, 12, "process 4711 was reaped with signal 9 and came back ready after 1.9 s"),
     Fault(2, "pause", 2, 18, 22, "the process was in state T for the whole time"),
     Fault(3, "isolate", 3, 26, 31, "0 of 6 probes arrived while it lasted, 6 of 6 afterwards"),
-    Fault(4, "page-cache-loss", 2, 36, 41, "3 files went back by 18,432 bytes in all"),
-    Fault(5, "restart", 1, 48, 52, "exit status 0 after 0.8 s; ready again after 2.1 s"),
+    Fault(4, "page-cache-loss", 1, 36, 41, "3 files went back by 18,432 bytes in all"),
+    Fault(5, "restart", 2, 48, 52, "exit status 0 after 0.8 s; ready again after 2.1 s"),
 )
 
 
@@ -56,9 +56,7 @@ class Model:
     duration_s: int
     partitions: int = 3
     rows: dict[str, list[dict]] = field(default_factory=lambda: {name: [] for name in TABLES})
-    log: dict[int, list[tuple[int, int]]] = field(
-        default_factory=dict
-    )  # partition -> [(leader epoch, value)]
+    log: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # partition -> [(leader epoch, value)]
     lost: list[tuple[int, int, int]] = field(default_factory=list)  # (offset, leader epoch, value)
     replaced_from: int = 0
     op: int = 0
@@ -89,9 +87,7 @@ class Model:
 
 
 def down(broker, at_ns):
-    return any(
-        fault.target == broker and fault.start_s * SECOND <= at_ns < fault.end_s * SECOND for fault in FAULTS
-    )
+    return any(fault.target == broker and fault.start_s * SECOND <= at_ns < fault.end_s * SECOND for fault in FAULTS)
 
 
 def build(directory: Path, *, lossy=False, rate=200, duration_s=60, verdict=None) -> Path:
@@ -145,9 +141,7 @@ def _writes_and_live_reads(model):
             op = model.operation("send", "ok", number % 8, leader, at_ns, took_ns)
             offset = len(model.log[partition])
             model.log[partition].append((epoch, value))
-        model.add(
-            "sends", op=op, topic=TOPIC, partition=partition, value=value, acks=-1, offset=offset, ordinal=0
-        )
+        model.add("sends", op=op, topic=TOPIC, partition=partition, value=value, acks=-1, offset=offset, ordinal=0)
         if number % 20 == 19:
             for reader in (90, 91):
                 _live_poll(model, reader, at_ns, read_to)
@@ -249,7 +243,7 @@ def _frame(model):
     for fault in FAULTS:
         model.add(
             "faults", fault=fault.number, kind=fault.kind, targets=[fault.target],
-            parameters=json.dumps({"role": "leader of events/1"}), started_ns=int(fault.start_s * SECOND),
+            parameters=json.dumps({"role": f"the leader of events-{fault.number % 3}"}), started_ns=int(fault.start_s * SECOND),
             ended_ns=int(fault.end_s * SECOND), schedule_entry=fault.number - 1, took_hold=fault.took_hold,
             healed=True, evidence=fault.evidence,
         )  # fmt: skip
@@ -323,7 +317,7 @@ def _files(directory, model, anomalies, verdict):
     (directory / "results.json").write_text(json.dumps(results))
     for node in (1, 2, 3, 100):
         (directory / "nodes" / str(node)).mkdir(parents=True)
-        lines = [f"{second:>6}.000 info events/1 heartbeat {second} answered" for second in range(100)]
+        lines = [f"{second:>6}.000 info events-1 heartbeat {second} answered" for second in range(100)]
         (directory / "nodes" / str(node) / "node.log").write_text("\n".join(lines) + "\n")
 
 
@@ -331,5 +325,5 @@ def reason_for(verdict):
     return {
         "valid": "all checks passed",
         "invalid": "lost-acked-write: 14 violations",
-        "unknown": "the final reads of events/2 did not reach the end that the replicas agreed on",
+        "unknown": "the final reads of events-2 did not reach the end that the replicas agreed on",
     }[verdict]

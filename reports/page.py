@@ -1,0 +1,109 @@
+"""The page of a run: one HTML file that stands by itself."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+
+import jinja2
+
+from reports import contract, wording
+from reports.availability import FAULTS_MAX, outages, quiet_gap_ns
+from reports.joined import Joined
+from reports.node_logs import LINES, node_logs
+from reports.replicas import PartitionHistory, partition_history
+from reports.reproduce import reproduce_command
+from reports.run import Run, load_run
+from reports.stories import groups
+from reports.strips import PARTITIONS_MAX, fault_segments, partition_strips, ticks
+from reports.summary import summarize
+from reports.suspects import fault_parameters, fault_role
+from reports.theme import fault_family
+from reports.timeline import timeline
+from reports.totals import disagreements
+
+PROBLEMS_SHOWN = 40
+CONFIGURATION_CHARACTERS = 40_000
+
+
+def render(run_directory: Path) -> Path:
+    """Write `report.html` into a run directory and return its path.
+
+    Whatever is missing or broken in the directory is said in the page. Raises `RunNotFoundError` if there is no such
+    directory, and `OSError` if the page cannot be written.
+    """
+    page = run_directory / "report.html"
+    unfinished = page.with_suffix(".html.part")
+    unfinished.write_text(html(load_run(run_directory)), encoding="utf-8")
+    os.replace(unfinished, page)  # noqa: PTH105
+    return page
+
+
+def html(run: Run) -> str:
+    """Return the page."""
+    joined = Joined(run)
+
+    @functools.cache
+    def history_of(topic: str, partition: int) -> PartitionHistory:
+        return partition_history(run, topic, partition)
+
+    histories = [history_of(*pair) for pair in joined.partitions[:PARTITIONS_MAX]]
+    template = _environment().get_template("page.html")
+    return template.render(
+        run=run,
+        summary=summarize(run, joined),
+        command=reproduce_command(run),
+        problems=[*run.problems, *disagreements(run)],
+        problems_shown=PROBLEMS_SHOWN,
+        timeline=timeline(run, joined),
+        contract=contract.contract_sentences(run),
+        groups=groups(run, joined, history_of),
+        strips=partition_strips(run, histories),
+        partitions=len(joined.partitions),
+        fault_segments=fault_segments(run),
+        ticks=ticks(run),
+        outages=outages(run, joined, histories),
+        quiet_gap_ns=quiet_gap_ns(run, joined),
+        faults=run.faults[:FAULTS_MAX],
+        node_logs=node_logs(run.directory),
+        log_lines=LINES,
+        configuration=_configuration(run),
+    )
+
+
+def _configuration(run: Run) -> list[tuple[str, str]]:
+    """Return what can be shown folded: title and text."""
+    texts = [("Specification (spec.json)", run.spec), ("Schedule of faults (schedule.json)", run.schedule)]
+    shown = []
+    for title, content in texts:
+        if content:
+            text = json.dumps(content, indent=2, ensure_ascii=False)
+            left = len(text) - CONFIGURATION_CHARACTERS
+            cut = f"\n… {wording.count(left)} more characters in the file" if left > 0 else ""
+            shown.append((title, text[:CONFIGURATION_CHARACTERS] + cut))
+    return shown
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("reports", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        count=wording.count,
+        moment=wording.moment,
+        duration=wording.duration,
+        node=wording.node,
+        nodes=wording.nodes,
+        family=fault_family,
+        role=fault_role,
+        parameters=lambda fault: {key: value for key, value in fault_parameters(fault).items() if key != "role"},
+    )
+    environment.globals.update(plural=wording.plural, partition_name=wording.partition_name)
+    return environment
