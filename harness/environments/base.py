@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, Protocol
@@ -99,6 +99,10 @@ class System(Protocol):
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         """The node that is the active controller."""
+        ...
+
+    def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
+        """Read a replica's whole log from a running node; nothing if it does not answer."""
         ...
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:

@@ -1,0 +1,148 @@
+"""Which mechanisms this machine offers, found out by trying them.
+
+A trial does in small what a run does in earnest, so that what it finds is what a run will find.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.local import fuse
+from harness.environments.local.helper import HelperRefused
+from harness.environments.local.keeper import Keeper
+from harness.environments.local.keeper_process import Settings
+from harness.environments.local.page_cache import make_file_system
+
+NetworkChoice = Literal["auto", "namespaces", "proxies"]
+PageCacheChoice = Literal["auto", "ext4", "fuse", "page-cache"]
+
+_TRIAL_IMAGE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of trying a mechanism."""
+
+    available: bool
+    found: str  # one line: what worked, or why not
+
+
+def _attempt(trial: Callable[[], str]) -> Trial:
+    try:
+        return Trial(True, trial())
+    except (EnvironmentFailed, HelperRefused, OSError) as error:
+        return Trial(False, str(error))
+
+
+@cache
+def try_namespaces() -> Trial:
+    """Make two namespaces and send a packet from one to the other, over a link that is whole, cut, and mended."""
+
+    def trial() -> str:
+        keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        try:
+            seen = []
+            for links in ([], [(0, 1)], []):
+                keeper.ask("block", links=links)
+                seen.append(keeper.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+        finally:
+            keeper.close()
+        if seen != [True, False, True]:
+            raise EnvironmentFailed(
+                f"expected a packet to arrive before and after a cut and not during it, found {seen}"
+            )
+        return "as root" if os.geteuid() == 0 else "in a user namespace, without root"
+
+    return _attempt(trial)
+
+
+@cache
+def try_ext4() -> Trial:
+    """Crash a small ext4 image, and see that it lost what was not synced and kept what was."""
+
+    def trial() -> str:
+        if os.geteuid() != 0:
+            raise EnvironmentFailed("loop devices and mounts need root")
+        with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+            image, disk = Path(directory, "disk.img"), Path(directory, "disk")
+            disk.mkdir()
+            with image.open("wb") as file:
+                file.truncate(_TRIAL_IMAGE_BYTES)
+            make_file_system(image)
+            keeper = Keeper(Settings(network=False, mounts=True, endpoints=()), {})
+            try:
+                return _crash_and_compare(keeper, image, disk)
+            finally:
+                keeper.close()
+
+    return _attempt(trial)
+
+
+def _crash_and_compare(keeper: Keeper, image: Path, disk: Path) -> str:
+    keeper.ask("attach-disk", image=str(image), mount_point=str(disk))
+    # The mount is seen by the keeper and its children alone; /proc shows it to us.
+    file = Path(f"/proc/{keeper.pid}/root{disk}/trial")
+    with file.open("wb") as written:
+        written.write(bytes(1000))
+        written.flush()
+        os.fsync(written.fileno())
+        written.write(bytes(500))
+    loss = keeper.ask("crash-disk", mount_point=str(disk))
+    if loss["files"] != {"trial": [1500, 1000]}:
+        raise EnvironmentFailed(f"expected a crash to take 500 bytes of 1500, found {loss['files']}")
+    return "loop device, mount and shutdown work"
+
+
+@cache
+def try_fuse() -> Trial:
+    """Mount the forgetful file system, and see that it loses what was not synced and keeps what was."""
+    return _attempt(fuse.trial)
+
+
+_REMEDIES = {
+    "namespaces": "allow user namespaces (sysctl -w kernel.apparmor_restrict_unprivileged_userns=0) or run as root",
+    "ext4": "run as root, with e2fsprogs installed and loop devices allowed",
+    "fuse": "apt-get install fuse3 and pip install 'harrow[fuse]'",
+}
+
+
+def choose_network(wanted: NetworkChoice) -> Literal["namespaces", "proxies"]:
+    """The engine to use; `EnvironmentFailed` when this one was asked for and the machine does not offer it."""
+    if wanted == "proxies":
+        return "proxies"
+    trial = try_namespaces()
+    if trial.available:
+        return "namespaces"
+    if wanted == "namespaces":
+        raise _unavailable("network", "namespaces", trial)
+    return "proxies"
+
+
+def choose_page_cache(wanted: PageCacheChoice) -> Literal["ext4", "fuse", "page-cache"]:
+    """The mechanism to use; `EnvironmentFailed` when this one was asked for and the machine does not offer it."""
+    if wanted in ("auto", "ext4"):
+        trial = try_ext4()
+        if trial.available:
+            return "ext4"
+        if wanted == "ext4":
+            raise _unavailable("page cache", "ext4", trial)
+    if wanted in ("auto", "fuse"):
+        trial = try_fuse()
+        if trial.available:
+            return "fuse"
+        if wanted == "fuse":
+            raise _unavailable("page cache", "fuse", trial)
+    return "page-cache"
+
+
+def _unavailable(what: str, name: str, trial: Trial) -> EnvironmentFailed:
+    return EnvironmentFailed(
+        f"expected this machine to offer {what} by {name}, found: {trial.found}; {_REMEDIES[name]}"
+    )

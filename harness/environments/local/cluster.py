@@ -1,0 +1,44 @@
+"""The cluster as faults see it: nodes, network, and what the system says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.environments.base import NodePlan, System
+from harness.environments.local.network import LocalNetwork
+from harness.environments.local.node import LocalNode
+from nemesis.cluster import Capability, PartitionView
+
+
+class LocalCluster:
+    """Implements `nemesis.cluster.Cluster`."""
+
+    def __init__(
+        self,
+        nodes: Mapping[int, LocalNode],
+        network: LocalNetwork,
+        capabilities: frozenset[Capability],
+        system: System,
+        plans: Sequence[NodePlan],
+    ) -> None:
+        self.nodes = nodes
+        self.network = network
+        self.capabilities = capabilities
+        self._system = system
+        self._plans = plans
+
+    def partitions(self) -> Sequence[PartitionView]:
+        """The latest view; empty if nobody can tell."""
+        return self._system.view(self._answering())
+
+    def active_controller(self) -> int | None:
+        """The node that is the active controller."""
+        return self._system.active_controller(self._answering())
+
+    def _answering(self) -> Sequence[NodePlan]:
+        """Dead and paused nodes cannot tell; asking them costs a timeout."""
+        return [
+            plan
+            for plan in self._plans
+            if self.nodes[plan.node_id].is_alive() and not self.nodes[plan.node_id].is_paused()
+        ]

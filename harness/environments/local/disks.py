@@ -1,0 +1,124 @@
+"""Disks that can lose their page cache, for the keeper: ext4 on a loop device, stopped as a power cut stops it.
+
+The order is the only safe one: the processes are dead, the file system is shut down without flushing even its
+journal, it is unmounted, and mounted again, which runs the journal's recovery. What was synced is there; what was not
+is gone as far as ext4 had not written it by itself (it commits its journal every five seconds, and at any sync).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.environments.local import linux
+from harness.environments.local.processes import wait_until
+
+_BLOCK_BYTES = 4096
+_UNMOUNT_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file as it reads at one moment: its size and a checksum of each block."""
+
+    size: int
+    blocks: tuple[int, ...]
+
+
+def read_states(directory: Path) -> dict[str, FileState]:
+    """All regular files below a directory, read through the page cache."""
+    found = {}
+    for path in directory.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            blocks = []
+            with path.open("rb") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    blocks.append(zlib.crc32(block))
+            found[str(path.relative_to(directory))] = FileState(path.stat().st_size, tuple(blocks))
+    return found
+
+
+def losses(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Bytes lost in all, and for each file that changed its size before and after.
+
+    A file that shrank lost the difference; a block whose contents went back lost its length.
+    """
+    lost = 0
+    changed = {}
+    nothing = FileState(0, ())
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, nothing), after.get(name, nothing)
+        if (old, name in before) == (new, name in after):
+            continue
+        changed[name] = (old.size, new.size)
+        common = min(old.size, new.size) // _BLOCK_BYTES
+        went_back = sum(a != b for a, b in zip(old.blocks[:common], new.blocks[:common], strict=True))
+        lost += max(0, old.size - new.size) + went_back * _BLOCK_BYTES
+    return lost, changed
+
+
+class Disks:
+    """Mounted images. The loop devices free themselves when neither we nor a mount hold them any more."""
+
+    def __init__(self) -> None:
+        self._devices: dict[Path, tuple[str, int]] = {}
+
+    def attach(self, image: Path, mount_point: Path) -> str:
+        """Mount an image; returns the loop device."""
+        device, descriptor = linux.attach_loop_device(image)
+        try:
+            linux.mount(device, mount_point, "ext4")
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._devices[mount_point] = (device, descriptor)
+        _remove_lost_and_found(mount_point)
+        return device
+
+    def crash(self, mount_point: Path) -> dict[str, object]:
+        """Lose what was not synced. Nobody may have a file open there."""
+        before = read_states(mount_point)
+        linux.shut_down_file_system(mount_point)
+        _unmount(mount_point)
+        linux.mount(self._devices[mount_point][0], mount_point, "ext4")
+        lost_bytes, files = losses(before, read_states(mount_point))
+        return {"lost_bytes": lost_bytes, "files": files}
+
+    def detach(self, mount_point: Path, copy: Path) -> None:
+        """Copy what is on the disk to a directory that outlives it, then unmount it."""
+        with contextlib.suppress(shutil.Error):  # a file that cannot be copied shall not keep the disk mounted
+            shutil.copytree(mount_point, copy, symlinks=True)
+        _unmount(mount_point)
+        os.close(self._devices.pop(mount_point)[1])
+
+
+def _remove_lost_and_found(mount_point: Path) -> None:
+    """Brokers take every directory among their logs for a partition; begin with none, durably."""
+    (mount_point / "lost+found").rmdir()
+    directory = os.open(mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _unmount(mount_point: Path) -> None:
+    """Unmount, waiting for processes that were killed a moment ago to let go."""
+
+    def unmounted() -> bool:
+        try:
+            linux.unmount(mount_point)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            return False
+        return True
+
+    if not wait_until(unmounted, _UNMOUNT_TIMEOUT_S):
+        raise OSError(errno.EBUSY, "expected no process to use the disk, found one that does", str(mount_point))

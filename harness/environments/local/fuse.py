@@ -1,0 +1,111 @@
+"""The harness's side of the forgetful file system (`fuse_process`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from harness.environments.base import EnvironmentFailed, NodePlan
+from harness.environments.local.fuse_process import GRAVEYARD, TREE, is_mounted, unmount
+from harness.environments.local.helper import Helper
+from harness.environments.local.processes import wait_until
+from harness.journal import Journal
+from nemesis.cluster import PageCacheLoss
+
+_MODULE = "harness.environments.local.fuse_process"
+_UNMOUNT_TIMEOUT_S = 5.0
+
+
+class FuseMount:
+    """One mounted forgetful file system."""
+
+    def __init__(self, backing: Path, mount_point: Path, environment: Mapping[str, str]) -> None:
+        """Mount it; `HelperRefused` when the machine does not allow it."""
+        self._backing = backing
+        self._mount_point = mount_point
+        for directory in (backing / TREE, backing / GRAVEYARD, mount_point):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._helper = Helper(_MODULE, {"backing": str(backing), "mount_point": str(mount_point)}, environment)
+
+    def crash(self) -> PageCacheLoss:
+        """Lose what was not synced."""
+        loss = self._helper.ask(do="crash")
+        files = {name: (before, after) for name, (before, after) in loss["files"].items()}
+        return PageCacheLoss("fuse", loss["lost_bytes"], files)
+
+    def close(self) -> None:
+        """Unmount, and put the files where they were seen."""
+        self._helper.close()
+        unmount(self._mount_point)
+        if not wait_until(lambda: not is_mounted(self._mount_point), _UNMOUNT_TIMEOUT_S):
+            raise EnvironmentFailed(
+                f"expected {self._mount_point} to be unmounted, found it mounted: fusermount3 -uz it"
+            )
+        (self._backing / TREE).replace(self._mount_point)
+        shutil.rmtree(self._backing)
+
+
+class FuseMounts:
+    """The page cache's loss by a file system of our own (`page_cache.PageCache`)."""
+
+    name = "fuse"
+    how = "a FUSE file system per node, which takes back what was not synced"
+    storage: Literal["files", "page-cache"] = "files"
+
+    def __init__(self, journal: Journal, environment: Mapping[str, str]) -> None:
+        self._journal = journal
+        self._environment = environment
+        self._mounts: dict[int, FuseMount] = {}
+
+    def prepare(self, plan: NodePlan) -> None:
+        """Mount the node's disk."""
+        backing = (plan.directory / "disk").absolute()
+        self._journal.record("fuse", node=plan.node_id, mount_point=str(plan.data.absolute()))
+        self._mounts[plan.node_id] = FuseMount(backing, plan.data.absolute(), self._environment)
+
+    def lose(self, plan: NodePlan) -> PageCacheLoss:
+        """Drop what the dead node had not synced."""
+        return self._mounts[plan.node_id].crash()
+
+    def release(self, plan: NodePlan) -> None:
+        """Unmount the node's disk."""
+        if (mount := self._mounts.pop(plan.node_id, None)) is not None:
+            mount.close()
+
+
+def trial() -> str:
+    """Mount one, and see that it loses what was not synced and keeps what was. Raises with the reason if not."""
+    if shutil.which("fusermount3") is None:
+        raise EnvironmentFailed("no program fusermount3")
+    if importlib.util.find_spec("mfusepy") is None:
+        raise EnvironmentFailed("no Python package mfusepy")
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise EnvironmentFailed("this user may not open /dev/fuse")
+    with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+        disk = Path(directory, "disk")
+        mount = FuseMount(Path(directory, "backing"), disk, {})
+        try:
+            with (disk / "trial").open("wb", buffering=0) as file:
+                file.write(bytes(1000))
+                os.fsync(file.fileno())
+                file.write(bytes(500))
+            _sync_directory(disk)
+            loss = mount.crash()
+        finally:
+            mount.close()
+    if loss.files != {"trial": (1500, 1000)}:
+        raise EnvironmentFailed(f"expected a crash to take 500 bytes of 1500, found {dict(loss.files)}")
+    return "mount and crash work"
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,211 @@
+"""The forgetful file system as a process: one mount, for one node.
+
+    python -m harness.environments.local.fuse_process DESCRIPTOR
+
+Spoken to over a socket, a JSON line each way: first `{"backing": …, "mount_point": …}`, answered once it is mounted;
+then `{"do": "crash"}`, answered with what was lost. It unmounts and ends when that socket closes.
+"""
+
+# ruff: noqa: ARG002 - the operations have the signatures that mfusepy gives them
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.environments.local.forgetful import ForgetfulTree
+from harness.environments.local.lines import receive_line
+
+GRAVEYARD = "removed"
+TREE = "tree"
+
+_STATUS = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks")
+_ROOM = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f_files", "f_frsize", "f_namemax")
+
+
+def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: threading.Event) -> Any:  # noqa: ANN401
+    """The file system's operations, as a subclass of mfusepy's (which is there only if it is installed).
+
+    A handle is a descriptor of the file behind. Paths may be missing where there is a handle: the file may be
+    without a name by then.
+    """
+
+    class Operations(base):  # type: ignore[misc]
+        use_ns = True
+        flag_nullpath_ok = True
+        flag_nopath = True
+
+        def init(self, path: str) -> None:
+            mounted.set()
+
+        def getattr(self, path: str | None, fh: int | None = None) -> Mapping[str, int]:
+            status = os.fstat(fh) if fh is not None else os.lstat(f"{tree.root}{path}")
+            times = {"st_atime": status.st_atime_ns, "st_mtime": status.st_mtime_ns, "st_ctime": status.st_ctime_ns}
+            return {name: getattr(status, name) for name in _STATUS} | times
+
+        def opendir(self, path: str) -> int:
+            return os.open(f"{tree.root}{path}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+        def readdir(self, path: str | None, fh: int) -> list[str]:
+            return [".", "..", *os.listdir(fh)]
+
+        def releasedir(self, path: str | None, fh: int) -> int:
+            os.close(fh)
+            return 0
+
+        def statfs(self, path: str) -> Mapping[str, int]:
+            room = os.statvfs(tree.root)
+            return {name: getattr(room, name) for name in _ROOM}
+
+        def create(self, path: str, mode: int) -> int:
+            with lock:
+                return tree.create(path, mode)
+
+        def open(self, path: str, flags: int) -> int:
+            descriptor = os.open(f"{tree.root}{path}", os.O_RDWR | os.O_CLOEXEC)
+            if flags & os.O_TRUNC:
+                with lock:
+                    tree.truncate(descriptor, 0)
+            return descriptor
+
+        def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes:
+            return os.pread(fh, size, offset)
+
+        def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
+            with lock:
+                return tree.write(fh, data, offset)
+
+        def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:
+            descriptor = fh if fh is not None else self.open(str(path), 0)
+            try:
+                with lock:
+                    tree.truncate(descriptor, length)
+            finally:
+                if fh is None:
+                    os.close(descriptor)
+
+        def fsync(self, path: str | None, datasync: int, fh: int) -> int:
+            with lock:
+                tree.sync(fh)
+            return 0
+
+        def fsyncdir(self, path: str | None, datasync: int, fh: int) -> int:
+            with lock:
+                tree.sync_directory(fh)
+            return 0
+
+        def release(self, path: str | None, fh: int) -> int:
+            os.close(fh)
+            return 0
+
+        def mkdir(self, path: str, mode: int) -> None:
+            with lock:
+                tree.make_directory(path, mode)
+
+        def unlink(self, path: str) -> None:
+            with lock:
+                tree.remove(path)
+
+        def rmdir(self, path: str) -> None:
+            if os.listdir(f"{tree.root}{path}"):  # noqa: PTH208
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+            with lock:
+                tree.remove(path)
+
+        def rename(self, old: str, new: str, flags: int = 0) -> None:
+            with lock:
+                tree.rename(old, new)
+
+        def chmod(self, path: str, mode: int) -> None:
+            os.chmod(f"{tree.root}{path}", mode)  # noqa: PTH101
+
+        def utimens(self, path: str, times: tuple[int, int]) -> None:
+            os.utime(f"{tree.root}{path}", ns=times)
+
+    return Operations()
+
+
+def unmount(mount_point: Path) -> None:
+    """Unmount a FUSE file system, if there is one, whether or not its process lives and files are open."""
+    if is_mounted(mount_point):
+        subprocess.run(["fusermount3", "-u", "-z", mount_point], capture_output=True, check=False)
+
+
+def is_mounted(mount_point: Path) -> bool:
+    """Whether something is mounted there, in this process's view."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        if line.split()[4].encode().decode("unicode_escape") == str(mount_point):
+            return True
+    return False
+
+
+def main() -> None:
+    """Mount, and serve until the other end of the socket closes."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    harness = socket.socket(fileno=int(sys.argv[1]))
+    harness.set_inheritable(False)
+    orders = json.loads(receive_line(harness)[0])
+    mount_point = Path(orders["mount_point"])
+    tree = ForgetfulTree(Path(orders["backing"], TREE), Path(orders["backing"], GRAVEYARD))
+    lock = threading.Lock()
+    mounted = threading.Event()
+    over = threading.Event()
+
+    def answer(reply: object) -> None:
+        with contextlib.suppress(OSError):
+            harness.sendall(json.dumps(reply).encode() + b"\n")
+
+    def obey() -> None:
+        mounted.wait()
+        if over.is_set():
+            return
+        answer({"result": None})
+        while receive_line(harness)[0]:
+            try:
+                with lock:
+                    lost_bytes, files = tree.crash()
+            except OSError as error:
+                answer({"error": str(error)})
+            else:
+                answer({"result": {"lost_bytes": lost_bytes, "files": files}})
+        unmount(mount_point)
+
+    try:
+        import mfusepy
+    except (ImportError, OSError) as error:
+        answer({"error": str(error)})
+        return
+    obedient = threading.Thread(target=obey)
+    obedient.start()
+    try:
+        mfusepy.FUSE(
+            _operations(mfusepy.Operations, tree, lock, mounted),
+            str(mount_point),
+            foreground=True,
+            nothreads=True,
+            hard_remove=True,
+            fsname="harrow",
+            attr_timeout=0,
+            entry_timeout=0,
+            negative_timeout=0,
+        )
+    except RuntimeError as error:
+        answer({"error": f"the file system could not be mounted (FUSE error {error})"})
+    finally:
+        over.set()
+        mounted.set()
+
+
+if __name__ == "__main__":
+    main()

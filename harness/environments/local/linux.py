@@ -1,0 +1,126 @@
+"""The system calls that Python 3.11 does not offer: namespaces, mounts, loop devices, death signals.
+
+Every function raises `OSError` with the kernel's error number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+
+_PR_SET_PDEATHSIG = 1
+_LOOP_CTL_GET_FREE = 0x4C82
+_LOOP_CONFIGURE = 0x4C0A
+_LO_FLAGS_AUTOCLEAR = 4
+_EXT4_IOC_SHUTDOWN = 0x8004587D
+_SHUTDOWN_WITHOUT_LOG_FLUSH = 2
+
+_libc = ctypes.CDLL("libc.so.6", use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+def unshare(flags: int) -> None:
+    """Move this (single-threaded) process into new namespaces."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def enter_namespace(descriptor: int, kind: int) -> None:
+    """Move this thread into the namespace of that kind which the descriptor stands for."""
+    _check(_libc.setns(descriptor, kind), "setns")
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Have the kernel send this process a signal when the thread that started it ends."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl")
+
+
+def mount(source: str, target: Path | str, kind: str, flags: int = 0, options: str = "") -> None:
+    """Mount a file system; the kernel has the last word on kind and options."""
+    _check(
+        _libc.mount(
+            source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode() or None
+        ),
+        str(target),
+    )
+
+
+def unmount(target: Path | str) -> None:
+    """Unmount without force: EBUSY while anybody has a file open there."""
+    _check(_libc.umount2(os.fsencode(target), 0), str(target))
+
+
+def keep_mounts_to_ourselves() -> None:
+    """Enter a mount namespace of our own whose mounts nobody else sees, and which end with its last process."""
+    unshare(CLONE_NEWNS)
+    mount("none", "/", "none", MS_REC | MS_PRIVATE)
+
+
+def become_owner_of_namespaces(flags: int) -> None:
+    """Enter a user namespace in which we keep our user id but hold all capabilities, and new namespaces in it.
+
+    A process that is started from here without our help has no capabilities: to it nothing has changed.
+    """
+    user, group = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWUSER | flags)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def attach_loop_device(image: Path) -> tuple[str, int]:
+    """Attach an image to a free loop device, which is freed by the kernel when its last user is gone.
+
+    Returns the device's path and an open descriptor that keeps it attached.
+    """
+    while True:
+        control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            number = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
+        finally:
+            os.close(control)
+        device = f"/dev/loop{number}"
+        descriptor = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+        backing = os.open(image, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(descriptor, _LOOP_CONFIGURE, _loop_configuration(backing, image))
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno != errno.EBUSY:  # somebody else was quicker: take the next free one
+                raise
+        else:
+            return device, descriptor
+        finally:
+            os.close(backing)
+
+
+def _loop_configuration(backing: int, image: Path) -> bytes:
+    """`struct loop_config`: descriptor, block size, `struct loop_info64`, reserved bytes."""
+    name = os.fsencode(image)[-63:]
+    information = struct.pack(
+        "<QQQQQIIII64s64s32sQQ", 0, 0, 0, 0, 0, 0, 0, 0, _LO_FLAGS_AUTOCLEAR, name, b"", b"", 0, 0
+    )
+    return struct.pack("<II", backing, 0) + information + bytes(64)
+
+
+def shut_down_file_system(mount_point: Path) -> None:
+    """Stop an ext4 file system as a loss of power would: nothing more reaches the disk, not even the journal."""
+    descriptor = os.open(mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(descriptor, _EXT4_IOC_SHUTDOWN, struct.pack("I", _SHUTDOWN_WITHOUT_LOG_FLUSH))
+    finally:
+        os.close(descriptor)

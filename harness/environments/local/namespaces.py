@@ -1,0 +1,134 @@
+"""One network namespace per endpoint and a switch between them, for the helper process that owns them.
+
+Each endpoint has one virtual cable to the switch, a namespace that forwards. A link is cut by a routing rule in the
+switch: packets that come in from the one and go to the other fall into a black hole. So a cut has one direction,
+takes established connections as well as new ones, and is as silent as a pulled cable; address resolution is only ever
+between an endpoint and the switch and is never cut. The rules are part of every distribution's kernel, work in a user
+namespace, and need no program.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.environments.local import linux
+from harness.environments.local.rtnetlink import Wire
+from nemesis.cluster import CLIENTS, Endpoint, Link
+
+_GATEWAY = "169.254.0.1"
+_PROBE_PORT = 9
+_RULE_PRIORITY = 100  # before the main table (32766), after the local one (0)
+_RETRANSMISSION_BOUND_MS = 1000
+
+
+def address(endpoint: Endpoint) -> str:
+    """The address of an endpoint inside the cluster's network."""
+    return "10.77.0.254" if endpoint == CLIENTS else f"10.77.{endpoint // 250}.{endpoint % 250}"
+
+
+def _port(endpoint: Endpoint) -> str:
+    return f"to{endpoint}"
+
+
+@dataclass(frozen=True)
+class _Namespace:
+    descriptor: int
+    probe: socket.socket
+
+
+class Switch:
+    """The namespaces of all endpoints and what lies between. Made by a single-threaded process that may do so."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._blocked: set[Link] = set()
+        self._probes = 0
+        linux.unshare(linux.CLONE_NEWNET)
+        self._wire = Wire()
+        _write_setting("ip_forward", 1)
+        self._namespaces = {endpoint: self._add(endpoint) for endpoint in endpoints}
+
+    def _add(self, endpoint: Endpoint) -> _Namespace:
+        home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        linux.unshare(linux.CLONE_NEWNET)
+        descriptor = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        wire = Wire()
+        probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        # Kernels before 6.15 lack it: there a connection that was cut for long takes longer to come back.
+        if (_SETTINGS / "tcp_rto_max_ms").exists():
+            _write_setting("tcp_rto_max_ms", _RETRANSMISSION_BOUND_MS)
+        linux.enter_namespace(home, linux.CLONE_NEWNET)
+        os.close(home)
+        self._wire.add_pair(_port(endpoint), "eth0", descriptor)
+        here = socket.if_nametoindex(_port(endpoint))
+        self._wire.bring_up(here)
+        self._wire.add_address(here, _GATEWAY)
+        self._wire.add_host_route(address(endpoint), here)
+        with _inside(descriptor):
+            there = socket.if_nametoindex("eth0")
+        wire.bring_up(1)
+        wire.bring_up(there)
+        wire.add_address(there, address(endpoint))
+        wire.add_default_route(_GATEWAY, there)
+        wire.close()
+        probe.bind((address(endpoint), _PROBE_PORT))
+        probe.setblocking(False)
+        return _Namespace(descriptor, probe)
+
+    def enter(self, endpoint: Endpoint) -> None:
+        """Move the calling process into an endpoint's namespace (for a child, before it runs its program)."""
+        linux.enter_namespace(self._namespaces[endpoint].descriptor, linux.CLONE_NEWNET)
+
+    def set_blocked(self, links: Iterable[Link]) -> None:
+        """Make exactly these links the ones that are cut."""
+        wanted = set(links)
+        for link in sorted(wanted - self._blocked):
+            self._wire.add_black_hole(_port(link[0]), address(link[1]), _RULE_PRIORITY)
+            self._blocked.add(link)
+        for link in sorted(self._blocked - wanted):
+            self._wire.remove_black_hole(_port(link[0]), address(link[1]), _RULE_PRIORITY)
+            self._blocked.remove(link)
+
+    def probe(self, links: Sequence[Link], timeout_s: float) -> list[bool]:
+        """Send one datagram over each link and say which arrived within the time."""
+        self._probes += 1
+        number = self._probes.to_bytes(8, "big")
+        for source, target in links:
+            payload = number + source.to_bytes(4, "big")
+            self._namespaces[source].probe.sendto(payload, (address(target), _PROBE_PORT))
+        sockets = {self._namespaces[target].probe: target for _, target in links}
+        arrived: set[Link] = set()
+        deadline = time.monotonic() + timeout_s
+        while len(arrived) < len(set(links)) and (left := deadline - time.monotonic()) > 0:
+            for ready in select.select(list(sockets), [], [], left)[0]:
+                payload = ready.recv(64)
+                if payload[:8] == number:
+                    arrived.add((int.from_bytes(payload[8:12], "big"), sockets[ready]))
+        return [link in arrived for link in links]
+
+
+_SETTINGS = Path("/proc/sys/net/ipv4")
+
+
+def _write_setting(name: str, value: int) -> None:
+    (_SETTINGS / name).write_text(str(value))
+
+
+class _inside:  # noqa: N801
+    """Be in another network namespace for a few lines."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> None:
+        self._home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        linux.enter_namespace(self._descriptor, linux.CLONE_NEWNET)
+
+    def __exit__(self, *_: object) -> None:
+        linux.enter_namespace(self._home, linux.CLONE_NEWNET)
+        os.close(self._home)

@@ -1,0 +1,133 @@
+"""The network between the endpoints of a local run, whichever engine cuts its links."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.environments.base import Address, Addresses
+from harness.environments.local.keeper import Keeper
+from harness.environments.local.namespaces import address
+from harness.journal import Journal
+from nemesis.cluster import Endpoint, Link
+
+_FIRST_PORT = 9092
+_PROBE_TIMEOUT_S = 0.1
+
+
+class NetworkEngine(Protocol):
+    """What carries packets between endpoints and can stop carrying them."""
+
+    @property
+    def how(self) -> str:
+        """In words, for the report."""
+        ...
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where listeners bind and are reached."""
+        ...
+
+    def set_blocked(self, links: frozenset[Link]) -> None:
+        """Make exactly these links the ones that are cut."""
+        ...
+
+    def probe(self, links: Sequence[Link]) -> Sequence[bool]:
+        """Send something over each link and say which of it arrived."""
+        ...
+
+    def close(self) -> None:
+        """Release what the engine holds. Safe to call twice."""
+        ...
+
+
+class LocalNetwork:
+    """The network as faults see it (`nemesis.cluster.Network`). Safe to use from several threads."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], engine: NetworkEngine, journal: Journal) -> None:
+        self.endpoints = tuple(endpoints)
+        self._engine = engine
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._blocked: frozenset[Link] = frozenset()
+
+    def block(self, links: frozenset[Link]) -> None:
+        """Cut these links in addition to those that are cut."""
+        self._change(lambda blocked: blocked | self._known(links))
+
+    def unblock(self, links: frozenset[Link]) -> None:
+        """Mend these links."""
+        self._change(lambda blocked: blocked - self._known(links))
+
+    def blocked(self) -> frozenset[Link]:
+        """The links that are cut."""
+        return self._blocked
+
+    def reaches(self, source: Endpoint, target: Endpoint) -> bool:
+        """Probe, with real packets, whether a packet from source arrives at target."""
+        return bool(self.reached([(source, target)]))
+
+    def reached(self, links: Iterable[Link]) -> frozenset[Link]:
+        """Probe many links at once, in the time of one; returns those that carried their packet."""
+        asked = sorted(self._known(links))
+        return frozenset(link for link, arrived in zip(asked, self._engine.probe(asked), strict=True) if arrived)
+
+    def _known(self, links: Iterable[Link]) -> frozenset[Link]:
+        links = frozenset(links)
+        for source, target in links:
+            if source == target or not {source, target} <= set(self.endpoints):
+                raise ValueError(
+                    f"expected a link between two of the endpoints {list(self.endpoints)}, found {(source, target)}"
+                )
+        return links
+
+    def _change(self, change: Callable[[frozenset[Link]], frozenset[Link]]) -> None:
+        with self._lock:
+            blocked = change(self._blocked)
+            self._journal.record("links", blocked=sorted(blocked))
+            self._engine.set_blocked(blocked)
+            self._blocked = blocked
+
+
+@dataclass(frozen=True)
+class SameForAll:
+    """Addresses of a real network: who asks does not matter."""
+
+    listeners: Mapping[Endpoint, Sequence[str]]
+
+    def bind(self, node_id: int, listener: str) -> Address:
+        """Where a node's listener binds."""
+        return address(node_id), port(self.listeners, node_id, listener)
+
+    def reach(self, source: Endpoint, node_id: int, listener: str) -> Address:  # noqa: ARG002
+        """Where anybody connects to reach that listener."""
+        return self.bind(node_id, listener)
+
+
+def port(listeners: Mapping[Endpoint, Sequence[str]], node_id: int, listener: str) -> int:
+    """The port of a listener: they are numbered from 9092 on each node's own address."""
+    return _FIRST_PORT + list(listeners[node_id]).index(listener)
+
+
+class Namespaces:
+    """The engine for machines that allow network namespaces; the keeper owns them."""
+
+    how = "a network namespace per node, links cut by routing rules in a switch between them"
+
+    def __init__(self, keeper: Keeper, listeners: Mapping[Endpoint, Sequence[str]]) -> None:
+        self._keeper = keeper
+        self.addresses: Addresses = SameForAll(listeners)
+
+    def set_blocked(self, links: frozenset[Link]) -> None:
+        """Make exactly these links the ones that are cut."""
+        self._keeper.ask("block", links=sorted(links))
+
+    def probe(self, links: Sequence[Link]) -> Sequence[bool]:
+        """Send a datagram over each link."""
+        arrived: Sequence[bool] = self._keeper.ask("probe", links=list(links), timeout_s=_PROBE_TIMEOUT_S)
+        return arrived
+
+    def close(self) -> None:
+        """Nothing to do: the namespaces end with the keeper."""

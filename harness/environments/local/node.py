@@ -1,0 +1,182 @@
+"""A node of a local run: one process group, with a log, a data directory and a disk that may forget."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Literal
+
+from harness.environments.base import NodePlan, System
+from harness.environments.local import processes
+from harness.environments.local.helper import HelperRefused
+from harness.environments.local.keeper import Keeper, KeptProcess
+from harness.environments.local.page_cache import PageCache
+from harness.journal import Journal
+from nemesis.cluster import NodeError, PageCacheLoss
+
+LOG_NAME = "node.log"
+_PAUSE_TIMEOUT_S = 5.0
+_READY_INTERVAL_S = 0.05
+_TAIL_LINES = 8
+_TAIL_BYTES = 8192
+
+
+class LocalNode:
+    """Implements `nemesis.cluster.Node`."""
+
+    def __init__(self, plan: NodePlan, system: System, keeper: Keeper, disk: PageCache, journal: Journal) -> None:
+        self.plan = plan
+        self._system = system
+        self._keeper = keeper
+        self._disk = disk
+        self._journal = journal
+        self._process: KeptProcess | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def node_id(self) -> int:
+        """Its id in the cluster."""
+        return self.plan.node_id
+
+    @property
+    def role(self) -> Literal["broker", "controller"]:
+        """What it is."""
+        return self.plan.role
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the latest start, None before the first."""
+        return None if self._process is None else self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether the process exists (a paused one does)."""
+        with self._lock:
+            return self._process is not None and self._process.poll() is None
+
+    def is_ready(self) -> bool:
+        """Whether it serves, by its own account. A paused node cannot say so."""
+        return self.is_alive() and not self.is_paused() and self._system.is_ready(self.plan)
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Wait until the node serves; `NodeError` when it dies before, or does not within the time."""
+
+        def settled() -> bool:
+            return not self.is_alive() or self.is_ready()
+
+        if not processes.wait_until(settled, timeout_s, _READY_INTERVAL_S):
+            raise self._error(f"expected node {self.node_id} to serve within {timeout_s:g} s, found that it does not")
+        if not self.is_alive():
+            raise self._error(f"expected node {self.node_id} to start, found that it {self._ending()}")
+
+    def start(self) -> None:
+        """Start the process; returns at once."""
+        with self._lock:
+            if self.is_alive():
+                raise NodeError(f"expected node {self.node_id} to be stopped, found it running as process {self.pid}")
+            self.plan.socket.unlink(missing_ok=True)
+            command = self._system.command(self.plan)
+            log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                self._process = self._keeper.spawn(command, self.node_id, nothing, log, log)
+            except HelperRefused as refusal:
+                raise NodeError(f"expected to run {command[0]!r} as node {self.node_id}, found: {refusal}") from None
+            finally:
+                os.close(log)
+                os.close(nothing)
+            self._journal.record(
+                "process",
+                what=f"node {self.node_id}",
+                pid=self._process.pid,
+                start_time=self._process.start_time,
+            )
+
+    def stop(self, timeout_s: float) -> int:
+        """Controlled shutdown (SIGTERM); returns the exit status. `NodeError`, and SIGKILL, when it does not heed."""
+        with self._lock:
+            process = self._living()
+            process.terminate()
+            try:
+                return process.wait(timeout_s)
+            except TimeoutError:
+                process.kill()
+                raise self._error(
+                    f"expected node {self.node_id} to shut down within {timeout_s:g} s, found it running and killed it"
+                ) from None
+
+    def kill(self) -> None:
+        """SIGKILL and reap. Nothing happens to a node that is dead already."""
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+
+    def pause(self) -> None:
+        """Stop the process from running, and see that it is stopped."""
+        with self._lock:
+            process = self._living()
+            self._journal.record("paused", node=self.node_id)
+            process.signal(signal.SIGSTOP)
+            if not processes.wait_until(self.is_paused, _PAUSE_TIMEOUT_S):
+                raise self._error(
+                    f"expected node {self.node_id} to be in state T, found {sorted(processes.states(process.pid))}"
+                )
+
+    def resume(self) -> None:
+        """Let it run again, and see that it runs."""
+        with self._lock:
+            process = self._living()
+            process.signal(signal.SIGCONT)
+            if not processes.wait_until(lambda: "T" not in processes.states(process.pid), _PAUSE_TIMEOUT_S):
+                raise self._error(f"expected node {self.node_id} to run again, found it stopped")
+            self._living()
+            self._journal.record("resumed", node=self.node_id)
+
+    def is_paused(self) -> bool:
+        """Whether every thread of the process is stopped."""
+        with self._lock:
+            return self._process is not None and self.is_alive() and processes.states(self._process.pid) == {"T"}
+
+    def lose_page_cache(self) -> PageCacheLoss:
+        """Drop everything that the dead node had not synced. The node must have been killed before."""
+        with self._lock:
+            if self.is_alive():
+                raise NodeError(f"expected node {self.node_id} to have been killed, found it running")
+            self._journal.record("page-cache-loss", node=self.node_id, mechanism=self._disk.name)
+            try:
+                return self._disk.lose(self.plan)
+            except (HelperRefused, OSError) as error:
+                raise self._error(f"expected to drop the page cache of node {self.node_id}, found: {error}") from error
+
+    def log_tail(self) -> list[str]:
+        """The last lines that the node wrote."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+                return file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+        except FileNotFoundError:
+            return []
+
+    @property
+    def _log(self) -> Path:
+        return self.plan.directory / LOG_NAME
+
+    def _living(self) -> KeptProcess:
+        if self._process is None or not self.is_alive():
+            raise self._error(f"expected node {self.node_id} to be running, found that it {self._ending()}")
+        return self._process
+
+    def _ending(self) -> str:
+        if self._process is None:
+            return "was never started"
+        status = self._process.poll()
+        if status is not None and status < 0:
+            return f"was killed by {signal.Signals(-status).name}"
+        return f"ended with status {status}"
+
+    def _error(self, summary: str) -> NodeError:
+        lines = self.log_tail()
+        if not lines:
+            return NodeError(summary)
+        return NodeError("\n  ".join([f"{summary}; its last log lines:", *lines]))

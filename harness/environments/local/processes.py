@@ -1,0 +1,69 @@
+"""What /proc says about processes: enough to know one again, and never to mistake a stranger for it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+RUN_MARK = "HARROW_RUN"
+"""Environment variable that every process of a run carries; its value is the run's token."""
+
+
+def _fields(pid: int) -> list[str] | None:
+    """Fields of /proc/PID/stat from the third (state) on, None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return text[text.rindex(")") + 2 :].split()
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; with its pid it names the process for ever."""
+    fields = _fields(pid)
+    return None if fields is None else int(fields[19])
+
+
+def exists(pid: int, started: int) -> bool:
+    """Whether that very process is there and is more than a zombie."""
+    fields = _fields(pid)
+    return fields is not None and int(fields[19]) == started and fields[0] not in "ZX"
+
+
+def states(pid: int) -> set[str]:
+    """The states of all threads of a process (R, S, D, T, Z …); empty if there is no such process."""
+    found = set()
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    for thread in threads:
+        if (fields := _fields(int(thread))) is not None:
+            found.add(fields[0])
+    return found
+
+
+def of_run(token: str) -> Iterator[int]:
+    """Process ids of everything alive that carries a run's mark, as far as this user may look."""
+    mark = f"{RUN_MARK}={token}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:  # gone meanwhile, or another user's
+            continue
+        if mark in environment.split(b"\0"):
+            yield int(entry.name)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.005) -> bool:
+    """Poll a condition until it holds or the time is over; returns whether it holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return condition()
+        time.sleep(interval_s)
+    return True
