@@ -281,6 +281,12 @@ class Cluster:
                 return state
         raise KeyError(partition)
 
+    def broker_epoch(self, number: int) -> int:
+        """The epoch of a broker's registration, by the controller."""
+        node = self.machines[CONTROLLER].node
+        assert node is not None
+        return next(b["epoch"] for b in node.describe()["brokers"] if b["id"] == number)  # type: ignore[attr-defined]
+
     def replica(self, number: int, partition: int = 0) -> dict[str, object]:
         """What a broker believes of its replica; empty if it has none."""
         node = self.machines[number].node
