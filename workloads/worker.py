@@ -5,7 +5,7 @@ Reads its orders (`workloads.orders`) and then commands from standard input, one
 | command | effect | answered by |
 |---|---|---|
 | `drain` | sends no more; reading goes on | `drained`, once no send is open |
-| `final {"TOPIC": {"PARTITION": END, …}, …}` | drains; then every reader reads all, from the start to the ends | `final` |
+| `final {"TOPIC": {"PARTITION": END, …}, …}` | drains, then every reader reads all, up to these ends | `final` |
 | `stop` | ends everything and closes the history | `closed`, exit status 0 |
 
 Prints JSON objects, one a line, each with its `event`: `ready`, `counts` once a second, `drained`, `final`
