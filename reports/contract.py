@@ -40,6 +40,29 @@ PROMISES: Mapping[str, str] = {
 }
 """Anomaly → what the cluster owed its clients; the gravest come first, and are shown first."""
 
+BREACHES: Mapping[str, str] = {
+    "lost-acked-write": "acknowledged writes that were lost",
+    "lost-read": "records that were read and then lost",
+    "inconsistent-offset": "offsets with more than one record",
+    "wrong-offset": "producers told a wrong offset",
+    "duplicate": "records that stand in the log twice",
+    "phantom-read": "records read that nobody sent",
+    "aborted-read": "records read whose write had failed",
+    "dirty-read": "records read before they were committed",
+    "corrupt-record": "records that were corrupted",
+    "reordered-send": "writes out of order",
+    "nonmonotonic-send": "writes of one producer out of order",
+    "stale-read": "reads that missed an acknowledged write",
+    "nonmonotonic-poll": "readers thrown back",
+    "skipped-poll": "readers that were not given a record",
+    "end-offset-regression": "ends of logs that went back",
+    "divergent-replicas": "records on which replicas disagree",
+    "epoch-regression": "leader epochs that went back",
+    "two-leaders": "leader epochs with two leaders",
+    "unavailable": "failures to recover",
+}
+"""Anomaly → what its violations are, for a reader who does not know the name."""
+
 RECORD_ANOMALIES = frozenset({
     "lost-acked-write",
     "lost-read",

@@ -15,7 +15,7 @@ from reports.biography import Moment, biography
 from reports.columns import is_one_of, rows_where
 from reports.contract import PROMISES, RECORD_ANOMALIES
 from reports.joined import UNKNOWN, Joined
-from reports.replica_logs import LogPicture, LogRow, log_picture
+from reports.replica_logs import AFTER, LogPicture, LogRow, log_picture
 from reports.replicas import PartitionHistory
 from reports.run import Run
 from reports.suspects import Suspect, suspects
@@ -103,7 +103,7 @@ def _group(
     allowed = is_one_of(table, "within_contract", True)
     table = table.filter(pa.array(allowed if within else ~allowed))
     table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset", "at_ns")])
-    first = _first_of_each_partition(table, stories)
+    first = _chosen(table, stories)
     told = set(first)
     rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(told))) if row not in told]
     return Group(
@@ -122,18 +122,28 @@ def _rows(table: pa.Table, places: list[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def _first_of_each_partition(table: pa.Table, wanted: int) -> list[int]:
-    """Choose rows to tell: the first of each partition, then the next in order, so that no partition is hidden."""
-    seen: set[tuple[Any, Any]] = set()
-    first: list[int] = []
-    pairs = zip(table.column("topic").to_pylist(), table.column("partition").to_pylist(), strict=True)
-    for row, pair in enumerate(pairs):
-        if len(first) < wanted and pair not in seen:
-            seen.add(pair)
-            first.append(row)
-    following = (row for row in range(table.num_rows) if row not in set(first))
-    first += [row for row, _ in zip(following, range(wanted - len(first)), strict=False)]
-    return sorted(first)
+def _chosen(table: pa.Table, wanted: int) -> list[int]:
+    """Choose the rows to tell, of a table sorted by place.
+
+    Records that stand within sight of one another share one picture, so only the first of such a neighbourhood is
+    told; and each partition has its first one told before any has its second.
+    """
+    turns: list[tuple[int, int]] = []
+    turn = 0
+    before: tuple[object, object, int | None] | None = None
+    columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    for row, place in enumerate(zip(*columns, strict=True)):
+        same_partition = before is not None and before[:2] == place[:2]
+        neighbours = same_partition and before is not None and _within_sight(before[2], place[2])
+        turn = 0 if not same_partition else turn + (not neighbours)
+        if not neighbours:
+            turns.append((turn, row))
+        before = place
+    return sorted(row for _, row in sorted(turns)[:wanted])
+
+
+def _within_sight(offset: int | None, following: int | None) -> bool:
+    return offset is not None and following is not None and following - offset <= AFTER
 
 
 def _places(table: pa.Table) -> Iterator[Place]:
@@ -213,7 +223,7 @@ def _title(row: dict[str, Any]) -> str:
     if row["value"] is not None:
         words.append(f"value {row['value']}")
     if row["at_ns"] is not None:
-        words.append(f"at {moment(row['at_ns'])}")
+        words.append(f"seen at {moment(row['at_ns'])}")
     return ", ".join(words)
 
 

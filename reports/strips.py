@@ -97,7 +97,7 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
             reign.start_ns,
             reign.end_ns,
             "no-leader" if reign.leader == NO_LEADER else f"broker-{(reign.leader - 1) % 8}",
-            "none" if reign.leader == NO_LEADER else str(reign.leader),
+            "" if reign.leader == NO_LEADER else str(reign.leader),
             "no leader" if reign.leader == NO_LEADER else f"broker {reign.leader}, leader epoch {reign.leader_epoch}",
         )
         for reign in history.reigns

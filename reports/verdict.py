@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.contract import BREACHES
 from reports.run import Run
 from reports.totals import anomaly_totals
 from reports.wording import count, enumeration, plural
@@ -52,5 +53,5 @@ def _invalid_sentence(run: Run, reasons: tuple[str, ...]) -> str:
     broken = [total for total in anomaly_totals(run) if total.violations]
     if not broken:
         return reasons[0] if reasons else "The checkers found a violation and did not say which."
-    kinds = enumeration([f"{total.name} ({count(total.violations)})" for total in broken])
-    return f"The broker broke {plural(len(broken), 'promise')}: {kinds}."
+    kinds = enumeration([f"{BREACHES.get(total.name, total.name)} ({count(total.violations)})" for total in broken])
+    return f"{'A promise was' if len(broken) == 1 else 'Promises were'} broken: {kinds}."
