@@ -21,7 +21,6 @@ from nemesis.faults import KINDS
 ENVIRONMENTS: Final = ("local",)
 WORKLOADS: Final = ("log",)
 CLIENTS: Final = ("kafka-python",)
-GENERATIONS: Final = ("K5",)
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 SEEDS: Final = 1 << 32
 """Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
@@ -55,9 +54,11 @@ class Spec:
     interval: float = 6.0  # mean seconds from the start of one fault to the start of the next
     duration: float = 60.0  # seconds of the main phase
     rate: float = 600.0  # operations a second, over all workers
-    concurrency: int = 8  # logical processes that send
+    concurrency: int = 16  # logical processes that send
     generation: str = "K5"
     flaws: tuple[str, ...] = ()
+    network: str = "auto"  # mechanisms of the environment `local`
+    page_cache: str = "auto"
 
     def __post_init__(self) -> None:
         _check(self)
@@ -78,9 +79,7 @@ def _check(spec: Spec) -> None:
     _whole("brokers", spec.brokers, 1, 9)
     _whole("partitions", spec.partitions, 1, 100)
     _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
-    _whole(
-        "min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor"
-    )
+    _whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")
     _whole("concurrency", spec.concurrency, 1, 64)
     _number("interval", spec.interval, 0.5, 3_600)
     _number("duration", spec.duration, 1, 86_400)
@@ -88,7 +87,8 @@ def _check(spec: Spec) -> None:
     _one_of("environment", spec.environment, ENVIRONMENTS)
     _one_of("workload", spec.workload, WORKLOADS)
     _one_of("client", spec.client, CLIENTS)
-    _one_of("generation", spec.generation, GENERATIONS)
+    _one_of("network", spec.network, ("auto", "namespaces", "proxies"))
+    _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache"))
     _one_of("acks", spec.acks, ("all", "0", "1"))
     for fault in spec.faults:
         _one_of("faults", fault, tuple(KINDS), "see `harrow faults`")
@@ -199,9 +199,13 @@ def from_toml(path: Path) -> dict[str, Any]:
     return {key.replace("-", "_"): value for key, value in raw.items()}
 
 
-def to_json(spec: Spec) -> str:
-    """All fields, for `spec.json`."""
-    return json.dumps(asdict(spec), indent=2) + "\n"
+_NOTES: Final = ("reproduce", "mechanisms")
+"""What `spec.json` holds besides the specification, for its readers."""
+
+
+def to_json(spec: Spec, mechanisms: Mapping[str, str], command: str) -> str:
+    """All fields, for `spec.json`, with the command that runs it again and how the environment does things."""
+    return json.dumps({**asdict(spec), "reproduce": command, "mechanisms": dict(mechanisms)}, indent=2) + "\n"
 
 
 def from_json(text: str) -> Spec:
@@ -212,7 +216,7 @@ def from_json(text: str) -> Spec:
         raise SpecError(f"expected a specification as JSON, found text that is not: {error}") from error
     if not isinstance(raw, dict) or "seed" not in raw:
         raise SpecError("expected a specification as a JSON object with a seed, found other JSON")
-    return resolve(raw, 0)
+    return resolve({key: value for key, value in raw.items() if key not in _NOTES}, 0)
 
 
 # --- to run it again ----------------------------------------------------------------------------------------

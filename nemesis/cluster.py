@@ -83,6 +83,10 @@ class Node(Protocol):
         """Whether the process is alive and stands still."""
         ...
 
+    def log_tail(self) -> Sequence[str]:
+        """Give the last lines that the node logged."""
+        ...
+
     def lose_page_cache(self) -> PageCacheLoss:
         """Drop everything that the dead node had not synced. The node must have been killed before."""
         ...

@@ -89,6 +89,11 @@ class Conductor:
         """Faults that hold now, in words. May be read from any thread."""
         return tuple(fault.title for fault in list(self._active))
 
+    @property
+    def held_nodes(self) -> frozenset[int]:
+        """Nodes that a fault holds now. May be read from any thread."""
+        return frozenset(node for fault in list(self._active) for node in fault.choice.nodes)
+
     def run(self, start_ns: int, end_ns: int, aborted: Callable[[], bool]) -> None:
         """Fire the schedule (its times count from `start_ns`) until `end_ns` or aborted; then heal all."""
         clock = self._site.clock
@@ -131,9 +136,8 @@ class Conductor:
 
     def _fire(self, entry: Entry) -> None:
         kind = KINDS[entry.kind]
-        spared = frozenset(node for fault in self._active for node in fault.choice.nodes)
         try:
-            choice = resolve(entry.target, self._site.cluster, spared)
+            choice = resolve(entry.target, self._site.cluster, self.held_nodes)
         except NoTarget as error:
             self._note(f"{entry.kind} of {entry.target} was not fired: {error}")
             return

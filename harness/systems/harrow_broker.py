@@ -137,18 +137,18 @@ class HarrowBroker:
         return None
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-        """Read a replica's whole log, page by page. Raises `NoAnswer`."""
-        offset = 0
-        while True:
+        """Read a replica's whole log, page by page, as far as the node answers."""
+        offset, log_end = 0, 1
+        while offset < log_end:
             query = {"topic": topic, "partition": partition, "offset": offset, "limit": _PAGE_RECORDS}
-            page = get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S)
+            try:
+                page = get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S)
+            except NoAnswer:
+                return
             for at, epoch, crc, _key, value in page["records"]:
                 yield LogRecord(at, epoch, crc, base64.b64decode(value or ""))
-            if not page["records"]:
-                return
-            offset = page["records"][-1][0] + 1
-            if offset >= page["log_end"]:
-                return
+                offset = at + 1
+            log_end = page["log_end"] if page["records"] else offset
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
         """Drop what the dead node's ledger does not know as synced."""
@@ -165,9 +165,7 @@ def check_rules(spec: Spec) -> None:
     ):
         for name in given:
             if name not in known:
-                raise SpecError(
-                    f"{what}: expected one of {', '.join(known)}, found {name!r}; see `harrow flaws`"
-                )
+                raise SpecError(f"{what}: expected one of {', '.join(known)}, found {name!r}; see `harrow flaws`")
 
 
 def flaws() -> Mapping[str, str]:

@@ -66,6 +66,9 @@ class FakeNode:
     def is_paused(self) -> bool:
         return self.paused
 
+    def log_tail(self) -> list[str]:
+        return [f"last words of node {self.node_id}"]
+
     def lose_page_cache(self) -> PageCacheLoss:
         assert not self.alive, "only the dead forget"
         lost, self.unsynced_bytes = self.unsynced_bytes, 0

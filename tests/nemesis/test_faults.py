@@ -1,4 +1,4 @@
-"""Each kind of fault against a fake cluster: it takes hold and heals, and it is not believed when it does not."""
+"""Each kind of fault against a fake cluster: it takes hold and heals, or is not believed."""
 
 from __future__ import annotations
 

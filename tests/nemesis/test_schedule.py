@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +55,7 @@ def test_only_wanted_kinds_are_drawn(seed: int, kinds: set[str]) -> None:
 @given(seeds)
 def test_faults_follow_one_another_unless_they_say_otherwise(seed: int) -> None:
     entries = drawn(seed).entries
-    for before, entry in zip(entries, entries[1:], strict=False):
+    for before, entry in pairwise(entries):
         if not entry.beside:
             assert entry.at_ms > before.at_ms + before.duration_ms
     assert not entries[0].beside

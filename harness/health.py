@@ -1,0 +1,65 @@
+"""Whether a cluster is well: everybody serves, every ISR is full, all replicas agree where each log ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.environments.base import NodePlan, ReplicaState, System
+from nemesis.cluster import Cluster, PartitionView
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a partition ends."""
+
+    topic: str
+    partition: int
+    end_offset: int
+    agreed: bool  # log end and high watermark of every replica stood there
+
+
+def lacking(cluster: Cluster) -> str | None:
+    """Tell what a healthy cluster has and this one lacks; None if it is healthy."""
+    idle = [node_id for node_id, node in sorted(cluster.nodes.items()) if not node.is_ready()]
+    if idle:
+        return f"node {', '.join(map(str, idle))} does not serve"
+    views = cluster.partitions()
+    if not views:
+        return "nobody can tell the partitions"
+    return next((lack for view in views if (lack := _lack(view)) is not None), None)
+
+
+def _lack(view: PartitionView) -> str | None:
+    name = f"{view.topic}-{view.partition}"
+    if view.leader not in view.replicas:
+        return f"{name} has no leader"
+    missing = sorted(set(view.replicas) - set(view.isr))
+    if missing:
+        return f"{name} has an ISR without {', '.join(map(str, missing))}"
+    return None
+
+
+def ends(system: System, plans: Sequence[NodePlan], views: Sequence[PartitionView]) -> Sequence[End]:
+    """Tell where each partition ends by the account of all its replicas."""
+    told: dict[tuple[str, int], list[ReplicaState]] = defaultdict(list)
+    for plan in plans:
+        for replica in system.replicas(plan):
+            told[replica.topic, replica.partition].append(replica)
+    return [_end(view, told[view.topic, view.partition]) for view in views]
+
+
+def _end(view: PartitionView, replicas: Sequence[ReplicaState]) -> End:
+    positions = {position for replica in replicas for position in (replica.log_end, replica.high_watermark)}
+    agreed = len(replicas) == len(view.replicas) and len(positions) == 1
+    end = max((replica.high_watermark for replica in replicas), default=0)
+    return End(view.topic, view.partition, end, agreed)
+
+
+def by_topic(found: Sequence[End]) -> Mapping[str, Mapping[str, int]]:
+    """As the workers are told: topic → partition → end."""
+    told: dict[str, dict[str, int]] = defaultdict(dict)
+    for end in found:
+        told[end.topic][str(end.partition)] = end.end_offset
+    return told

@@ -1,0 +1,48 @@
+"""Final: every reader reads everything from the start, and the replicas' logs are written down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from harness.dump import dump_logs
+from harness.health import End, by_topic
+from harness.phases.stage import Stage
+from harness.stopping import Interrupted
+from harness.workers import acked, all_report
+
+READ_S = 130.0
+"""A little more than the workers' own bound, so that they can say what is missing."""
+
+
+def read_all(stage: Stage, ends: Sequence[End]) -> None:
+    """Have the workers read up to these ends, and dump the logs of all replicas."""
+    if ends:
+        _read(stage, ends)
+    for worker in stage.workers:
+        worker.stop()
+    dump_logs(stage.system, stage.environment.plans, stage.adder("logs"), lambda: _go_on(stage))
+
+
+def _read(stage: Stage, ends: Sequence[End]) -> None:
+    for worker in stage.workers:
+        worker.tell(f"final {json.dumps(by_topic(ends))}")
+    reported = all_report(stage.workers, "final")
+
+    def read() -> bool:
+        stage.progress.status(acked(stage.workers), ())
+        return reported()
+
+    if not stage.until(read, READ_S):
+        stage.outcome.troubles.append(f"the final reads did not end within {READ_S:g} s")
+        return
+    missing = [item for worker in stage.workers for item in (worker.latest("final") or {}).get("missing", ())]
+    stage.outcome.troubles += [
+        f"process {item['process']} read {item['topic']}-{item['partition']} only to {item['position']} of {item['end']}"
+        for item in missing
+    ]
+
+
+def _go_on(stage: Stage) -> None:
+    if stage.stop.requested:
+        raise Interrupted

@@ -1,0 +1,81 @@
+"""Recovery: the healed cluster must become whole again, with the workers still at work, and then come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.health import End, ends, lacking
+from harness.phases.stage import Stage
+from harness.workers import acked, all_report
+
+WHOLE_S = 60.0
+ANSWER_S = 10.0
+DRAIN_S = 30.0
+AGREE_S = 15.0
+
+
+def recover(stage: Stage) -> Sequence[End]:
+    """Wait for the cluster within bounds, stop the writes, and see where every partition ends.
+
+    What does not come true in time is noted, and left to the checkers to judge.
+    """
+    _become_whole(stage)
+    _stop_writes(stage)
+    found = _agree(stage)
+    for end in found:
+        stage.history.add("ends", _row(end))
+    return found
+
+
+def _become_whole(stage: Stage) -> None:
+    cluster = stage.environment.cluster
+    started_ns = stage.clock.now()
+
+    def whole() -> bool:
+        stage.see_workers_alive()
+        stage.progress.status(acked(stage.workers), ())
+        return lacking(cluster) is None
+
+    if not stage.until(whole, WHOLE_S):
+        _trouble(stage, f"the cluster was not whole again within {WHOLE_S:g} s: {lacking(cluster)}")
+        return
+    stage.progress.note(f"the cluster was whole again after {(stage.clock.now() - started_ns) / 1e9:.1f} s")
+    before = acked(stage.workers)
+    if not stage.until(lambda: acked(stage.workers) > before, ANSWER_S):
+        _trouble(stage, f"the whole cluster acknowledged nothing within {ANSWER_S:g} s")
+
+
+def _stop_writes(stage: Stage) -> None:
+    for worker in stage.workers:
+        worker.tell("drain")
+    if not stage.until(all_report(stage.workers, "drained"), DRAIN_S):
+        _trouble(stage, f"sends were still open after {DRAIN_S:g} s")
+
+
+def _agree(stage: Stage) -> Sequence[End]:
+    found: Sequence[End] = ()
+
+    def agreed() -> bool:
+        nonlocal found
+        views = stage.environment.cluster.partitions()
+        found = ends(stage.system, stage.environment.plans, views)
+        return bool(found) and all(end.agreed for end in found)
+
+    if not stage.until(agreed, AGREE_S):
+        apart = [f"{end.topic}-{end.partition}" for end in found if not end.agreed]
+        _trouble(stage, f"the replicas do not agree on the end of {', '.join(apart) or 'any partition'}")
+    return found
+
+
+def _row(end: End) -> Mapping[str, object]:
+    return {
+        "topic": end.topic,
+        "partition": end.partition,
+        "end_offset": end.end_offset,
+        "agreed": end.agreed,
+    }
+
+
+def _trouble(stage: Stage, text: str) -> None:
+    stage.outcome.troubles.append(text)
+    stage.progress.note(text, style="yellow")

@@ -1,0 +1,105 @@
+"""Set-up: nodes that serve, a topic, workers that are connected."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.phases.stage import Stage, last_words, with_log
+from harness.stopping import Failed
+from harness.workers import all_report, start_workers
+from nemesis.cluster import CLIENTS
+
+TOPIC = "harrow"
+TIMEOUT_S = 60.0
+WORKERS_MAX = 2
+"""Worker processes; more would only compete with the brokers for a small machine."""
+
+_TAIL_LINES = 5
+
+
+def set_up(stage: Stage) -> None:
+    """Do it all; with status 4 in mind, everything that goes wrong is told in one line."""
+    stage.environment.set_up()
+    _await_nodes(stage)
+    _create_topic(stage)
+    directory = stage.plan.clients
+    stage.workers = start_workers(stage.environment, directory, _orders(stage))
+    if not stage.until(all_report(stage.workers, "ready"), TIMEOUT_S):
+        raise Failed(
+            f"expected the workers to connect within {TIMEOUT_S:g} s, found that they did not; see {directory}"
+        )
+
+
+def _await_nodes(stage: Stage) -> None:
+    nodes = stage.environment.cluster.nodes.values()
+
+    def all_serve() -> bool:
+        stage.see_nodes_alive()
+        return all(node.is_ready() for node in nodes)
+
+    if not stage.until(all_serve, TIMEOUT_S):
+        idle = next(node for node in nodes if not node.is_ready())
+        raise Failed(last_words(idle, f"serve within {TIMEOUT_S:g} s", "does not"))
+
+
+def _create_topic(stage: Stage) -> None:
+    spec = stage.plan.spec
+    orders = {
+        "bootstrap": _bootstrap(stage),
+        "topic": TOPIC,
+        "partitions": spec.partitions,
+        "replication_factor": spec.replication_factor,
+        "min_insync_replicas": spec.min_insync_replicas,
+        "timeout_s": TIMEOUT_S / 2,
+    }
+    log = stage.plan.clients / "topic.log"
+    process = stage.environment.spawn_client((sys.executable, "-m", "harness.topic", json.dumps(orders)), log)
+    if not stage.until(lambda: process.poll() is not None, TIMEOUT_S):
+        process.kill()
+        raise Failed(f"expected the topic to be created within {TIMEOUT_S:g} s, found that it was not")
+    if process.poll() != 0:
+        raise Failed(with_log("expected the topic to be created, found that it was not", _tail(log)))
+
+
+def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
+    """Share the specification's rate and processes among the workers."""
+    plan = stage.plan
+    spec = plan.spec
+    workers = worker_count(spec.concurrency)
+    return [
+        {
+            "run_id": plan.run_id,
+            "origin_ns": stage.clock.origin_ns,
+            "worker": number,
+            "workers": workers,
+            "history": str((plan.directory / "history").absolute()),
+            "bootstrap": _bootstrap(stage),
+            "topics": {TOPIC: spec.partitions},
+            "workload": spec.workload,
+            "client": spec.client,
+            "acks": spec.acks_number,
+            "idempotence": spec.idempotence,
+            "rate": spec.rate / workers,
+            "producers": spec.concurrency // workers + (number < spec.concurrency % workers),
+            "seed": spec.seed,
+        }
+        for number in range(workers)
+    ]
+
+
+def worker_count(concurrency: int) -> int:
+    """Tell how many worker processes share so many logical ones."""
+    return min(WORKERS_MAX, concurrency)
+
+
+def _bootstrap(stage: Stage) -> list[str]:
+    reach = stage.environment.addresses.reach
+    brokers = [plan.node_id for plan in stage.environment.plans if plan.role == "broker"]
+    return [f"{host}:{port}" for host, port in (reach(CLIENTS, broker, "CLIENT") for broker in brokers)]
+
+
+def _tail(log: Path) -> Sequence[str]:
+    return log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if log.exists() else ()

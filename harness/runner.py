@@ -1,0 +1,102 @@
+"""One run, from an empty directory to a history: set up, torment, recover, read everything, tear down.
+
+Whatever happens, faults are undone, processes stopped, and the history is left readable. Judging it is another matter
+(`harness.judging`): nothing there touches the cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from harness.environments.base import Environment, System
+from harness.journal import Journal
+from harness.phases.final import read_all
+from harness.phases.main import torment
+from harness.phases.recovery import recover
+from harness.phases.set_up import set_up, worker_count
+from harness.phases.stage import Outcome, Plan, Stage
+from harness.progress import Progress
+from harness.sampler import Sampler
+from harness.spec import to_json
+from harness.stopping import Stop
+from history import HistoryWriter, RunClock
+from nemesis import schedule
+
+UNAVAILABLE_AFTER_MS = 30_000
+"""A cluster that is not whole again this long after its last fault was healed is `unavailable`."""
+
+
+def run(
+    plan: Plan,
+    system: System,
+    make_environment: Callable[[Journal], Environment],
+    progress: Progress,
+    stop: Stop,
+) -> Outcome:
+    """Perform a plan. Raises `Interrupted`, `Failed`, `EnvironmentFailed`, `NodeError`, `HistoryError`."""
+    clock = RunClock.starting_now()
+    journal = Journal(plan.directory)
+    environment = make_environment(journal)
+    text = to_json(plan.spec, environment.mechanisms, plan.reproduce)
+    (plan.directory / "spec.json").write_text(text)
+    (plan.directory / "schedule.json").write_text(schedule.dumps(plan.schedule))
+    with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
+        history.add("runs", _row(plan, system, text))
+        history.flush()
+        stage = Stage(plan, system, environment, journal, history, clock, progress, stop)
+        try:
+            _perform(stage)
+        finally:
+            with stage.phase("tear-down"):
+                _tear_down(stage)
+    return stage.outcome
+
+
+def _perform(stage: Stage) -> None:
+    environment, spec = stage.environment, stage.plan.spec
+    with stage.phase("set-up", f"{spec.brokers} brokers and a controller"):
+        set_up(stage)
+    sampler = Sampler(stage.system, environment.plans, stage.clock.now, stage.adder("cluster"))
+    sampler.start()
+    try:
+        with stage.phase("main", f"{spec.duration:g} s, {len(stage.plan.schedule.entries)} faults to come"):
+            torment(stage)
+        with stage.phase("recovery"):
+            ends = recover(stage)
+        with stage.phase("final", "read everything from the start"):
+            read_all(stage, ends)
+    finally:
+        sampler.stop()
+
+
+def _tear_down(stage: Stage) -> None:
+    try:
+        for worker in stage.workers:
+            worker.stop()
+    finally:
+        stage.environment.tear_down()
+        stage.journal.finish()
+
+
+def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
+    spec = plan.spec
+    return {
+        "name": spec.name,
+        "seed": spec.seed,
+        "system": system.name,
+        "environment": spec.environment,
+        "started_unix_ms": time.time_ns() // 1_000_000,
+        "brokers": spec.brokers,
+        "replication_factor": spec.replication_factor,
+        "min_insync_replicas": spec.min_insync_replicas,
+        "acks": spec.acks_number,
+        "idempotence": spec.idempotence,
+        "unclean_election": spec.unclean_election,
+        "generation": spec.generation,
+        "flaws": list(spec.flaws),
+        "workers": worker_count(spec.concurrency),
+        "faults_wanted": bool(plan.schedule.entries),
+        "unavailable_after_ms": UNAVAILABLE_AFTER_MS,
+        "spec": text,
+    }

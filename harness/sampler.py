@@ -1,0 +1,67 @@
+"""Samples of what every broker believes, taken all through a run: the table `cluster`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.environments.base import NodePlan, ReplicaState, System
+
+INTERVAL_S = 0.5
+
+
+class Sampler:
+    """A thread that asks every broker twice a second. A broker that is dead, paused or busy is left out."""
+
+    def __init__(
+        self,
+        system: System,
+        plans: Sequence[NodePlan],
+        now_ns: Callable[[], int],
+        record: Callable[[Mapping[str, object]], None],
+    ) -> None:
+        self._system = system
+        self._brokers = [plan for plan in plans if plan.role == "broker"]
+        self._now_ns = now_ns
+        self._record = record
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample_until_done, name="sampler", daemon=True)
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop sampling; safe to call twice, and before the start."""
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _sample_until_done(self) -> None:
+        while not self._done.wait(INTERVAL_S):
+            for plan in self._brokers:
+                self._sample(plan)
+
+    def _sample(self, plan: NodePlan) -> None:
+        replicas = self._system.replicas(plan)
+        at_ns = self._now_ns()
+        for replica in replicas:
+            self._record(_row(plan.node_id, at_ns, replica))
+
+
+def _row(broker: int, at_ns: int, replica: ReplicaState) -> Mapping[str, object]:
+    return {
+        "at_ns": at_ns,
+        "broker": broker,
+        "topic": replica.topic,
+        "partition": replica.partition,
+        "role": replica.role,
+        "leader": replica.leader,
+        "leader_epoch": replica.leader_epoch,
+        "log_start": replica.log_start,
+        "log_end": replica.log_end,
+        "high_watermark": replica.high_watermark,
+        "isr": list(replica.isr),
+        "elr": list(replica.elr),
+        "broker_epoch": replica.broker_epoch,
+    }
