@@ -6,6 +6,7 @@ A trial does in small what a run does in earnest, so that what it finds is what 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from harness.environments.local import fuse
 from harness.environments.local.helper import HelperRefused
 from harness.environments.local.keeper import Keeper
 from harness.environments.local.keeper_process import Settings
-from harness.environments.local.page_cache import make_file_system
+from harness.environments.local.page_cache import find_mkfs, make_file_system
 
 NetworkChoice = Literal["auto", "namespaces", "proxies"]
 PageCacheChoice = Literal["auto", "ext4", "fuse", "page-cache"]
@@ -106,11 +107,18 @@ def try_fuse() -> Trial:
     return _attempt(fuse.trial)
 
 
-_REMEDIES = {
-    "namespaces": "allow user namespaces (sysctl -w kernel.apparmor_restrict_unprivileged_userns=0) or run as root",
-    "ext4": "run as root, with e2fsprogs installed and loop devices allowed",
-    "fuse": "apt-get install fuse3 and pip install 'harrow[fuse]'",
-}
+def remedy(name: Literal["namespaces", "ext4", "fuse"]) -> str:
+    """The one command that would add a mechanism which a trial found missing."""
+    if name == "namespaces":
+        restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+        if restricted.exists() and restricted.read_text().strip() == "1":
+            return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        return "sudo sysctl -w user.max_user_namespaces=10000"
+    if name == "ext4":
+        return "sudo harrow run" if find_mkfs() else "apt-get install e2fsprogs"
+    if shutil.which("fusermount3") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return "apt-get install fuse3"
+    return "pip install 'harrow[fuse]'"
 
 
 def choose_network(wanted: NetworkChoice) -> Literal["namespaces", "proxies"]:
@@ -142,7 +150,5 @@ def choose_page_cache(wanted: PageCacheChoice) -> Literal["ext4", "fuse", "page-
     return "page-cache"
 
 
-def _unavailable(what: str, name: str, trial: Trial) -> EnvironmentFailed:
-    return EnvironmentFailed(
-        f"expected this machine to offer {what} by {name}, found: {trial.found}; {_REMEDIES[name]}"
-    )
+def _unavailable(what: str, name: Literal["namespaces", "ext4", "fuse"], trial: Trial) -> EnvironmentFailed:
+    return EnvironmentFailed(f"expected this machine to offer {what} by {name}, found: {trial.found}; {remedy(name)}")

@@ -41,13 +41,7 @@ class FuseMount:
     def close(self) -> None:
         """Unmount, and put the files where they were seen."""
         self._helper.close()
-        unmount(self._mount_point)
-        if not wait_until(lambda: not is_mounted(self._mount_point), _UNMOUNT_TIMEOUT_S):
-            raise EnvironmentFailed(
-                f"expected {self._mount_point} to be unmounted, found it mounted: fusermount3 -uz it"
-            )
-        (self._backing / TREE).replace(self._mount_point)
-        shutil.rmtree(self._backing)
+        put_back(self._backing, self._mount_point)
 
 
 class FuseMounts:
@@ -65,8 +59,9 @@ class FuseMounts:
     def prepare(self, plan: NodePlan) -> None:
         """Mount the node's disk."""
         backing = (plan.directory / "disk").absolute()
-        self._journal.record("fuse", node=plan.node_id, mount_point=str(plan.data.absolute()))
-        self._mounts[plan.node_id] = FuseMount(backing, plan.data.absolute(), self._environment)
+        mount_point = plan.data.absolute()
+        self._journal.record("fuse", node=plan.node_id, backing=str(backing), mount_point=str(mount_point))
+        self._mounts[plan.node_id] = FuseMount(backing, mount_point, self._environment)
 
     def lose(self, plan: NodePlan) -> PageCacheLoss:
         """Drop what the dead node had not synced."""
@@ -76,6 +71,18 @@ class FuseMounts:
         """Unmount the node's disk."""
         if (mount := self._mounts.pop(plan.node_id, None)) is not None:
             mount.close()
+
+
+def put_back(backing: Path, mount_point: Path) -> None:
+    """Unmount what is left of a mount, and put the files where they were seen. Safe when that has been done."""
+    unmount(mount_point)
+    if not wait_until(lambda: not is_mounted(mount_point), _UNMOUNT_TIMEOUT_S):
+        raise EnvironmentFailed(
+            f"expected {mount_point} to be unmounted, found it mounted: fusermount3 -uz {mount_point}"
+        )
+    if (backing / TREE).exists():
+        (backing / TREE).replace(mount_point)
+    shutil.rmtree(backing, ignore_errors=True)
 
 
 def trial() -> str:

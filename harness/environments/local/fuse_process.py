@@ -14,6 +14,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -143,10 +144,10 @@ def unmount(mount_point: Path) -> None:
 
 def is_mounted(mount_point: Path) -> bool:
     """Whether something is mounted there, in this process's view."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        if line.split()[4].encode().decode("unicode_escape") == str(mount_point):
-            return True
-    return False
+    mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    escaped = re.compile(rb"\\([0-7]{3})")
+    names = (escaped.sub(lambda octal: bytes([int(octal[1], 8)]), line.split()[4]) for line in mounts)
+    return os.fsencode(mount_point) in names
 
 
 def main() -> None:

@@ -109,9 +109,14 @@ class Ledger:
         """Nothing to do."""
 
 
+def find_mkfs() -> str | None:
+    """The program that makes an ext4; it is often not in a plain user's path."""
+    return shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
 def make_file_system(image: Path) -> None:
     """Put an empty ext4 into an image."""
-    program = shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    program = find_mkfs()
     if program is None:
         raise EnvironmentFailed("expected the program mkfs.ext4, found none: apt-get install e2fsprogs")
     made = subprocess.run([program, "-q", "-F", image], capture_output=True, text=True, check=False)
