@@ -1,0 +1,1 @@
+"""The command line, the specification, the runner, the store, environments and systems under test."""

@@ -188,10 +188,13 @@ def _flag(field: str) -> str:
     return field.replace("_", "-")
 
 
-def from_toml(path: Path) -> dict[str, Any]:
-    """Read the settings of a TOML file, by field name. Raises `SpecError`."""
+def from_file(path: Path) -> dict[str, Any]:
+    """Read the settings of a TOML file, or of a stored `spec.json`, by field name. Raises `SpecError`."""
     try:
-        raw = tomllib.loads(path.read_text())
+        text = path.read_text()
+        if path.suffix == ".json":
+            return _stored(text)
+        raw = tomllib.loads(text)
     except OSError as error:
         raise SpecError(f"{path}: expected a readable file, found: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -210,26 +213,32 @@ def to_json(spec: Spec, mechanisms: Mapping[str, str], command: str) -> str:
 
 def from_json(text: str) -> Spec:
     """Read what `to_json` wrote. Raises `SpecError`."""
+    return resolve(_stored(text), 0)
+
+
+def _stored(text: str) -> dict[str, Any]:
     try:
         raw = json.loads(text)
     except ValueError as error:
         raise SpecError(f"expected a specification as JSON, found text that is not: {error}") from error
     if not isinstance(raw, dict) or "seed" not in raw:
         raise SpecError("expected a specification as a JSON object with a seed, found other JSON")
-    return resolve({key: value for key, value in raw.items() if key not in _NOTES}, 0)
+    return {key: value for key, value in raw.items() if key not in _NOTES}
 
 
 # --- to run it again ----------------------------------------------------------------------------------------
 
 
-def reproduce(spec: Spec) -> str:
-    """Give the command line that runs it again: the flags that differ from the defaults, and the seed."""
+def reproduce(spec: Spec, schedule: Path | None = None) -> str:
+    """Give the command line that runs it again: the flags that differ from the defaults, the seed, a schedule."""
     default = replace(Spec(seed=spec.seed), idempotence=spec.acks == "all")
     words = ["harrow", "run", "--seed", str(spec.seed)]
     for field in fields(Spec):
         value = getattr(spec, field.name)
         if field.name != "seed" and value != getattr(default, field.name):
             words += _words(field.name, value)
+    if schedule is not None:
+        words += ["--schedule", str(schedule)]
     return shlex.join(words)
 
 

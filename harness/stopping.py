@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-EXIT_UNKNOWN = 3
+from harness.exits import Exit
+
 POLL_S = 0.05
 
 
@@ -59,7 +60,7 @@ def on_signals(stop: Stop) -> Iterator[None]:
     def heard(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if stop.requested:
             os.write(sys.stderr.fileno(), b"harrow: ended at once; `harrow heal` removes what the run left\n")
-            os._exit(EXIT_UNKNOWN)
+            os._exit(Exit.UNKNOWN)
         stop.request()
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.dump import dump_logs
 from harness.health import End, by_topic
@@ -37,10 +37,12 @@ def _read(stage: Stage, ends: Sequence[End]) -> None:
         stage.outcome.troubles.append(f"the final reads did not end within {READ_S:g} s")
         return
     missing = [item for worker in stage.workers for item in (worker.latest("final") or {}).get("missing", ())]
-    stage.outcome.troubles += [
-        f"process {item['process']} read {item['topic']}-{item['partition']} only to {item['position']} of {item['end']}"
-        for item in missing
-    ]
+    stage.outcome.troubles += [_told(item) for item in missing]
+
+
+def _told(item: Mapping[str, object]) -> str:
+    name = f"{item['topic']}-{item['partition']}"
+    return f"process {item['process']} read {name} to {item['position']}, its end is {item['end']}"
 
 
 def _go_on(stage: Stage) -> None:

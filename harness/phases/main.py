@@ -56,7 +56,7 @@ class _Thread(threading.Thread):
         """Work, and keep what is raised for the thread that waits."""
         try:
             self._work(self._unwanted.is_set)
-        except Exception as error:  # noqa: BLE001 (raised again by the thread that waits)
+        except Exception as error:
             self.error = error
 
     def finish(self) -> None:

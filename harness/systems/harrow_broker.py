@@ -10,6 +10,7 @@ import base64
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -155,6 +156,13 @@ class HarrowBroker:
         from broker.shell.ledger_files import lose_unsynced
 
         return lose_unsynced(plan.data)
+
+
+def run_node(settings: Path) -> int:
+    """Run one node in this process, in the foreground; its exit status."""
+    from broker.shell.main import main
+
+    return main([str(settings)])
 
 
 def check_rules(spec: Spec) -> None:

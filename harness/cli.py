@@ -1,0 +1,82 @@
+"""The command `harrow`."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from harness.commands.broker import broker
+from harness.commands.check import check, report
+from harness.commands.heal import doctor, heal
+from harness.commands.lists import faults, flaws
+from harness.commands.run import run
+from harness.exits import Exit
+from harness.spec import SpecError
+from nemesis.schedule import ScheduleError
+
+DEBUG = "--debug"
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog="Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.",
+)
+@click.option(DEBUG, is_flag=True, help="Show where an error comes from.")
+@click.version_option(package_name="harrow")
+@click.pass_context
+def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main` looks for it)
+    r"""Torment a Kafka-protocol cluster and judge whether it kept its promises.
+
+    \b
+    harrow doctor                  what this machine can do
+    harrow run                     a minute of faults against three brokers, a verdict, a report
+    harrow run --seed 7            the same faults again
+    harrow check store/latest      judge a stored run again
+    harrow heal                    clean up after a harness that was killed
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for command in (run, check, report, heal, doctor, broker, faults, flaws):
+    harrow.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; every error is one line on standard error, and an exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = DEBUG in given
+    given = [word for word in given if word != DEBUG]
+    try:
+        sys.exit(harrow.main(given, prog_name="harrow", standalone_mode=False))
+    except click.ClickException as error:
+        _tell(error, f"{error.format_message().rstrip(".")}; see `{_where(error)} --help`", Exit.USAGE, debug)
+    except (SpecError, ScheduleError) as error:
+        _tell(error, str(error), Exit.USAGE, debug)
+    except (KeyboardInterrupt, click.Abort) as error:
+        _tell(error, "interrupted", Exit.UNKNOWN, debug)
+    except Exception as error:  # whatever it is, it must reach the user as a line and a status
+        _tell(error, _line(error), Exit.FAILED, debug)
+
+
+def _tell(error: BaseException, line: str, status: Exit, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    click.echo(f"harrow: {line}", err=True)
+    sys.exit(status)
+
+
+def _where(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else "harrow"
+
+
+def _line(error: Exception) -> str:
+    """Errors of our own explain themselves; others are named, and `--debug` tells more."""
+    if type(error).__module__.split(".")[0] in ("harness", "nemesis", "workloads", "checkers", "reports", "history"):
+        return str(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}; --debug shows where it comes from"

@@ -1,0 +1,29 @@
+"""`harrow broker`: one node by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("broker", short_help="Run one node of the broker by hand.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def broker(file: Path) -> None:
+    r"""Run one node of Harrow's own broker in the foreground, from a FILE with Kafka's setting names.
+
+    \b
+    A controller and a broker on one machine:
+      process.roles=controller        process.roles=broker
+      node.id=100                     node.id=1
+      controller.quorum.voters=100@127.0.0.1:9093   (in both)
+      listeners=CONTROLLER://127.0.0.1:9093
+                                      listeners=CLIENT://127.0.0.1:9092,BROKER://127.0.0.1:9192
+      log.dirs=/var/tmp/node-100      log.dirs=/var/tmp/node-1
+
+    SIGTERM shuts it down in good order. All settings: docs/internals/architecture.md.
+    """
+    from harness.systems.harrow_broker import run_node
+
+    sys.exit(run_node(file))

@@ -1,0 +1,43 @@
+"""`harrow check` and `harrow report`: judge and tell what a stored run has seen."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from harness.exits import worst
+
+_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command("check", short_help="Judge stored runs again.")
+@click.argument("runs", metavar="DIR...", nargs=-1, required=True, type=_RUN)
+def check(runs: tuple[Path, ...]) -> None:
+    r"""Judge stored runs again, all in one Spark job.
+
+    \b
+    DIR is the directory of a run, or `store/latest`:
+      harrow check store/latest
+      harrow check store/log/*
+    """
+    from rich.console import Console
+
+    from harness.judging import judge
+    from reports.terminal import summary_lines
+
+    verdicts = judge(runs)
+    console = Console(highlight=False)
+    for directory in runs:
+        console.print(summary_lines(directory), soft_wrap=True)
+    sys.exit(worst(verdicts))
+
+
+@click.command("report", short_help="Write the report of a stored run again.")
+@click.argument("run", metavar="DIR", type=_RUN)
+def report(run: Path) -> None:
+    """Write report.html of a stored run again, and print where it is."""
+    from reports import render
+
+    click.echo(render(run))

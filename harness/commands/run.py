@@ -1,0 +1,166 @@
+"""`harrow run`: the whole of it, from a specification to a verdict."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from harness import spec as specs
+from harness.exits import VERDICTS, Exit
+from harness.spec import Spec
+from harness.store import DEFAULT
+from nemesis import schedule as schedules
+from nemesis.faults import KINDS
+from nemesis.schedule import Schedule, ScheduleError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _flags(command: _Command) -> _Command:
+    """Add one flag for each field of the specification; none has a default, so that a file may say the rest."""
+    for names, settings in reversed(_FLAGS):
+        command = click.option(*names, default=None, **settings)(command)
+    return command
+
+
+def _flag(*names: str, told: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:  # noqa: ANN401
+    return names, {"help": told, **settings}
+
+
+_FLAGS = (
+    _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default)."),
+    _flag("--brokers", type=int, metavar="N", told="Number of brokers (3)."),
+    _flag("--partitions", type=int, metavar="N", told="Partitions of the topic (4)."),
+    _flag("--replication-factor", type=int, metavar="N", told="Replicas of each partition (3)."),
+    _flag("--min-insync-replicas", type=int, metavar="N", told="min.insync.replicas (2)."),
+    _flag("--acks", metavar="all|1|0", told="What producers wait for (all)."),
+    _flag("--idempotence/--no-idempotence", told="Idempotent producers (on with acks all)."),
+    _flag("--unclean-election/--no-unclean-election", told="Allow unclean leader elections (off)."),
+    _flag("--flush", metavar="POLICY", told="When brokers sync: never (default), every-write, N (writes), or Nms."),
+    _flag("--workload", metavar="NAME", told="What clients do: log (the default)."),
+    _flag("--client", metavar="NAME", told="Client library: kafka-python (the default)."),
+    _flag(
+        "--faults", metavar="LIST", told="Kinds of fault, with commas, or all (default) or none; see `harrow faults`."
+    ),
+    _flag("--interval", type=float, metavar="SECONDS", told="Mean time from one fault to the next (6)."),
+    _flag("--duration", type=float, metavar="SECONDS", told="Length of the main phase (60)."),
+    _flag("--rate", type=float, metavar="N", told="Sends a second, of all workers together (600)."),
+    _flag("--concurrency", type=int, metavar="N", told="Logical processes that send: the most sends in flight (16)."),
+    _flag("--seed", type=int, metavar="N", told="Decides faults and operations; drawn and told if not given."),
+    _flag(
+        "--flaw",
+        "flaws",
+        multiple=True,
+        metavar="NAME",
+        told="Put a flaw into the broker; see `harrow flaws`. Repeatable.",
+    ),
+    _flag("--generation", metavar="NAME", told="Rules of the protocol that the broker follows (K5)."),
+    _flag("--network", metavar="HOW", told="auto (default), namespaces or proxies."),
+    _flag("--page-cache", metavar="HOW", told="auto (default), ext4, fuse or page-cache."),
+    _flag("--name", metavar="NAME", told="Name under which the run is stored (log)."),
+)
+
+
+@click.command("run", short_help="Torment a cluster and judge it.")
+@click.argument("file", metavar="[SPEC]", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_flags
+@click.option(
+    "--schedule",
+    "schedule_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Fire the faults of a stored schedule.json instead of drawing them.",
+)
+@click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
+def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any) -> None:  # noqa: ANN401
+    r"""Stand a cluster up, torment it under real clients, and judge whether it kept its promises.
+
+    SPEC is a TOML file with the same settings as the flags, or the spec.json of a stored run; flags override it.
+
+    \b
+    harrow run                                         the main job: 60 s, all faults, a new seed
+    harrow run --seed 7 --faults kill,pause            the same faults at the same times, again and again
+    harrow run --flaw ack-before-replication           a broker that lies; Harrow finds out
+    harrow run --acks 1 --faults kill,isolate          what acks=1 loses, and that it was allowed to
+    harrow run nightly.toml --duration 600
+    harrow run store/latest/spec.json --schedule store/latest/schedule.json
+
+    Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.
+    """
+    spec = _spec(file, flags)
+    schedule = _schedule(spec, schedule_file)
+    _check(spec, schedule)
+    sys.exit(_run(spec, schedule, schedule_file, store))
+
+
+def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
+    given: dict[str, Any] = specs.from_file(file) if file is not None else {}
+    given |= {key: value for key, value in flags.items() if value not in (None, ())}
+    return specs.resolve(given, secrets.randbelow(specs.SEEDS))
+
+
+def _schedule(spec: Spec, file: Path | None) -> Schedule:
+    if file is not None:
+        try:
+            return schedules.loads(file.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ScheduleError(f"{file}: expected a readable file, found: {error}") from error
+    return schedules.draw(
+        spec.seed, spec.faults, int(spec.duration * 1000), int(spec.interval * 1000), spec.partitions, spec.lossy_budget
+    )
+
+
+def _check(spec: Spec, schedule: Schedule) -> None:
+    from harness.environments import registry
+    from harness.systems.harrow_broker import check_rules
+
+    check_rules(spec)
+    registry.check(spec, [*schedules.kinds_of(schedule), *(KINDS[fault] for fault in spec.faults)])
+
+
+def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path) -> Exit:
+    from functools import partial
+
+    from rich.console import Console
+
+    from harness import runner
+    from harness.environments import registry
+    from harness.judging import judge, need_java
+    from harness.phases.stage import Plan
+    from harness.progress import Progress
+    from harness.stopping import Interrupted, Stop, on_signals
+    from harness.store import make_run_directory
+    from harness.systems.harrow_broker import HarrowBroker
+    from reports import render
+    from reports.terminal import summary_lines
+
+    need_java()
+    directory = make_run_directory(store, spec.name, spec.seed)
+    command = specs.reproduce(spec, directory / "schedule.json" if schedule_file is not None else None)
+    plan = Plan(spec, schedule, directory, command)
+    system = HarrowBroker(spec)
+    stop = Stop()
+    with Progress(Console(stderr=True, highlight=False)) as progress:
+        progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
+        try:
+            with on_signals(stop):
+                make = partial(registry.make, spec, directory, system)
+                outcome = runner.run(plan, system, make, progress, stop)
+        except Interrupted:
+            click.echo(f"harrow: interrupted; healed and stopped; the history is in {directory}", err=True)
+            return Exit.UNKNOWN
+        for trouble in outcome.troubles:
+            progress.note(trouble, style="yellow")
+        progress.phase("check", "Spark reads the history")
+        verdict = judge([directory])[0]
+        progress.phase("report")
+        page = render(directory)
+    console = Console(highlight=False)
+    console.print(summary_lines(directory), soft_wrap=True)
+    console.print(f"report: {page}", soft_wrap=True)
+    return VERDICTS[verdict]
