@@ -177,18 +177,14 @@ def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | Non
         return
     starts = np.asarray([reign.start_ns for reign in history.reigns], dtype=np.int64)
     first = int(np.searchsorted(starts, since_ns, side="right"))
+    name = partition_name(history.topic, history.partition)
     if first:
         reign = history.reigns[first - 1]
-        yield Moment(since_ns - 1, f"{node(reign.leader)} led {partition_name(history.topic, history.partition)} in leader epoch"
-                     f" {reign.leader_epoch}", "cluster")  # fmt: skip
+        led = "no replica called itself leader" if reign.leader == NO_LEADER else f"{node(reign.leader)} led {name}"
+        yield Moment(since_ns - 1, f"{led}, leader epoch {reign.leader_epoch}", "cluster")
     for number, reign in enumerate(history.reigns[first : first + LEADERS_SHOWN]):
         if number and gone_ns is not None and reign.start_ns > gone_ns:
             return
-        if reign.leader == NO_LEADER:
-            yield Moment(reign.start_ns, "no replica called itself leader", "cluster")
-        else:
-            yield Moment(
-                reign.start_ns,
-                f"{node(reign.leader)} was seen to lead, leader epoch {reign.leader_epoch}",
-                "cluster",
-            )
+        seen = f"{node(reign.leader)} was seen to lead {name}, leader epoch {reign.leader_epoch}"
+        text = f"no replica called itself leader of {name}" if reign.leader == NO_LEADER else seen
+        yield Moment(reign.start_ns, text, "cluster")

@@ -67,10 +67,20 @@ def html(run: Run) -> str:
         outages=outages(run, joined, histories),
         quiet_gap_ns=quiet_gap_ns(run, joined),
         faults=run.faults[:FAULTS_MAX],
+        anchors=_anchors(run),
         node_logs=node_logs(run.directory),
         log_lines=LINES,
         configuration=_configuration(run),
     )
+
+
+def _anchors(run: Run) -> dict[int, int]:
+    """Return the number of each fault that the page lists → its place in the list, the first if two share it."""
+    places: dict[int, int] = {}
+    for place, fault in enumerate(run.faults[:FAULTS_MAX]):
+        if fault["fault"] is not None:
+            places.setdefault(fault["fault"], place)
+    return places
 
 
 def _configuration(run: Run) -> list[tuple[str, str]]:

@@ -111,8 +111,7 @@ def _round_ns(rows: Sequence[dict[str, Any]]) -> int:
 
 
 def _reigns(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Reign]:
-    for row, following in zip(leading, [*leading[1:], None], strict=True):
-        until_ns = following["at_ns"] if following else end_ns
+    for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
         epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
         if until_ns - row["at_ns"] > silence_ns:
             yield Reign(row["at_ns"], row["at_ns"] + silence_ns // 2, row["broker"], epoch)
@@ -122,9 +121,13 @@ def _reigns(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> 
 
 
 def _isrs(leading: Sequence[dict[str, Any]], end_ns: int) -> Iterator[IsrStretch]:
-    for row, following in zip(leading, [*leading[1:], None], strict=True):
-        until_ns = following["at_ns"] if following else end_ns
+    for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
         yield IsrStretch(row["at_ns"], until_ns, tuple(sorted(row["isr"] or ())))
+
+
+def _ends(leading: Sequence[dict[str, Any]], end_ns: int) -> list[int]:
+    """Return for each sample when the next one was taken, for the last `end_ns`."""
+    return [*(row["at_ns"] for row in leading[1:]), end_ns][: len(leading)]
 
 
 def _cuts(samples: pa.Table) -> Iterator[LogCut]:

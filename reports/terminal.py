@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.joined import Joined
-from reports.reproduce import reproduce_command
 from reports.run import load_run
 from reports.summary import Summary, summarize
 from reports.totals import disagreements
@@ -28,7 +27,7 @@ def summary_lines(run_directory: Path) -> RenderableType:
     """
     run = load_run(run_directory)
     summary = summarize(run, Joined(run))
-    parts: list[RenderableType] = [_table(summary), Text(), _verdict(summary)]
+    parts: list[RenderableType] = [_table(summary, checked=bool(run.results)), Text(), _verdict(summary)]
     parts += [Text(f"  {reason}") for reason in summary.verdict.reasons[:REASONS_SHOWN]]
     problems = [*run.problems, *disagreements(run)]
     if problems:
@@ -36,8 +35,6 @@ def summary_lines(run_directory: Path) -> RenderableType:
         parts.append(
             Text("  incomplete: " + " ".join(problems[:PROBLEMS_SHOWN]) + (f" And {left} more." if left > 0 else ""))
         )
-    if command := reproduce_command(run):
-        parts.append(Text(f"again: {command}"))
     return Group(*parts)
 
 
@@ -46,7 +43,7 @@ def _verdict(summary: Summary) -> Text:
     return Text.assemble((verdict.word.upper(), _STYLES[verdict.word]), f"  {verdict.sentence}")
 
 
-def _table(summary: Summary) -> Table:
+def _table(summary: Summary, checked: bool) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -67,7 +64,7 @@ def _table(summary: Summary) -> Table:
     for total in summary.anomalies:
         row(total.name, f"{plural(total.violations, 'violation')}, {count(total.within_contract)} within the contract")
     if not summary.anomalies:
-        row("anomalies", "none")
+        row("anomalies", "none" if checked else "not checked")
     for name, what in summary.mechanisms:
         row(name, what)
     return table

@@ -1,0 +1,304 @@
+"""The figures behind the page, each on a history small enough to count by hand."""
+
+import pyarrow as pa
+import pytest
+
+from history.schema import ANOMALIES, TABLES
+from reports.availability import outages, quiet_gap_ns
+from reports.biography import biography
+from reports.contract import contract_sentences
+from reports.joined import Joined
+from reports.replica_logs import log_picture
+from reports.replicas import NO_LEADER, partition_history
+from reports.reproduce import reproduce_command
+from reports.run import Run
+from reports.series import bins_over, latency_quantiles_ms, progress, throughput
+from reports.stories import groups
+from reports.suspects import suspects
+from reports.theme import fault_family
+from reports.wording import duration, moment, nodes
+
+SECOND = 1_000_000_000
+
+
+def run_of(tmp_path, spec=None, results=None, **rows):
+    """Make a run in memory from a few rows per table; columns that are not given are null."""
+    schemas = {**TABLES, "anomalies": ANOMALIES}
+    tables = {name: pa.Table.from_pylist(rows.get(name, []), schema=schema) for name, schema in schemas.items()}
+    return Run(tmp_path, spec or {}, None, results or {}, tables, ())
+
+
+def write(op, acked_s, partition=0, offset=0, status="ok", took_s=0.01, **more):
+    """Rows of `operations` and `sends` for one record."""
+    completed = None if acked_s is None else round(acked_s * SECOND)
+    invoked = round(((acked_s or 0) - took_s) * SECOND)
+    operation = {"op": op, "process": 1, "kind": "send", "status": status, "phase": "main", "node": 1}
+    return (
+        {**operation, "invoked_ns": invoked, "completed_ns": completed, **more},
+        {"op": op, "topic": "t", "partition": partition, "value": 100 + op, "acks": -1, "offset": offset},
+    )
+
+
+def writes(*pairs):
+    return {"operations": [pair[0] for pair in pairs], "sends": [pair[1] for pair in pairs]}
+
+
+def fault(number, start_s, end_s, targets=(1,), kind="kill", took_hold=True):
+    return {
+        "fault": number, "kind": kind, "targets": list(targets), "started_ns": int(start_s * SECOND),
+        "ended_ns": int(end_s * SECOND), "took_hold": took_hold, "healed": True,
+    }  # fmt: skip
+
+
+def sample(at_s, broker, role="follower", epoch=0, log_end=10, isr=(1, 2, 3)):
+    return {
+        "at_ns": int(at_s * SECOND), "broker": broker, "topic": "t", "partition": 0, "role": role,
+        "leader_epoch": epoch, "log_end": log_end, "isr": list(isr),
+    }  # fmt: skip
+
+
+def log(broker, values, epoch=0, first=0, high_watermark=None):
+    return [
+        {
+            "broker": broker, "topic": "t", "partition": 0, "offset": first + i, "leader_epoch": epoch,
+            "value": value, "high_watermark": first + len(values) if high_watermark is None else high_watermark,
+        }
+        for i, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_operations_are_counted_in_the_second_in_which_they_ended(tmp_path):
+    rows = writes(
+        write(1, 0.5), write(2, 1.5), write(3, 1.6), write(4, 2.5, status="fail"), write(5, None, status="info")
+    )
+    joined = Joined(run_of(tmp_path, **rows))
+    rates = throughput(joined, bins_over(0, 3 * SECOND))
+    assert rates.acknowledged_sends.tolist() == [1, 2, 0]
+    assert rates.fail.tolist() == [0, 0, 1]
+    assert rates.info.tolist() == [1, 0, 0]
+
+
+def test_latency_quantiles_are_those_of_the_acknowledged_sends_of_a_second(tmp_path):
+    pairs = [write(i, 1 + i / 1000, took_s=i / 1000) for i in range(1, 101)] + [
+        write(200, 1.5, status="fail", took_s=1)
+    ]
+    quantiles = latency_quantiles_ms(Joined(run_of(tmp_path, **writes(*pairs))), bins_over(0, 2 * SECOND))
+    assert quantiles[:, 1] == pytest.approx([50.5, 95.05, 99.01])
+    assert all(value != value for value in quantiles[:, 0])
+
+
+def test_long_runs_are_drawn_with_at_most_so_many_bins():
+    assert bins_over(0, 120 * SECOND).size == 120
+    assert bins_over(0, 86_400 * SECOND).size == 600
+    assert bins_over(0, 86_400 * SECOND).width_s == 144
+
+
+def test_progress_sums_partitions_and_takes_the_slowest_final_reader(tmp_path):
+    rows = writes(write(1, 0.5, partition=0, offset=4), write(2, 0.6, partition=1, offset=1))
+    rows["operations"] += [
+        {
+            "op": op,
+            "process": process,
+            "kind": "poll",
+            "status": "ok",
+            "phase": phase,
+            "completed_ns": int(at_s * SECOND),
+        }
+        for op, process, phase, at_s in ((11, 8, "main", 1.2), (12, 9, "final", 2.2), (13, 10, "final", 2.4))
+    ]
+    rows["polls"] = [
+        {"op": op, "topic": "t", "partition": partition, "next_position": position}
+        for op, partition, position in ((11, 0, 3), (12, 0, 5), (12, 1, 2), (13, 0, 1))
+    ]
+    steps = progress(Joined(run_of(tmp_path, **rows)), bins_over(0, 3 * SECOND))
+    assert steps.acknowledged.tolist() == [7, 7, 7]
+    assert steps.live.tolist() == [0, 3, 3]
+    assert steps.final.tolist()[2] == 1
+    assert all(value != value for value in steps.final[:2])
+
+
+def test_an_outage_is_the_longest_pause_that_touches_the_fault(tmp_path):
+    rows = writes(*(write(i, at_s, offset=i) for i, at_s in enumerate((1, 2, 2.5, 6, 6.2, 7))))
+    rows["faults"] = [fault(1, 3, 5), fault(2, 20, 21), fault(3, 6.5, 6.6, took_hold=False)]
+    run = run_of(tmp_path, **rows)
+    first, late = outages(run, Joined(run), [])
+    assert (first.gap_ns, first.worst_gap_ns, first.worst_partition) == (3.5 * SECOND, 3.5 * SECOND, "t-0")
+    assert first.recovered_ns == SECOND
+    assert (late.gap_ns, late.recovered_ns) == (None, None)
+    assert quiet_gap_ns(run, Joined(run)) == SECOND
+
+
+def test_recovery_waits_for_every_partition_and_every_replica(tmp_path):
+    rows = writes(write(1, 1, 0), write(2, 1, 1), write(3, 5.5, 0), write(4, 8, 1))
+    rows["faults"] = [fault(1, 3, 5)]
+    rows["cluster"] = [
+        sample(at_s, 1, "leader", isr=isr) for at_s, isr in ((4, (1,)), (6, (1, 2)), (9, (1, 2, 3)), (10, (1, 2, 3)))
+    ]
+    run = run_of(tmp_path, **rows)
+    (outage,) = outages(run, Joined(run), [partition_history(run, "t", 0)])
+    assert outage.recovered_ns == 3 * SECOND
+    assert outage.isr_ns == 4 * SECOND
+
+
+def test_the_leader_is_the_one_of_the_newest_epoch_and_a_silent_one_is_gone(tmp_path):
+    cluster = [sample(at_s, 1, "leader", 0) for at_s in range(4)]
+    cluster += [sample(at_s, 2, "follower", 0) for at_s in range(10)]
+    cluster += [sample(at_s + 0.5, 3, "leader", 1) for at_s in (7, 8, 9)]
+    cluster += [sample(8.7, 1, "leader", 0)]
+    history = partition_history(run_of(tmp_path, cluster=cluster), "t", 0)
+    assert [(reign.leader, reign.leader_epoch) for reign in history.reigns] == [(1, 0), (NO_LEADER, 0), (3, 1)]
+    assert history.leader_at(5 * SECOND).leader == NO_LEADER
+    assert history.claims == ((int(8.7 * SECOND), 1, 0),)
+
+
+def test_a_log_that_goes_back_is_noticed(tmp_path):
+    cluster = [sample(1, 2, log_end=10), sample(2, 2, log_end=12), sample(3, 2, log_end=7), sample(3, 1, log_end=12)]
+    (cut,) = partition_history(run_of(tmp_path, cluster=cluster), "t", 0).cuts
+    assert (cut.broker, cut.log_end_before, cut.log_end, cut.before_ns) == (2, 12, 7, 2 * SECOND)
+
+
+def test_the_picture_of_the_logs_shows_agreement_and_where_the_record_is_missing(tmp_path):
+    rows = writes(write(1, 1, offset=0), write(2, 1, offset=1), write(3, 2, offset=1))
+    rows["logs"] = [*log(1, [101, 103]), *log(2, [101, 103, 104]), *log(3, [101, 102])]
+    run = run_of(tmp_path, **rows)
+    picture = log_picture(run, Joined(run), "t", 0, 1, 102)
+    told, *replicas = picture.rows
+    assert [cell.value for cell in told.cells[:3]] == [101, 102, None]
+    assert told.cells[1].also == (103,)
+    assert [[cell.agreement for cell in row.cells[:3]] for row in replicas] == [
+        ["agrees", "agrees", "past-end"],
+        ["agrees", "agrees", "agrees"],
+        ["agrees", "differs", "past-end"],
+    ]
+    assert [row.cells[1].missing for row in replicas] == [True, True, False]
+    assert not any(cell.missing for row in replicas for cell in row.cells if cell.offset != 1)
+
+
+def test_values_lose_the_digits_that_they_share_and_no_more(tmp_path):
+    run = run_of(tmp_path, logs=log(1, [7_000_000_001, 7_000_123_456]))
+    picture = log_picture(run, Joined(run), "t", 0, 0, None)
+    assert (picture.prefix, picture.brief(7_000_123_456)) == ("7000", "123456")
+
+
+def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
+    rows = writes(write(1, 1, offset=5))
+    rows["operations"] += [
+        {"op": op, "process": op, "kind": "poll", "status": "ok", "completed_ns": at_s * SECOND}
+        for op, at_s in ((2, 2), (3, 9))
+    ]
+    rows["reads"] = [
+        {"op": 2, "topic": "t", "partition": 0, "offset": 5, "value": 101},
+        {"op": 3, "topic": "t", "partition": 0, "offset": 5, "value": 777},
+    ]
+    rows["cluster"] = [sample(0, 1, "leader"), sample(2, 1, "leader"), sample(3, 2, log_end=9), sample(4, 2, log_end=5)]
+    run = run_of(tmp_path, **rows)
+    life = biography(run, Joined(run), partition_history(run, "t", 0), 5, 101)
+    assert (life.acknowledged_ns, life.gone_ns) == (SECOND, 4 * SECOND)
+    assert [event.text.split(" at ")[0] for event in life.moments] == [
+        "process 1 sent it, operation 1",
+        "broker 1 led t-0, leader epoch 0",
+        "broker 1 acknowledged it",
+        "process 2 read it",
+        "the log of broker 2 was seen to end",
+        "process 3 read another record (777)",
+    ]
+
+
+def test_a_record_that_nobody_read_says_so(tmp_path):
+    run = run_of(tmp_path, **writes(write(1, 1)))
+    life = biography(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    assert life.moments[-1].text == "no reader was ever given it"
+
+
+def test_named_faults_are_the_suspects_and_else_those_near_in_time(tmp_path):
+    run = run_of(tmp_path, faults=[fault(1, 1, 2), fault(2, 9, 11, (3,)), fault(3, 10, 14, (2,)), fault(4, 30, 31)])
+    near = suspects(run, set(), (10 * SECOND + 1, "the acknowledgement"), 12 * SECOND, {2})
+    assert [suspect.number for suspect in near] == [3, 2]
+    assert near[1].sentence.endswith("it was active at the time of the acknowledgement.")
+    (named,) = suspects(run, {4}, (10 * SECOND, "the acknowledgement"), 12 * SECOND, set())
+    assert named.sentence == "kill on broker 1, from 30.000 s to 31.000 s: it began 20.0 s after the acknowledgement."
+    (before,) = suspects(run, set(), (16 * SECOND, "the anomaly"), None, set())
+    assert before.sentence.endswith("it had ended 2.00 s before the anomaly.")
+    assert suspects(run, set(), None, None, set()) == []
+
+
+def test_each_partition_has_its_first_anomaly_told_and_neighbours_share_a_story(tmp_path):
+    places = [(0, offset) for offset in (3, 4, 5, 900, 901)] + [(1, 50), (2, None)]
+    anomalies = [
+        {
+            "anomaly": "lost-acked-write",
+            "within_contract": False,
+            "topic": "t",
+            "partition": partition,
+            "offset": offset,
+        }
+        for partition, offset in places
+    ]
+    run = run_of(tmp_path, anomalies=anomalies)
+    (group,) = groups(run, Joined(run), lambda topic, partition: partition_history(run, topic, partition))
+    assert [story.title for story in group.stories] == ["t-0, offset 3", "t-1, offset 50", "t-2"]
+    assert (group.total, len(group.rows), group.untold) == (7, 4, 0)
+    assert [(place.name, place.rows, place.offsets) for place in group.places] == [
+        ("t-0", 5, "3 to 901"),
+        ("t-1", 1, "50"),
+        ("t-2", 1, "not known"),
+    ]
+
+
+def test_totals_are_those_of_the_results_when_the_table_holds_fewer(tmp_path):
+    row = {"anomaly": "lost-read", "within_contract": False, "topic": "t", "partition": 0, "offset": 1}
+    stated = {"anomalies": {"lost-read": {"violations": 5000, "within_contract": 2}}}
+    run = run_of(tmp_path, results=stated, anomalies=[row])
+    violations, allowed = groups(run, Joined(run), lambda topic, partition: partition_history(run, topic, partition))
+    assert (violations.total, violations.untold) == (5000, 4999)
+    assert (allowed.total, allowed.untold, allowed.within_contract) == (2, 2, True)
+
+
+def test_the_contract_follows_the_configuration(tmp_path):
+    def first(**settings):
+        return contract_sentences(run_of(tmp_path, runs=[settings]))[0]
+
+    assert "of 1 replica of" in first(acks=-1, min_insync_replicas=2)
+    assert "of 2 replicas of" in first(acks=-1, min_insync_replicas=3)
+    assert first(acks=0) == "With acks=0 nothing was promised about any record."
+    assert first(acks=1, min_insync_replicas=2).startswith("With acks=1 the leader alone")
+    assert any("Unclean" in line for line in contract_sentences(run_of(tmp_path, runs=[{"unclean_election": True}])))
+
+
+def test_the_command_is_the_specification_s_own_or_made_of_its_keys(tmp_path):
+    def command(**spec):
+        return reproduce_command(run_of(tmp_path, spec=spec))
+
+    assert command(reproduce="harrow run --seed 7", seed=8) == "harrow run --seed 7"
+    assert command(seed=8, acks="1", idempotence=False, unclean_election=True) == (
+        "harrow run --acks 1 --no-idempotence --unclean-election --seed 8"
+    )
+    assert command(faults=["kill", "pause"], flaws=["a", "b"], duration=60.0) == (
+        "harrow run --faults kill,pause --duration 60 --flaw a --flaw b"
+    )
+    assert command(faults=[], name="two words") == "harrow run --name 'two words' --faults none"
+    assert command() == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        ("kill", "process"),
+        ("one-way", "network"),
+        ("page-cache-loss", "storage"),
+        ("reassign", "other"),
+        (None, "other"),
+    ],
+)
+def test_faults_belong_to_families(kind, family):
+    assert fault_family(kind) == family
+
+
+def test_times_and_nodes_are_said_in_one_way():
+    assert [duration(ns) for ns in (0, 82 * 10**6, 3_250 * 10**6, 45 * SECOND, 125 * SECOND, None)] == [
+        "0 ms", "82 ms", "3.25 s", "45.0 s", "2 min 05 s", "unknown",
+    ]  # fmt: skip
+    assert moment(34_218 * 10**6) == "34.218 s"
+    assert [nodes(ids) for ids in ([2, 1], [3], [0, 1], [1, 2, 100], [], None)] == [
+        "brokers 1 and 2", "broker 3", "broker 1 and the clients", "brokers 1 and 2 and controller 100", "no node", "no node",
+    ]  # fmt: skip
