@@ -125,6 +125,10 @@ class _Connection:
                 events |= select.EPOLLOUT
         return events
 
+    def is_refused(self, blocked: frozenset[Link]) -> bool:
+        """Whether one end is gone, and the news can travel to the other."""
+        return any(flow.refused and flow.link[::-1] not in blocked for flow in self.flows)
+
     def close(self, *, reset: bool) -> None:
         for end in self.ends():
             if reset:
@@ -192,12 +196,14 @@ class LinkProxy:
                 far = connection.connect()
                 self._by_descriptor[far.fileno()] = (connection, far)
             for flow in connection.flows:
+                if connection.is_refused(self._blocked):
+                    break
                 if flow.link not in self._blocked and not flow.refused:
                     flow.carry()
         except OSError:
             self._drop(connection, reset=True)
             return
-        if any(flow.refused and flow.link[::-1] not in self._blocked for flow in connection.flows):
+        if connection.is_refused(self._blocked):
             self._drop(connection, reset=True)
         elif all(flow.closed for flow in connection.flows):
             self._drop(connection, reset=False)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.environments.local.choice import Trial, try_ext4, try_fuse, try_namespaces
+from harness.environments.local.environment import LocalEnvironment
+from harness.journal import Journal
+from tests.support.stand_in import StandIn
+
+TRIALS: dict[str, Callable[[], Trial]] = {"namespaces": try_namespaces, "ext4": try_ext4, "fuse": try_fuse}
+
+MakeEnvironment = Callable[..., LocalEnvironment]
+
+
+def need(mechanism: str) -> None:
+    """Skip where the machine does not offer a mechanism."""
+    if mechanism in TRIALS and not (trial := TRIALS[mechanism]()).available:
+        pytest.skip(f"{mechanism}: {trial.found}")
+
+
+@pytest.fixture(
+    params=[pytest.param("namespaces", marks=pytest.mark.namespaces), pytest.param("proxies")],
+)
+def network(request: pytest.FixtureRequest) -> str:
+    need(request.param)
+    return str(request.param)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("ext4", marks=pytest.mark.root),
+        pytest.param("fuse", marks=pytest.mark.fuse),
+        pytest.param("page-cache"),
+    ],
+)
+def page_cache(request: pytest.FixtureRequest) -> str:
+    need(request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def make_environment(tmp_path: Path) -> Iterator[MakeEnvironment]:
+    """Make environments whose cluster is taken down at the end, whatever happened."""
+    made = []
+
+    def make(system: StandIn | None = None, **choices: Any) -> LocalEnvironment:
+        directory = tmp_path / f"run-{len(made)}"
+        choices = {"brokers": 3, "network": "proxies", "page_cache": "page-cache", **choices}
+        environment = LocalEnvironment(directory, system or StandIn(), journal=Journal(directory), **choices)
+        made.append(environment)
+        return environment
+
+    yield make
+    for environment in made:
+        environment.tear_down()
