@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         sys.exit(harrow.main(given, prog_name="harrow", standalone_mode=False))
     except click.ClickException as error:
-        _tell(error, f"{error.format_message().rstrip(".")}; see `{_where(error)} --help`", Exit.USAGE, debug)
+        _tell(error, f"{error.format_message().rstrip('.')}; see `{_where(error)} --help`", Exit.USAGE, debug)
     except (SpecError, ScheduleError) as error:
         _tell(error, str(error), Exit.USAGE, debug)
     except (KeyboardInterrupt, click.Abort) as error:

@@ -170,7 +170,11 @@ class Conductor:
                 if fault.started_ns + fault.entry.duration_ms * _MS <= now_ns:
                     self._undo(fault)
                 continue
-            healing = fault.injection.look()
+            try:
+                healing = fault.injection.look()
+            except NodeError as error:
+                self._end(fault, Healing(False, _one_line(error)))
+                continue
             if healing.healed or now_ns >= fault.undone_ns + int(self._patience_s * _S):
                 self._end(fault, healing)
 
@@ -191,7 +195,7 @@ class Conductor:
             ending = f"{healing.told} after {seconds:.1f} s"
             self._budget.healed(fault.choice.nodes)
         else:
-            ending = f"did not heal: {healing.told} within {seconds:.1f} s"
+            ending = f"did not heal in {seconds:.1f} s: {healing.told}"
             self.unhealed.append(f"fault {fault.number} ({fault.title}) {ending}")
         self._note(f"{fault.title}: {ending}")
         self._journal("fault-ended", {"fault": fault.number, "healed": healing.healed})

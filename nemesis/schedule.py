@@ -75,11 +75,7 @@ def draw(
         if not deck:
             deck = draws.shuffled([*wanted, *_compositions(wanted)])
         card = deck.pop()
-        drawn = (
-            _COMPOSED[card](draws, wanted, partitions)
-            if card in _COMPOSED
-            else [_single(draws, card, partitions)]
-        )
+        drawn = _COMPOSED[card](draws, wanted, partitions) if card in _COMPOSED else [_single(draws, card, partitions)]
         entries.extend(_placed(drawn, at_ms, len(entries), duration_ms))
         busy_ms = max(entry.at_ms + entry.duration_ms for entry in drawn)
         gap_ms = interval_ms * draws.between(70, 130) // 100
@@ -205,9 +201,7 @@ def _checked(number: int, entry: Entry) -> Entry:
     expect(entry.kind in KINDS, f"a kind of fault ({', '.join(KINDS)})", entry.kind)
     expect(entry.target.role in ROLES, f"a role ({', '.join(ROLES)})", entry.target.role)
     expect(isinstance(entry.beside, bool), "beside to be true or false", entry.beside)
-    texts = isinstance(entry.parameters, dict) and all(
-        isinstance(value, str) for value in entry.parameters.values()
-    )
+    texts = isinstance(entry.parameters, dict) and all(isinstance(value, str) for value in entry.parameters.values())
     expect(texts, "parameters to be an object of strings", entry.parameters)
     return entry
 

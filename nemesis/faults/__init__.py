@@ -9,7 +9,5 @@ from nemesis.faults.partition import HALVES, ISOLATE, ONE_WAY
 from nemesis.faults.pause import PAUSE
 from nemesis.faults.restart import RESTART
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (KILL, PAUSE, ISOLATE, HALVES, ONE_WAY, PAGE_CACHE_LOSS, RESTART)
-}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (KILL, PAUSE, ISOLATE, HALVES, ONE_WAY, PAGE_CACHE_LOSS, RESTART)}
 """All kinds by name, in the order in which they are listed."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from nemesis.clock import Clock, becomes_true
-from nemesis.cluster import Capability, Cluster
+from nemesis.cluster import Capability, Cluster, NodeError
 from nemesis.draws import Draws
 from nemesis.links import SharedLinks
 from nemesis.targets import Role
@@ -60,8 +60,11 @@ class Site:
             raise DidNotTakeHold(f"{otherwise} within {self.bounds.hold_s:g} s")
 
     def serving(self, targets: Sequence[int]) -> Healing:
-        """Whether all of these nodes serve again."""
+        """Whether all of these nodes serve again. Raises `NodeError` for one that has died: it never will."""
         nodes = self.cluster.nodes
+        dead = tuple(target for target in targets if not nodes[target].is_alive())
+        if dead:
+            raise NodeError(f"{named(dead)} died again")
         missing = tuple(target for target in targets if not nodes[target].is_ready())
         if missing:
             return Healing(False, f"{named(missing)} did not serve again")
@@ -85,7 +88,7 @@ class Injection(Protocol):
         ...
 
     def look(self) -> Healing:
-        """Probe whether it has healed."""
+        """Probe whether it has healed. Raises `NodeError` when it never will."""
         ...
 
 

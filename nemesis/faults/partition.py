@@ -99,9 +99,7 @@ def _aim_isolate(site: Site, targets: tuple[int, ...], parameters: Parameters) -
 
 def _aim_one_way(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     party = parameters.get("from", "all")
-    outward = frozenset(
-        (target, other) for target in targets for other in others(site.cluster, targets, party)
-    )
+    outward = frozenset((target, other) for target in targets for other in others(site.cluster, targets, party))
     inward = frozenset((other, target) for target, other in outward)
     if parameters.get("direction", "in") == "in":
         return Partition(site, targets, inward, outward, f"{named(targets)} hears nothing of {_from(party)}")
@@ -111,9 +109,7 @@ def _aim_one_way(site: Site, targets: tuple[int, ...], parameters: Parameters) -
 def _aim_halves(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     side: set[Endpoint] = set(targets)
     rest: set[Endpoint] = {
-        node_id
-        for node_id, node in site.cluster.nodes.items()
-        if node.role == "broker" and node_id not in targets
+        node_id for node_id, node in site.cluster.nodes.items() if node.role == "broker" and node_id not in targets
     }
     controllers = {node_id for node_id, node in site.cluster.nodes.items() if node.role == "controller"}
     (side if parameters.get("controller") == "targets" else rest).update(controllers)

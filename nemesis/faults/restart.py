@@ -26,14 +26,10 @@ class Restart:
 
     def inject(self) -> str:
         """Ask the targets to stop in good order."""
-        statuses = {
-            target: self.site.cluster.nodes[target].stop(self.site.bounds.stop_s) for target in self.targets
-        }
+        statuses = {target: self.site.cluster.nodes[target].stop(self.site.bounds.stop_s) for target in self.targets}
         failed = {target: status for target, status in statuses.items() if status != 0}
         if failed:
-            told = ", ".join(
-                f"node {target} exited with status {status}" for target, status in failed.items()
-            )
+            told = ", ".join(f"node {target} exited with status {status}" for target, status in failed.items())
             raise DidNotTakeHold(f"the shutdown was not in good order: {told}")
         return f"{named(self.targets)} shut down in good order, exit status 0"
 

@@ -119,9 +119,7 @@ class FakeCluster:
     def partitions(self) -> list[PartitionView]:
         if self.speechless:
             return []
-        return [
-            PartitionView("harrow", number, number + 1, 7, self.insync, (), (1, 2, 3)) for number in range(3)
-        ]
+        return [PartitionView("harrow", number, number + 1, 7, self.insync, (), (1, 2, 3)) for number in range(3)]
 
     def active_controller(self) -> int | None:
         return 100 if self.nodes[100].is_ready() else None

@@ -46,9 +46,7 @@ class Stage:
         return [round(row["started_ns"] / SECOND_NS, 1) for row in by_number]
 
 
-def entry(
-    number: int, at_s: float, kind: str, target: Target, hold_s: float = 2, *, beside: bool = False
-) -> Entry:
+def entry(number: int, at_s: float, kind: str, target: Target, hold_s: float = 2, *, beside: bool = False) -> Entry:
     return Entry(number, int(at_s * 1000), kind, target, int(hold_s * 1000), {}, beside)
 
 
@@ -98,9 +96,7 @@ def test_after_a_fault_that_does_not_heal_no_more_are_fired() -> None:
     (row,) = stage.rows
     assert row["took_hold"]
     assert not row["healed"]
-    assert stage.conductor.unhealed == [
-        "fault 1 (kill 1) did not heal: node 1 did not serve again within 2.0 s"
-    ]
+    assert stage.conductor.unhealed == ["fault 1 (kill 1) did not heal in 2.0 s: node 1 did not serve again"]
 
 
 def test_a_node_that_refuses_to_start_leaves_a_row_with_its_last_words() -> None:
@@ -109,6 +105,14 @@ def test_a_node_that_refuses_to_start_leaves_a_row_with_its_last_words() -> None
     stage.play()
     assert "no room" in stage.rows[0]["evidence"]
     assert not stage.rows[0]["healed"]
+
+
+def test_a_node_that_dies_while_it_heals_is_not_waited_for() -> None:
+    stage = Stage([entry(1, 1, "kill", leader(0))])
+    node = stage.cluster.nodes[1]
+    node.start = lambda: None
+    stage.play()
+    assert "did not heal in 0.1 s: node 1 died again" in stage.rows[0]["evidence"]
 
 
 def test_faults_wait_for_one_another() -> None:

@@ -87,9 +87,7 @@ def test_no_kinds_make_an_empty_schedule() -> None:
 @settings(max_examples=30)
 @given(seeds)
 def test_a_long_schedule_keeps_to_its_interval(seed: int) -> None:
-    entries = [
-        entry for entry in drawn(seed, duration_ms=3_600_000, interval_ms=20_000).entries if not entry.beside
-    ]
+    entries = [entry for entry in drawn(seed, duration_ms=3_600_000, interval_ms=20_000).entries if not entry.beside]
     assert 150 <= len(entries) <= 200
 
 
