@@ -91,8 +91,9 @@ def contract_sentences(run: Run) -> list[str]:
             " is within the contract."
         )
     sentences.append(
-        "A leader that was replaced and cannot know it yet may show an old but committed end of the log; such a stale"
-        " read is within the contract, any other is a violation."
+        "Reads are linearizable per partition, with two exceptions: a leader that was replaced and cannot know it yet"
+        " may serve old but committed data, and a new leader may hold a poll back until its high watermark has caught"
+        " up. Such a stale read is within the contract, any other is a violation."
     )
     return sentences
 

@@ -64,6 +64,8 @@ class Group:
     promised: str
     total: int
     """Exact, whatever is shown."""
+    recorded: int
+    """Rows in the table of anomalies; the checkers may keep fewer than they count."""
     places: tuple[Place, ...]
     stories: tuple[Story, ...]
     rows: tuple[dict[str, Any], ...]
@@ -111,6 +113,7 @@ def _group(
         within_contract=within,
         promised=PROMISES.get(total.name, ""),
         total=number,
+        recorded=table.num_rows,
         places=tuple(_places(table)),
         stories=tuple(_story(run, joined, history_of, row) for row in _rows(table, first)),
         rows=tuple(_rows(table, rest[:ROWS_PER_GROUP])),
@@ -188,7 +191,7 @@ def _story(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any])
         return _storyline(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
     life = biography(run, joined, history, offset, value)
     reference = None if life.acknowledged_ns is None else (life.acknowledged_ns, "the acknowledgement")
-    return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns or row["at_ns"], history)
+    return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns or run.main_end_ns, history)
 
 
 def _storyline(
@@ -223,7 +226,7 @@ def _title(row: dict[str, Any]) -> str:
     if row["value"] is not None:
         words.append(f"value {row['value']}")
     if row["at_ns"] is not None:
-        words.append(f"seen at {moment(row['at_ns'])}")
+        words.append(f"at {moment(row['at_ns'])}")
     return ", ".join(words)
 
 

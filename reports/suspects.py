@@ -33,8 +33,8 @@ def suspects(
 
     `named` are the numbers that the checker's evidence gives. `reference` is a time and what happened then ("the
     acknowledgement"); without named faults, those that overlap the time from there to `until_ns` are taken, and
-    if there are none the last that ended within `RECENT_NS` before. Among equals those that hit one of
-    `replicas` come first.
+    if there are none the last that ended within `RECENT_NS` before. Those that took hold come first, among them
+    those that hit one of `replicas`, among them the earliest.
     """
     chosen = [fault for fault in run.faults if fault["fault"] in named]
     if not chosen and reference is not None:
@@ -42,7 +42,14 @@ def suspects(
         end_ns = start_ns if until_ns is None else max(start_ns, until_ns)
         chosen = [fault for fault in run.faults if _overlaps(fault, start_ns, end_ns)]
         chosen = chosen or [fault for fault in run.faults if _overlaps(fault, start_ns - RECENT_NS, start_ns)][-1:]
-    chosen.sort(key=lambda fault: (not fault["took_hold"], not set(fault["targets"] or ()) & set(replicas)))
+    start_ns = reference[0] if reference is not None else 0
+    chosen.sort(
+        key=lambda fault: (
+            not fault["took_hold"],
+            not set(fault["targets"] or ()) & set(replicas),
+            max(0, (fault["started_ns"] or 0) - start_ns),
+        )
+    )
     return [
         Suspect(fault["fault"] or 0, fault["kind"] or "unknown", _sentence(fault, reference))
         for fault in chosen[:SUSPECTS_MAX]

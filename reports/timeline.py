@@ -160,7 +160,7 @@ def _target_label(target: int) -> str:
 
 
 def _draw_faults(panel: Axes, rows: Sequence[_Row]) -> None:
-    panel.set_title("Faults, and when anomalies show", loc="left", pad=8)
+    panel.set_title("Faults and anomalies", loc="left", pad=8)
     labels: list[tuple[float, str]] = []
     place = 0
     for row in rows:
