@@ -69,9 +69,7 @@ def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
         part = file.read(columns=[name for name in schema.names if name in present])
     return pa.table(
         [
-            part.column(field.name).cast(field.type)
-            if field.name in present
-            else pa.nulls(part.num_rows, field.type)
+            part.column(field.name).cast(field.type) if field.name in present else pa.nulls(part.num_rows, field.type)
             for field in schema
         ],
         schema=schema,

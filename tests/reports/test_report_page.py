@@ -12,7 +12,7 @@ from html_check import Page
 
 from history.reader import read_table, table_directory
 from history.schema import ANOMALIES, TABLES
-from reports.page import render
+from reports import render
 from reports.run import EXPECTED_TABLES, RunNotFoundError
 
 RUNS = ("valid", "invalid", "unknown", "empty")
