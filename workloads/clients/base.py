@@ -115,7 +115,7 @@ class Producer(Protocol):
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to this time for open sends, then disconnect; what is open then is never answered."""
+        """Wait up to this time for open sends, then give them up and disconnect."""
         ...
 
 

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, for_code
 
 from workloads.classify import classify_failed_send
 from workloads.clients.base import ClientError, ClientSettings, Done, Outcome, Partition
@@ -134,8 +134,9 @@ class _Generation:
         try:
             self._producer.close(timeout=1 if idle else 0)
         except KafkaError:
-            # Records are still open, and close() insists on flushing them. The thread is a daemon.
-            return
+            # close() insists on flushing first, and gives up where there is something to flush. Without this the
+            # thread would go on, and send the records whenever a broker comes back.
+            self._producer._sender.force_close()
 
     def _leave(self, done: Done, outcomes: Sequence[Outcome]) -> None:
         with self._idle:
@@ -145,18 +146,24 @@ class _Generation:
 
     def _acknowledged(self, answers: _Answers, place: int, value: bytes, metadata: Untyped) -> None:
         self._ledger.forget(value)
-        if metadata.offset >= 0:
-            answers.give(place, Outcome("ok", int(metadata.offset), None, self._ledger.node))
-        elif self._acks == 0:
+        if self._acks == 0:
+            # Nobody answered; kafka-python makes up an offset.
             answers.give(place, Outcome("ok"))
+        elif metadata.offset >= 0:
+            answers.give(place, Outcome("ok", int(metadata.offset), None, self._ledger.node))
         else:
             # kafka-python takes DUPLICATE_SEQUENCE_NUMBER for success, but the broker gives it at once: the
             # record is in the leader's log, and nothing says that it is in any other.
             answers.give(place, Outcome("info", error="DuplicateSequenceNumberError"))
 
     def _failed(self, answers: _Answers, place: int, value: bytes, error: Exception) -> None:
-        status = classify_failed_send(self._ledger.attempts(value))
-        answers.give(place, Outcome(status, error=type(error).__name__))
+        attempts = self._ledger.attempts(value)
+        names = [type(error).__name__]
+        if attempts and isinstance(attempts[-1], int):
+            names.append(for_code(attempts[-1]).__name__)
+        # A client that runs out of time says only that; what it was told at last explains more.
+        described = " after ".join(dict.fromkeys(names))
+        answers.give(place, Outcome(classify_failed_send(attempts), error=described))
 
 
 class _Answers:
