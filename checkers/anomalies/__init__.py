@@ -1,0 +1,31 @@
+"""One function per anomaly: base relations in, findings out (`checkers.findings`). All are total."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+
+from checkers.anomalies import availability, loss, offsets, order, reads, replicas
+from checkers.relations import Relations
+
+ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
+    loss.lost_acked_write,
+    loss.lost_read,
+    offsets.inconsistent_offset,
+    offsets.wrong_offset,
+    offsets.duplicate,
+    reads.phantom_read,
+    reads.aborted_read,
+    order.reordered_send,
+    order.nonmonotonic_send,
+    order.stale_read,
+    order.end_offset_regression,
+    order.nonmonotonic_poll,
+    order.skipped_poll,
+    replicas.divergent_replicas,
+    availability.no_acknowledged_write,
+    availability.no_progress_of_readers,
+    availability.isr_not_full,
+)
+"""Every anomaly function. `malformed-history` is not among them: it says something of the history, not of the system."""

@@ -1,0 +1,126 @@
+"""Records that were promised and are gone."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation
+from checkers.relations import Relations
+
+
+def lost_acked_write(relations: Relations) -> DataFrame:
+    """Find acknowledged values that a complete FINAL does not show, or that polls passed over.
+
+    ::
+
+        send 123 ──ok @45──┐
+        final:  … 44, 45: 456, 46 …        123 is lost
+        poll:   [40 ── 50) returned 40-44, 46-49     lost too, even without a complete FINAL
+
+    Values acknowledged with acks=1 are included; the contract says what becomes of them. A value above the records
+    that were read, where no complete FINAL shows that there is no more, is unseen and not lost.
+    """
+    acknowledged = relations.values.where("acknowledged and final_reads = 0")
+    with_final = acknowledged.join(fn.broadcast(_shown(relations)), list(KEY), "left")
+    absent = with_final.where(
+        fn.col("complete") & _before_final("send_completed_ns") & _within_log("send_offset")
+    ).select(*acknowledged.columns, fn.lit(True).alias("final_complete"))
+    passed = _passed_over(
+        with_final.where("ok_reads = 0 and send_offset is not null and not coalesce(complete, false)"), relations
+    ).select(*acknowledged.columns, fn.lit(False).alias("final_complete"))
+    lost = absent.union(passed)
+    return findings(
+        lost,
+        "lost-acked-write",
+        offset=fn.col("send_offset"),
+        op=fn.col("send_op"),
+        process=fn.col("send_process"),
+        broker=fn.col("send_node"),
+        at_ns=fn.col("send_completed_ns"),
+        promises=one_promise(fn.col("send_acks"), fn.col("send_invoked_ns")),
+        details={
+            "operation": operation("send_"),
+            "acks": fn.col("send_acks"),
+            "reads": fn.col("reads"),
+            "final_complete": fn.col("final_complete"),
+        },
+    )
+
+
+def lost_read(relations: Relations) -> DataFrame:
+    """Find values that an ok poll returned and that a complete FINAL does not show: the high watermark went back.
+
+    ::
+
+        poll:   … 45: 123 …
+        final:  … 45: 456 …                123 was read, and is gone
+    """
+    read = relations.values.where("ok_reads > 0 and final_reads = 0")
+    lost = read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
+        fn.col("complete") & _before_final("read_first_ns") & _within_log("read_offset")
+    )
+    return findings(
+        lost,
+        "lost-read",
+        offset=fn.col("read_offset"),
+        op=fn.col("read_op"),
+        process=fn.col("read_process"),
+        at_ns=fn.col("read_first_ns"),
+        promises=one_promise(ACKS_ALL, fn.coalesce("send_invoked_ns", "read_first_ns")),
+        details={
+            "operation": operation("send_"),
+            "read_op": fn.col("read_op"),
+            "read_process": fn.col("read_process"),
+            "read_ns": fn.col("read_first_ns"),
+            "reads": fn.col("reads"),
+        },
+    )
+
+
+def unseen(relations: Relations) -> DataFrame:
+    """Count, per partition without a complete FINAL, the acknowledged values that nobody ever polled (`unseen`)."""
+    values = relations.values.where("acknowledged and reads = 0")
+    incomplete = relations.finals.where("complete").select(*KEY)
+    return (
+        values.join(fn.broadcast(incomplete), list(KEY), "left_anti").groupBy(*KEY).agg(fn.count("*").alias("unseen"))
+    )
+
+
+def _shown(relations: Relations) -> DataFrame:
+    return relations.finals.select(*KEY, "complete", "started_ns", "log_start")
+
+
+def _before_final(column: str) -> Column:
+    return fn.coalesce(fn.col(column) <= fn.col("started_ns"), fn.lit(True))
+
+
+def _within_log(column: str) -> Column:
+    """Retention and deletion of records are no loss."""
+    return fn.coalesce(fn.col(column) >= fn.col("log_start"), fn.lit(True))
+
+
+def _passed_over(candidates: DataFrame, relations: Relations) -> DataFrame:
+    """Keep those whose offset some whole poll went over, unless the offset was seen taken before they were sent."""
+    steps = relations.polls.where("whole and kind = 'poll'").select(
+        *KEY, fn.col("position").alias("at"), "next_position", fn.lit(0).alias("turn")
+    )
+    points = candidates.withColumn("at", fn.col("send_offset")).withColumn("turn", fn.lit(1))
+    so_far = Window.partitionBy(*KEY).orderBy("at", "turn").rowsBetween(Window.unboundedPreceding, 0)
+    passed = (
+        points.unionByName(steps, allowMissingColumns=True)
+        .withColumn("reached", fn.max("next_position").over(so_far))
+        .where("turn = 1 and reached > send_offset")
+    )
+    earlier = relations.reads.select(
+        *KEY,
+        fn.col("offset").alias("send_offset"),
+        fn.col("value").alias("other_value"),
+        fn.col("completed_ns").alias("other_ns"),
+    )
+    taken_before = (fn.col("other_value") != fn.col("value")) & (fn.col("other_ns") < fn.col("send_invoked_ns"))
+    same_place = [fn.col(f"passed.{name}") == fn.col(f"earlier.{name}") for name in (*KEY, "send_offset")]
+    condition = taken_before
+    for equal in same_place:
+        condition = condition & equal
+    return passed.alias("passed").join(earlier.alias("earlier"), condition, "left_anti")

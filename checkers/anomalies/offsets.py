@@ -1,0 +1,149 @@
+"""Values and offsets that do not belong to each other one to one."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation, promise
+from checkers.relations import Relations
+
+
+def inconsistent_offset(relations: Relations) -> DataFrame:
+    """Find offsets at which the log held two values, as told by polls and acknowledgements together.
+
+    ::
+
+        send 123 ──ok @45──            poll: 45: 456          offset 45 held 123 and 456
+
+    The same of two dumped replicas is `divergent-replicas`. It is a violation only if both values were promised
+    to last: the loss of an acks=1 record leaves its offset to another.
+    """
+    polled = relations.reads.where("value is not null").select(*KEY, "offset", "value")
+    sent = relations.values.where("committed and send_offset is not null").select(
+        *KEY, fn.col("send_offset").alias("offset"), "value"
+    )
+    taken_twice = (
+        polled.union(sent)
+        .groupBy(*KEY, "offset")
+        .agg(fn.min("value").alias("first_value"), fn.max("value").alias("last_value"))
+        .where("first_value != last_value")
+    )
+    entries = taken_twice.select(
+        *KEY,
+        fn.col("offset").alias("disputed_offset"),
+        fn.explode(fn.array("first_value", "last_value")).alias("value"),
+    )
+    entry = fn.struct(
+        fn.coalesce("send_completed_ns", "read_first_ns").alias("known_ns"),
+        fn.col("value").alias("value"),
+        fn.col("send_op").alias("op"),
+        fn.col("send_process").alias("process"),
+        fn.col("send_status").alias("status"),
+        fn.col("send_node").alias("node"),
+        fn.col("send_acks").alias("acks"),
+        fn.col("send_offset").alias("acknowledged_offset"),
+        fn.col("send_invoked_ns").alias("invoked_ns"),
+        fn.col("send_completed_ns").alias("completed_ns"),
+        fn.col("ok_reads").alias("reads"),
+        fn.col("final_reads").alias("final_reads"),
+    )
+    disputes = (
+        relations.values.join(fn.broadcast(entries), [*KEY, "value"])
+        .groupBy(*KEY, "disputed_offset")
+        .agg(
+            fn.sort_array(fn.collect_list(entry)).alias("entries"),
+            fn.collect_list(_entry_promise()).alias("promises"),
+        )
+        .withColumn("last", fn.element_at("entries", -1))
+    )
+    return findings(
+        disputes,
+        "inconsistent-offset",
+        offset=fn.col("disputed_offset"),
+        value=fn.col("last.value"),
+        op=fn.col("last.op"),
+        process=fn.col("last.process"),
+        broker=fn.col("last.node"),
+        at_ns=fn.col("last.known_ns"),
+        promises=fn.col("promises"),
+        promises_needed=2,
+        details={"entries": fn.col("entries")},
+    )
+
+
+def wrong_offset(relations: Relations) -> DataFrame:
+    """Find acknowledged values that are polled at another offset than the producer was told.
+
+    ::
+
+        send 123 ──ok @45──            poll: 47: 123
+
+    Without idempotence a retry may leave a second copy at another offset, so there it counts only once the offset
+    that was told has been read without finding the value.
+    """
+    values = relations.values.where(
+        "acknowledged and send_offset is not null and ok_reads > 0"
+        " and (read_offset_min != send_offset or read_offset_max != send_offset)"
+    ).join(fn.broadcast(relations.runs.select("run_id", "idempotence")), "run_id")
+    told = fn.col("send_offset").between(fn.col("read_offset_min"), fn.col("read_offset_max"))
+    ends = relations.finals.where("complete").select(*KEY, fn.lit(True).alias("complete"))
+    wrong = values.join(fn.broadcast(ends), list(KEY), "left").where(
+        fn.col("idempotence") | (~told & fn.coalesce("complete", fn.lit(False)))
+    )
+    return findings(
+        wrong,
+        "wrong-offset",
+        offset=fn.col("send_offset"),
+        op=fn.col("send_op"),
+        process=fn.col("send_process"),
+        broker=fn.col("send_node"),
+        at_ns=fn.col("send_completed_ns"),
+        promises=fn.when(~fn.col("idempotence"), one_promise(fn.col("send_acks"), fn.col("send_invoked_ns"))),
+        details={
+            "operation": operation("send_"),
+            "polled_at": fn.array_distinct(fn.array("read_offset_min", "read_offset_max")),
+        },
+    )
+
+
+def duplicate(relations: Relations) -> DataFrame:
+    """Find values at two offsets.
+
+    ::
+
+        poll: … 45: 123 … 48: 123 …
+
+    With idempotence always an anomaly. Without it a retry may have written the record twice, which is no breach.
+    """
+    told = fn.when(fn.col("committed"), fn.col("send_offset"))
+    lowest = fn.least(told, fn.col("read_offset_min"))
+    highest = fn.greatest(told, fn.col("read_offset_max"))
+    twice = (
+        relations.values.withColumn("lowest", lowest)
+        .withColumn("highest", highest)
+        .where("lowest != highest")
+        .join(fn.broadcast(relations.runs.select("run_id", "idempotence")), "run_id")
+    )
+    return findings(
+        twice,
+        "duplicate",
+        offset=fn.col("highest"),
+        op=fn.col("send_op"),
+        process=fn.col("send_process"),
+        broker=fn.col("send_node"),
+        at_ns=fn.coalesce("send_completed_ns", "read_last_ns"),
+        promises=fn.when(~fn.col("idempotence"), fn.array()),
+        details={
+            "operation": operation("send_"),
+            "offsets": fn.array("lowest", "highest"),
+            "idempotence": fn.col("idempotence"),
+        },
+    )
+
+
+def _entry_promise() -> Column:
+    """What was promised for one value: a record that was read was committed, whatever its acks."""
+    was_read = fn.col("reads") > 0
+    at_ns = fn.coalesce("send_invoked_ns", "read_first_ns")
+    return promise(fn.when(was_read, fn.lit(ACKS_ALL)).otherwise(fn.col("send_acks")), at_ns)

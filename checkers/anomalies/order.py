@@ -1,0 +1,261 @@
+"""Real time against the order of the log.
+
+A send or a query takes effect between its invocation and its completion; if one was over before the other began, the
+log must show them in this order. Each rule is one pass over events sorted by time, with a running maximum.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation
+from checkers.relations import Relations
+
+_ASKS = 0
+_TELLS = 1
+"""At one instant questions come before answers: only what was told strictly before counts."""
+
+
+def reordered_send(relations: Relations) -> DataFrame:
+    """Find sends that began after another had been acknowledged at a higher offset.
+
+    ::
+
+        process 1:  send a ──ok @50──
+        process 2:                      send b ──ok @47──        b is before a in the log, after it in time
+
+    The same within one process is `nonmonotonic-send`.
+    """
+    sends = _acknowledged_sends(relations)
+    told = _after_what_was_told(sends.withColumn("told", _witness()), list(KEY), "invoked_ns", "completed_ns")
+    return _reordered(told.where("process != before.process"), "reordered-send")
+
+
+def nonmonotonic_send(relations: Relations) -> DataFrame:
+    """Find sends of one process that were acknowledged below an earlier one of the same process.
+
+    ::
+
+        process 1:  send a ──ok @50──   send b ──ok @47──
+    """
+    sends = _acknowledged_sends(relations)
+    told = _after_what_was_told(sends.withColumn("told", _witness()), [*KEY, "process"], "invoked_ns", "completed_ns")
+    return _reordered(told, "nonmonotonic-send")
+
+
+def stale_read(relations: Relations) -> DataFrame:
+    """Find answers that lacked a record that had been acknowledged (acks=all) before the question was put.
+
+    ::
+
+        send a ──ok @50──
+                            poll from 50 ──ok, nothing──      or: latest ──ok, end 50──
+
+    An empty poll counts only if a broker is known to have answered it (`node` or `high_watermark`): a client that gives
+    up waiting has been told nothing. Whether the answer came from the leader, or from one that was deposed and could
+    not know it yet, is for the contract to say.
+    """
+    sends = relations.sends.where(
+        f"status = 'ok' and acks = {ACKS_ALL} and offset is not null and completed_ns is not null"
+    ).withColumn("told", _witness())
+    questions = relations.polls.where(
+        "status = 'ok' and (kind = 'latest' or (whole and records = 0"
+        " and (node is not null or high_watermark is not null)))"
+    ).withColumn("offset", fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("position")))
+    told = _after_what_was_told(
+        sends.unionByName(questions, allowMissingColumns=True), list(KEY), "invoked_ns", "completed_ns"
+    )
+    stale = told.where("kind is not null and before.offset >= offset")
+    return findings(
+        stale,
+        "stale-read",
+        value=fn.col("before.value"),
+        broker=fn.col("node"),
+        at_ns=fn.col("completed_ns"),
+        promises=one_promise(ACKS_ALL, fn.col("before.invoked_ns")),
+        staleness=_staleness(),
+        details={
+            "operation": operation(),
+            "asked": fn.col("kind"),
+            "position": fn.col("position"),
+            "answered_end": fn.col("next_position"),
+            "witness": fn.col("before"),
+        },
+    )
+
+
+def end_offset_regression(relations: Relations) -> DataFrame:
+    """Find end offsets that are below one that had been shown before the question was put.
+
+    ::
+
+        latest ──ok, end 50──
+                                latest ──ok, end 47──
+
+    High watermarks that come with a poll count too.
+    """
+    answers = relations.polls.where("status = 'ok'").withColumn(
+        "offset",
+        fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("high_watermark")),
+    )
+    shown = answers.where("offset is not null").withColumn("told", _witness(value=False))
+    told = _after_what_was_told(shown, list(KEY), "invoked_ns", "completed_ns")
+    return findings(
+        told.where("before.offset > offset"),
+        "end-offset-regression",
+        broker=fn.col("node"),
+        at_ns=fn.col("completed_ns"),
+        promises=one_promise(ACKS_ALL, fn.col("before.invoked_ns")),
+        staleness=_staleness(),
+        details={
+            "operation": operation(),
+            "asked": fn.col("kind"),
+            "answered_end": fn.col("offset"),
+            "witness": fn.col("before"),
+        },
+    )
+
+
+def nonmonotonic_poll(relations: Relations) -> DataFrame:
+    """Find polls whose position is below where the same process had got to, or whose records go backwards.
+
+    ::
+
+        process 7:  poll [40 ── 50)   poll (nothing)   poll from 45      back by 5, without seek or assignment
+        process 7:  poll returned 40, 42, 41
+
+    An empty poll does not make a process forget its position; an assignment or a seek does.
+    """
+    so_far = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op").rowsBetween(Window.unboundedPreceding, -1)
+    back = (
+        relations.polls.where("kind = 'poll' and process is not null and position is not null")
+        .withColumn("reached", fn.last(fn.coalesce("next_position", "position")).over(so_far))
+        .withColumn("previous_ns", fn.last("invoked_ns").over(so_far))
+        .where("position < reached and not coalesce(assigned, false)")
+        .select(
+            *KEY, "op", "process", "status", "node", "invoked_ns", "completed_ns", "reached", "position", "previous_ns"
+        )
+        .withColumn("within_poll", fn.lit(False))
+    )
+    within = (
+        relations.walk.where("rank <= previous_rank and op = previous_op")
+        .withColumn("node", fn.lit(None).cast("int"))
+        .select(
+            *KEY,
+            "op",
+            "process",
+            "status",
+            "node",
+            "invoked_ns",
+            "completed_ns",
+            "previous_offset",
+            "offset",
+            "previous_ns",
+        )
+        .withColumn("within_poll", fn.lit(True))
+    )
+    return findings(
+        back.union(within),
+        "nonmonotonic-poll",
+        offset=fn.col("position"),
+        broker=fn.col("node"),
+        at_ns=fn.coalesce("completed_ns", "invoked_ns"),
+        promises=one_promise(ACKS_ALL, fn.col("previous_ns")),
+        details={
+            "operation": operation(),
+            "from_offset": fn.col("reached"),
+            "to_offset": fn.col("position"),
+            "within_poll": fn.col("within_poll"),
+        },
+    )
+
+
+def skipped_poll(relations: Relations) -> DataFrame:
+    """Find records of a process that follow each other although known records lie between them.
+
+    ::
+
+        process 7:  poll … 44, 45        poll 48 …            46 and 47 are known from others, or from their sends
+    """
+    skipped = relations.walk.where("rank > previous_rank + 1 and status = 'ok'").withColumn(
+        "node", fn.lit(None).cast("int")
+    )
+    return findings(
+        skipped,
+        "skipped-poll",
+        at_ns=fn.coalesce("completed_ns", "invoked_ns"),
+        promises=one_promise(ACKS_ALL, fn.col("previous_ns")),
+        details={
+            "operation": operation(),
+            "from_offset": fn.col("previous_offset"),
+            "to_offset": fn.col("offset"),
+            "previous_op": fn.col("previous_op"),
+            "skipped": fn.col("rank") - fn.col("previous_rank") - 1,
+        },
+    )
+
+
+def _acknowledged_sends(relations: Relations) -> DataFrame:
+    return relations.sends.where("status = 'ok' and acks != 0 and offset is not null and completed_ns is not null")
+
+
+def _witness(*, value: bool = True) -> Column:
+    """What an operation tells when it completes, greatest offset first."""
+    return fn.struct(
+        "offset",
+        "completed_ns",
+        "op",
+        "process",
+        "status",
+        "node",
+        "invoked_ns",
+        *([fn.col("value")] if value else []),
+    )
+
+
+def _after_what_was_told(operations: DataFrame, within: list[str], asked: str, answered: str) -> DataFrame:
+    """Give each operation, in the column `before`, the greatest `told` of those that completed before it began."""
+    moments = operations.withColumn(
+        "moment",
+        fn.explode(
+            fn.array(
+                fn.struct(fn.col(asked).alias("ns"), fn.lit(_ASKS).alias("turn")),
+                fn.struct(fn.col(answered).alias("ns"), fn.lit(_TELLS).alias("turn")),
+            )
+        ),
+    )
+    told = fn.when(fn.col("moment.turn") == _TELLS, fn.col("told"))
+    past = (
+        Window.partitionBy(*within)
+        .orderBy("moment.ns", "moment.turn")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    return (
+        moments.withColumn("before", fn.max(told).over(past))
+        .where((fn.col("moment.turn") == _ASKS) & fn.col("before").isNotNull())
+        .drop("moment", "told")
+    )
+
+
+def _reordered(told: DataFrame, anomaly: str) -> DataFrame:
+    return findings(
+        told.where("before.offset > offset"),
+        anomaly,
+        broker=fn.col("node"),
+        at_ns=fn.col("completed_ns"),
+        promises=one_promise(fn.col("acks"), fn.col("before.invoked_ns")),
+        details={"operation": operation(), "earlier": fn.col("before")},
+    )
+
+
+def _staleness() -> Column:
+    return fn.struct(
+        fn.col("kind").alias("asked"),
+        fn.col("node").alias("server"),
+        fn.col("invoked_ns"),
+        fn.col("completed_ns"),
+        fn.col("before.offset").alias("witness_offset"),
+        fn.col("before.node").alias("witness_node"),
+        fn.col("before.completed_ns").alias("witness_ns"),
+    )

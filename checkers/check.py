@@ -1,0 +1,161 @@
+"""Checking runs: history in, anomalies and verdict out. One set of Spark jobs for any number of runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from checkers.anomalies import ANOMALIES
+from checkers.collected import Collected, Row, collect_findings, replicas_at
+from checkers.contract import classified
+from checkers.figures import figures
+from checkers.findings import unite
+from checkers.malformed import NAME as MALFORMED
+from checkers.malformed import malformed_history
+from checkers.relations import base_relations
+from checkers.runs import RunFacts, facts_of
+from checkers.spark import SQL_SETTINGS, start_session
+from checkers.stories import explanation, faults_near
+from checkers.tables import RunFiles, survey
+from checkers.verdict import ACKNOWLEDGED_MIN, Figures, RunResult, judge
+from history.schema import ANOMALIES as ANOMALIES_SCHEMA
+
+
+class RunNotFoundError(Exception):
+    """There is no run where one was looked for. One line."""
+
+
+def check(
+    run_directories: Sequence[Path],
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    *,
+    acknowledged_min: int = ACKNOWLEDGED_MIN,
+) -> list[RunResult]:
+    """Check runs; write `anomalies/part-*.parquet` and `results.json` into each directory; return the results in order.
+
+    Without `spark` a session is started on `master` (all cores of this machine by default) and kept for the next call.
+    No content of a history raises. Raises `RunNotFoundError` for a directory without a history,
+    `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
+    """
+    for directory in run_directories:
+        if not (directory / "history").is_dir():
+            raise RunNotFoundError(f"{directory} holds no run: expected the directory {directory / 'history'}")
+    if not run_directories:
+        return []
+    session = spark or start_session(master)
+    for name, value in SQL_SETTINGS.items():
+        session.conf.set(name, value)
+    results: dict[Path, RunResult] = {}
+    for batch in _with_distinct_ids([survey(directory) for directory in dict.fromkeys(run_directories)]):
+        for result in _check_batch(session, batch, acknowledged_min):
+            results[result.directory] = result
+    return [results[directory] for directory in run_directories]
+
+
+def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
+    """Put copies of one run into different batches: within a batch the run id is the key of everything."""
+    batches: list[dict[str, RunFiles]] = []
+    for run in runs:
+        free = next((batch for batch in batches if run.run_id not in batch), None)
+        if free is None:
+            batches.append(free := {})
+        free[run.run_id] = run
+    return [list(batch.values()) for batch in batches]
+
+
+def _check_batch(spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int) -> list[RunResult]:
+    facts = [facts_of(run) for run in runs]
+    relations = base_relations(spark, runs, facts)
+    try:
+        found = unite([*(anomaly(relations) for anomaly in ANOMALIES), malformed_history(relations)])
+        collected = collect_findings(classified(found, relations))
+        numbers = _numbers_by_run(figures(relations).collect())
+        every_row = [row for of_run in collected.values() for row in of_run.rows]
+        replicas = replicas_at(spark, relations, every_row)
+    finally:
+        relations.release()
+    results = []
+    for run, facts_of_run in zip(runs, facts, strict=True):
+        of_run = collected.get(run.run_id, Collected())
+        _add_malformed_small_rows(of_run, facts_of_run)
+        result = judge(run, facts_of_run, Figures(numbers.get(run.run_id, {})), of_run, acknowledged_min)
+        _write_anomalies(run, [_finished(row, facts_of_run, replicas) for row in of_run.rows])
+        _write_results(run.directory, result)
+        results.append(result)
+    return results
+
+
+def _numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:
+    by_run: dict[str, dict[tuple[str, str, str | None, int | None], int]] = {}
+    for row in rows:
+        if row.number is not None:
+            by_run.setdefault(row.run_id, {})[row.figure, row.name, row.topic, row.partition] = row.number
+    return by_run
+
+
+def _add_malformed_small_rows(collected: Collected, facts: RunFacts) -> None:
+    for table, problem in facts.malformed:
+        row: Row = dict.fromkeys(ANOMALIES_SCHEMA.names)
+        row |= {"run_id": facts.run_id, "anomaly": MALFORMED, "within_contract": True}
+        row["details"] = json.dumps({"table": table, "problem": problem})
+        collected.rows.append(row)
+        key = (MALFORMED, True)
+        collected.totals[key] = collected.totals.get(key, 0) + 1
+
+
+def _finished(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict[int, int | None]]) -> Row:
+    """Tell the story of a finding, and put its evidence together."""
+    details: dict[str, Any] = json.loads(row["details"])
+    held = replicas.get((row["run_id"], row["topic"], row["partition"], row["offset"]), {})
+    evidence = {
+        **details,
+        "replicas": [{"broker": broker, "value": value} for broker, value in sorted(held.items())],
+        "faults": [
+            {
+                "fault": fault.number,
+                "kind": fault.kind,
+                "targets": list(fault.targets),
+                "started_ns": fault.started_ns,
+                "ended_ns": fault.ended_ns,
+                "when": when,
+            }
+            for when, fault in faults_near(facts.faults, row["at_ns"])
+        ],
+    }
+    if row.get("stale_because"):
+        evidence |= {"stale_because": row["stale_because"], "stale_for_ns": row["stale_for_ns"]}
+    return {
+        **{name: row.get(name) for name in ANOMALIES_SCHEMA.names},
+        "explanation": explanation(row, details, facts.faults, held),
+        "evidence": json.dumps(evidence),
+    }
+
+
+def _write_anomalies(run: RunFiles, rows: Sequence[Row]) -> None:
+    directory = run.directory / "anomalies"
+    directory.mkdir(exist_ok=True)
+    name = "part-000000.parquet"
+    unfinished = directory / f".{name}.unfinished"
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=ANOMALIES_SCHEMA), unfinished)
+    unfinished.replace(directory / name)
+    for earlier in directory.glob("part-*.parquet"):
+        if earlier.name != name:
+            earlier.unlink()
+
+
+def _write_results(directory: Path, result: RunResult) -> None:
+    unfinished = directory / ".results.json.unfinished"
+    with unfinished.open("w") as file:
+        json.dump(result.to_json(), file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(directory / "results.json")

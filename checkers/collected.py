@@ -1,0 +1,66 @@
+"""What the driver keeps of the findings: exact counts, and a bounded number of rows with their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as fn
+
+from checkers.findings import KEY
+from checkers.relations import Relations
+
+ROWS_MAX = 1_000
+"""Rows kept per run, anomaly and side of the contract."""
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Collected:
+    """The findings of one run."""
+
+    rows: list[Row] = field(default_factory=list)
+    totals: dict[tuple[str, bool], int] = field(default_factory=dict)
+    """Exact number by anomaly and `within_contract`, also of those whose rows were not kept."""
+
+
+def collect_findings(classified: DataFrame) -> dict[str, Collected]:
+    """Collect the findings by run, the earliest of each kind, in an order that does not depend on Spark."""
+    kind = ["run_id", "anomaly", "within_contract"]
+    order = [fn.col(name).asc_nulls_last() for name in ("at_ns", *KEY[1:], "offset", "value", "op")]
+    kept = (
+        classified.withColumn("turn", fn.row_number().over(Window.partitionBy(*kind).orderBy(*order, "details")))
+        .withColumn("total", fn.count("*").over(Window.partitionBy(*kind)))
+        .where(fn.col("turn") <= ROWS_MAX)
+        .drop("promises", "promises_needed")
+    )
+    collected: dict[str, Collected] = {}
+    rows = [row.asDict(recursive=True) for row in kept.collect()]
+    for row in sorted(rows, key=lambda row: (row["anomaly"], row["within_contract"], row["turn"])):
+        of_run = collected.setdefault(row["run_id"], Collected())
+        of_run.totals[row["anomaly"], row["within_contract"]] = row["total"]
+        of_run.rows.append(row)
+    return collected
+
+
+def replicas_at(
+    spark: SparkSession, relations: Relations, rows: Iterable[Mapping[str, Any]]
+) -> dict[tuple[Any, ...], dict[int, int | None]]:
+    """Look up what the dumped logs hold where findings point: (run, topic, partition, offset) → broker → value.
+
+    A broker whose log does not reach the offset is left out.
+    """
+    places = {tuple(row[name] for name in (*KEY, "offset")) for row in rows if row["offset"] is not None}
+    places = {place for place in places if None not in place}
+    if not places:
+        return {}
+    schema = "run_id string, topic string, partition int, offset bigint"
+    wanted = spark.createDataFrame(sorted(places), schema)
+    held = relations.logs.join(fn.broadcast(wanted), [*KEY, "offset"]).select(*KEY, "offset", "broker", "value")
+    found: dict[tuple[Any, ...], dict[int, int | None]] = {}
+    for row in held.collect():
+        found.setdefault((row.run_id, row.topic, row.partition, row.offset), {})[row.broker] = row.value
+    return found

@@ -1,0 +1,136 @@
+"""Counts and metrics of every run, as one long table of named numbers that the driver can afford to collect."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from checkers.anomalies.loss import unseen
+from checkers.findings import KEY, unite
+from checkers.relations import Relations
+
+SILENCE_NS_MIN = 20_000_000
+"""Shorter gaps between acknowledged writes are ordinary."""
+
+QUANTILES = (0.5, 0.95, 0.99, 1.0)
+
+
+def figures(relations: Relations) -> DataFrame:
+    """Return rows of `run_id`, `figure`, `name`, `topic`, `partition`, `number`.
+
+    | figure | name | number |
+    |---|---|---|
+    | rows | table | rows that Spark read |
+    | operations | kind/status | operations |
+    | sends | status | records sent |
+    | acked | first_ns, last_ns, records | of acknowledged records |
+    | latency_ns | quantile | of acknowledged sends |
+    | final | complete, agreed, end_offset, read_to, unseen (per partition) | |
+    | silence_ns | fault | longest time without an acknowledged write that touches it |
+    | recovery_ns | fault | from its heal to the next acknowledged write |
+    """
+    return unite([
+        *(_rows(table, frame) for table, frame in relations.examined.items()),
+        _operations(relations),
+        _sends(relations),
+        _latency(relations),
+        _finals(relations),
+        _silences(relations),
+    ])  # fmt: skip
+
+
+def _figure(frame: DataFrame, figure: str | Column, name: Column, number: Column) -> DataFrame:
+    keyed = "topic" in frame.columns
+    return frame.select(
+        "run_id",
+        (fn.lit(figure) if isinstance(figure, str) else figure).alias("figure"),
+        name.cast("string").alias("name"),
+        (fn.col("topic") if keyed else fn.lit(None).cast("string")).alias("topic"),
+        (fn.col("partition") if keyed else fn.lit(None).cast("int")).alias("partition"),
+        number.cast("bigint").alias("number"),
+    )
+
+
+def _unpivoted(frame: DataFrame, figure: str, *columns: str) -> DataFrame:
+    """Make a figure of each of some columns."""
+    pairs = fn.array(
+        *(fn.struct(fn.lit(name).alias("name"), fn.col(name).cast("bigint").alias("number")) for name in columns)
+    )
+    keys = [*KEY] if "topic" in frame.columns else ["run_id"]
+    long = frame.select(*keys, fn.explode(pairs).alias("pair"))
+    return _figure(long, figure, fn.col("pair.name"), fn.col("pair.number"))
+
+
+def _rows(table: str, examined: DataFrame) -> DataFrame:
+    counted = examined.groupBy("run_id").agg(fn.count("*").alias("rows"))
+    return _figure(counted, "rows", fn.lit(table), fn.col("rows"))
+
+
+def _operations(relations: Relations) -> DataFrame:
+    counted = relations.operations.groupBy("run_id", "kind", "status").agg(fn.count("*").alias("operations"))
+    return _figure(counted, "operations", fn.concat_ws("/", "kind", "status"), fn.col("operations"))
+
+
+def _sends(relations: Relations) -> DataFrame:
+    status = fn.coalesce("status", fn.lit("unknown"))
+    by_status = relations.sends.groupBy("run_id", status.alias("status")).agg(
+        fn.count("*").alias("records"),
+        fn.min("completed_ns").alias("first_ns"),
+        fn.max("completed_ns").alias("last_ns"),
+    )
+    acked = by_status.where("status = 'ok'").drop("status")
+    return _figure(by_status, "sends", fn.col("status"), fn.col("records")).union(
+        _unpivoted(acked, "acked", "records", "first_ns", "last_ns")
+    )
+
+
+def _latency(relations: Relations) -> DataFrame:
+    quantiles = fn.percentile_approx(
+        fn.col("completed_ns") - fn.col("invoked_ns"), [float(quantile) for quantile in QUANTILES], 1000
+    )
+    names = fn.array(*(fn.lit(str(quantile)) for quantile in QUANTILES))
+    latency = (
+        relations.operations.where("kind = 'send' and status = 'ok'")
+        .groupBy("run_id")
+        .agg(quantiles.alias("quantiles"))
+        .select("run_id", fn.explode(fn.arrays_zip(names.alias("name"), fn.col("quantiles"))).alias("pair"))
+    )
+    return _figure(latency, "latency_ns", fn.col("pair.name"), fn.col("pair.quantiles"))
+
+
+def _finals(relations: Relations) -> DataFrame:
+    """Every partition that anybody touched: one without an agreed end is not complete."""
+    touched = relations.values.select(*KEY).distinct()
+    finals = (
+        touched.join(relations.finals, list(KEY), "full")
+        .join(unseen(relations), list(KEY), "left")
+        .withColumn("complete", fn.coalesce("complete", fn.lit(False)))
+        .withColumn("unseen", fn.coalesce("unseen", fn.lit(0)))
+    )
+    return _unpivoted(finals, "final", "complete", "agreed", "end_offset", "read_to", "unseen")
+
+
+def _silences(relations: Relations) -> DataFrame:
+    faults = relations.faults.select("run_id", "fault", "started_ns", "ended_ns").distinct()
+    following = Window.partitionBy("run_id").orderBy("completed_ns")
+    gaps = (
+        relations.operations.where("kind = 'send' and status = 'ok'")
+        .join(fn.broadcast(faults.select("run_id").distinct()), "run_id", "left_semi")
+        .select(
+            "run_id", fn.col("completed_ns").alias("from_ns"), fn.lead("completed_ns").over(following).alias("to_ns")
+        )
+        .where(f"to_ns - from_ns >= {SILENCE_NS_MIN}")
+    )
+    touched = (
+        faults.join(fn.broadcast(gaps), "run_id")
+        .where("from_ns < ended_ns and to_ns > started_ns")
+        .groupBy("run_id", "fault")
+        .agg(
+            fn.max(fn.col("to_ns") - fn.col("from_ns")).alias("silence_ns"),
+            fn.max(fn.when(fn.col("to_ns") > fn.col("ended_ns"), fn.col("to_ns") - fn.col("ended_ns"))).alias(
+                "recovery_ns"
+            ),
+        )
+    )
+    silences = _figure(touched, "silence_ns", fn.col("fault"), fn.col("silence_ns"))
+    return silences.union(_figure(touched, "recovery_ns", fn.col("fault"), fn.col("recovery_ns")))

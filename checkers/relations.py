@@ -1,0 +1,272 @@
+"""The base relations: what was sent, what was polled, what became of each value, for every run and partition.
+
+All relations are partitioned by run, topic and partition, so that the window functions of the anomalies need no further
+shuffle, and none holds a vector over offsets: one absurd offset costs one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as fn
+
+from checkers.finals import final_reads
+from checkers.findings import ACKS_ALL, KEY
+from checkers.runs import RunFacts
+from checkers.tables import RunFiles, read_large
+from checkers.wellformed import (
+    examined_logs,
+    examined_operations,
+    examined_polls,
+    examined_reads,
+    examined_samples,
+    examined_sends,
+)
+
+
+@dataclass(frozen=True)
+class Relations:
+    """The frames that anomalies are functions of. Malformed rows are set apart in `examined`."""
+
+    runs: DataFrame
+    """One row per run: settings, `healed_ns`, `sends_known`."""
+    faults: DataFrame
+    """One row per fault and target: `fault`, `kind`, `broker`, `lossy`, `started_ns`, `ended_ns`."""
+    operations: DataFrame
+    sends: DataFrame
+    """S: one row per record sent, with its operation."""
+    reads: DataFrame
+    """P: one row per record polled, with its operation."""
+    polls: DataFrame
+    """One row per partition and poll, with its operation; `whole`: ok, and all its records are in the history."""
+    values: DataFrame
+    """One row per value of a partition: how it was sent (`sent`, `send_…`), how it was read (`reads`, `ok_reads` …)."""
+    walk: DataFrame
+    """P along each process's way through a partition: `rank` of the record, and the record before it."""
+    finals: DataFrame
+    """One row per partition: `complete`, and from where and when it was read to its end."""
+    cluster: DataFrame
+    logs: DataFrame
+    examined: dict[str, DataFrame]
+    """Rows of each large table with the column `problem`, null for good rows."""
+    cached: tuple[DataFrame, ...]
+
+    def release(self) -> None:
+        """Let Spark forget what was kept in memory."""
+        for frame in self.cached:
+            frame.unpersist()
+
+
+def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]) -> Relations:
+    """Derive the base relations of some runs with distinct ids."""
+    cached: list[DataFrame] = []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        cached.append(frame.persist())
+        return frame
+
+    def keep_by_key(frame: DataFrame) -> DataFrame:
+        return keep(frame.repartition(*KEY))
+
+    operations = keep(examined_operations(read_large(spark, runs, "operations")))
+    examined = {
+        "operations": operations,
+        "sends": keep_by_key(examined_sends(read_large(spark, runs, "sends"), operations)),
+        "reads": keep_by_key(examined_reads(read_large(spark, runs, "reads"), operations)),
+        "cluster": keep_by_key(examined_samples(read_large(spark, runs, "cluster"))),
+        "logs": keep_by_key(examined_logs(read_large(spark, runs, "logs"))),
+    }
+    reads = _usable(examined["reads"])
+    examined["polls"] = keep_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads))
+    sends = _usable(examined["sends"])
+    polls = _usable(examined["polls"])
+    cluster = _usable(examined["cluster"])
+    run_frame = _run_frame(spark, facts)
+    finals = keep(final_reads(_end_frame(spark, facts), polls, cluster))
+    values = keep(_values(sends, reads))
+    return Relations(
+        runs=run_frame,
+        faults=_fault_frame(spark, facts),
+        operations=operations.where("problem is null"),
+        sends=sends,
+        reads=reads,
+        polls=polls,
+        values=values,
+        walk=keep(_walk(values, reads, polls)),
+        finals=finals,
+        cluster=cluster,
+        logs=_usable(examined["logs"]),
+        examined=examined,
+        cached=tuple(cached),
+    )
+
+
+def _usable(examined: DataFrame) -> DataFrame:
+    return examined.where("usable").drop("usable", "problem")
+
+
+def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
+    """Meet sends and reads by value. Every column of a send has one row at most, so that any aggregate returns it."""
+    ok = fn.col("status") == "ok"
+    read = reads.where("value is not null").select(
+        *KEY,
+        "value",
+        fn.col("offset").alias("read_offset"),
+        fn.col("op").alias("read_op"),
+        fn.col("process").alias("read_process"),
+        fn.col("completed_ns").alias("read_ns"),
+        fn.when(ok, fn.col("completed_ns")).alias("ok_read_ns"),
+        fn.when(ok & (fn.col("phase") == "final"), 1).alias("final_read"),
+    )
+    sent = sends.select(
+        *KEY,
+        "value",
+        fn.lit(1).alias("sent"),
+        *(
+            fn.col(name).alias(f"send_{name}")
+            for name in ("op", "process", "status", "node", "acks", "offset", "invoked_ns", "completed_ns")
+        ),
+    )
+    both = sent.unionByName(read, allowMissingColumns=True)
+    status = fn.max("send_status")
+    return (
+        both.groupBy(*KEY, "value")
+        .agg(
+            fn.count("sent").alias("sent"),
+            *(fn.max(name).alias(name) for name in sent.columns if name.startswith("send_") and name != "send_status"),
+            status.alias("send_status"),
+            fn.count("read_offset").alias("reads"),
+            fn.count("ok_read_ns").alias("ok_reads"),
+            fn.count("final_read").alias("final_reads"),
+            fn.min("read_offset").alias("read_offset_min"),
+            fn.max("read_offset").alias("read_offset_max"),
+            fn.min("ok_read_ns").alias("read_first_ns"),
+            fn.max("ok_read_ns").alias("read_last_ns"),
+            fn.min_by("read_op", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_op"),
+            fn.min_by("read_process", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_process"),
+            fn.min_by("read_offset", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_offset"),
+        )
+        .withColumn(
+            "committed",
+            fn.coalesce(
+                (fn.col("send_status") == "ok") | ((fn.col("send_status") == "info") & (fn.col("ok_reads") > 0)),
+                fn.lit(False),
+            ),
+        )
+        .withColumn("acknowledged", _acknowledged())
+    )
+
+
+_END_OF_TIME = (1 << 63) - 1
+
+
+def _acknowledged() -> Column:
+    """Acknowledged by a broker that promised something: acks=0 promises nothing."""
+    return fn.coalesce((fn.col("send_status") == "ok") & fn.col("send_acks").isin(ACKS_ALL, 1), fn.lit(False))
+
+
+def _walk(values: DataFrame, reads: DataFrame, polls: DataFrame) -> DataFrame:
+    """Rank the records that were read among all offsets known to be taken, and line them up per process.
+
+    A `leg` is a stretch without assignment, seek, or poll of unknown outcome: only within one must positions follow
+    each other. Ranks, not offsets, are compared, so that gaps in a log (control records, retention) do not count.
+    """
+    taken = values.where("committed and send_offset is not null").select(*KEY, fn.col("send_offset").alias("offset"))
+    read = reads.select(*KEY, "offset", "value", "op", "process", "status", "ordinal", "invoked_ns", "completed_ns")
+    ranked = (
+        read.unionByName(taken, allowMissingColumns=True)
+        .withColumn("rank", fn.dense_rank().over(Window.partitionBy(*KEY).orderBy("offset")))
+        .where("process is not null")
+    )
+    order = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op")
+    broken = fn.when(fn.col("whole"), 0).otherwise(1)
+    begins = fn.when(fn.coalesce(fn.col("assigned"), fn.lit(False)), 1).otherwise(broken)
+    legs = (
+        polls.where("kind = 'poll'")
+        .withColumn("begins", begins)
+        .withColumn("broken", broken)
+        .withColumn(
+            "leg",
+            fn.sum("begins").over(order)
+            + fn.coalesce(fn.sum("broken").over(order.rowsBetween(Window.unboundedPreceding, -1)), fn.lit(0)),
+        )
+        .select(*KEY, "op", "leg")
+        .dropDuplicates([*KEY, "op"])
+    )
+    way = Window.partitionBy(*KEY, "process", "leg").orderBy("invoked_ns", "op", "ordinal")
+    return (
+        ranked.join(legs, [*KEY, "op"])
+        .withColumn("previous_rank", fn.lag("rank").over(way))
+        .withColumn("previous_offset", fn.lag("offset").over(way))
+        .withColumn("previous_op", fn.lag("op").over(way))
+        .withColumn("previous_ns", fn.lag("invoked_ns").over(way))
+        .where("previous_rank is not null and rank != previous_rank + 1")
+    )
+
+
+def _frame(spark: SparkSession, columns: dict[str, pa.DataType], rows: Sequence[Sequence[object]]) -> DataFrame:
+    schema = pa.schema(list(columns.items()))
+    values = zip(*rows, strict=True) if rows else ([] for _ in columns)
+    arrays = [pa.array(list(column), kind) for column, kind in zip(values, columns.values(), strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _run_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
+    columns = {
+        "run_id": pa.string(),
+        "brokers": pa.int32(),
+        "replication_factor": pa.int32(),
+        "min_insync_replicas": pa.int32(),
+        "idempotence": pa.bool_(),
+        "unclean_election": pa.bool_(),
+        "sends_known": pa.bool_(),
+        "healed_ns": pa.int64(),
+        "unavailable_after_ns": pa.int64(),
+    }
+    named = ("brokers", "replication_factor", "min_insync_replicas", "idempotence", "unclean_election")
+    assert set(named) <= {field.name for field in fields(facts[0].settings)}
+    rows = [
+        (
+            run.run_id,
+            *(getattr(run.settings, name) for name in named),
+            run.sends_known,
+            run.healed_ns,
+            run.settings.unavailable_after_ns,
+        )
+        for run in facts
+    ]
+    return _frame(spark, columns, rows)
+
+
+def _fault_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
+    columns = {
+        "run_id": pa.string(),
+        "fault": pa.int32(),
+        "kind": pa.string(),
+        "broker": pa.int32(),
+        "lossy": pa.bool_(),
+        "started_ns": pa.int64(),
+        "ended_ns": pa.int64(),
+    }
+    rows = [
+        (run.run_id, fault.number, fault.kind, target, fault.lossy, fault.started_ns, fault.ended_ns)
+        for run in facts
+        for fault in run.faults
+        for target in fault.targets
+    ]
+    return _frame(spark, columns, rows)
+
+
+def _end_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
+    columns = {
+        "run_id": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "end_offset": pa.int64(),
+        "agreed": pa.bool_(),
+    }
+    rows = [(run.run_id, end.topic, end.partition, end.offset, end.agreed) for run in facts for end in run.ends]
+    return _frame(spark, columns, rows)

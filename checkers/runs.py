@@ -1,0 +1,176 @@
+"""What the small tables say of one run: its promises, its faults, its phases, and whether its history is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.tables import RunFiles
+
+LOSSY_KINDS = frozenset({"page-cache-loss"})
+"""Kinds of fault after which a replica may lack what it had written: the lossy unclean shutdowns."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The row of `runs`. What is unknown is taken as the weakest promise, so that nothing is blamed on a guess."""
+
+    brokers: int | None
+    replication_factor: int | None
+    min_insync_replicas: int
+    idempotence: bool
+    unclean_election: bool
+    workers: int | None
+    faults_wanted: bool
+    unavailable_after_ns: int | None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault that was fired."""
+
+    number: int
+    kind: str
+    targets: tuple[int, ...]
+    started_ns: int
+    ended_ns: int | None
+    """When it was healed; None if nobody saw that."""
+    took_hold: bool
+    healed: bool
+
+    @property
+    def lossy(self) -> bool:
+        """Whether the targets may have lost what they had not synced."""
+        return self.kind in LOSSY_KINDS and self.took_hold
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of one partition that the final reads had to reach."""
+
+    topic: str
+    partition: int
+    offset: int
+    agreed: bool
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """One run, as far as the small tables tell."""
+
+    run_id: str
+    settings: Settings
+    faults: tuple[Fault, ...]
+    phases: Mapping[str, tuple[int, int | None]]
+    """Start and end of each phase, in nanoseconds."""
+    ends: tuple[End, ...]
+    workers_closed: int
+    malformed: tuple[tuple[str, str], ...]
+    """Table and problem of each row that could not be used."""
+    sends_known: bool
+    """Whether every value that was sent is in the history; else a value that nobody sent proves nothing."""
+
+    @property
+    def healed_ns(self) -> int | None:
+        """When the cluster was last made whole; None if that is not known."""
+        if not self.faults:
+            return self.phases["main"][0] if "main" in self.phases else None
+        if any(fault.ended_ns is None or not fault.healed for fault in self.faults):
+            return None
+        return max(fault.ended_ns for fault in self.faults if fault.ended_ns is not None)
+
+
+def facts_of(files: RunFiles) -> RunFacts:
+    """Interpret the small tables of a run. Total: a row that makes no sense is listed in `malformed`."""
+    malformed: list[tuple[str, str]] = []
+    settings = _settings(files.small["runs"], malformed)
+    workers = {row["worker"] for row in files.small["workers"] if row["worker"] is not None}
+    broken = {gap.table for gap in files.gaps}
+    return RunFacts(
+        run_id=files.run_id,
+        settings=settings,
+        faults=tuple(_faults(files.small["faults"], malformed)),
+        phases=_phases(files.small["phases"], malformed),
+        ends=tuple(_ends(files.small["ends"], malformed)),
+        workers_closed=len(workers),
+        malformed=tuple(malformed),
+        sends_known=(
+            broken.isdisjoint({"operations", "sends", "runs"})
+            and settings.workers is not None
+            and len(workers) >= settings.workers
+        ),
+    )
+
+
+def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Settings:
+    rows = list(rows)
+    if len(rows) > 1:
+        malformed.append(("runs", f"{len(rows)} rows for one run"))
+    row: Row = rows[0] if rows else {}
+    bound_ms = row.get("unavailable_after_ms")
+    return Settings(
+        brokers=_positive(row.get("brokers")),
+        replication_factor=_positive(row.get("replication_factor")),
+        min_insync_replicas=_positive(row.get("min_insync_replicas")) or 1,
+        idempotence=row.get("idempotence") is True,
+        unclean_election=row.get("unclean_election") is not False,
+        workers=row.get("workers"),
+        faults_wanted=row.get("faults_wanted") is True,
+        unavailable_after_ns=bound_ms * 1_000_000 if bound_ms is not None and bound_ms > 0 else None,
+    )
+
+
+def _positive(number: int | None) -> int | None:
+    return number if number is not None and number > 0 else None
+
+
+def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[Fault]:
+    faults = []
+    for row in rows:
+        number, started, ended = row["fault"], row["started_ns"], row["ended_ns"]
+        if number is None or started is None or started < 0:
+            malformed.append(("faults", f"fault {number} without a number or a start"))
+            continue
+        if ended is not None and ended < started:
+            malformed.append(("faults", f"fault {number} ended before it started"))
+            ended = None
+        faults.append(
+            Fault(
+                number=number,
+                kind=row["kind"] or "unknown",
+                targets=tuple(target for target in row["targets"] or () if target is not None),
+                started_ns=started,
+                ended_ns=ended,
+                took_hold=row["took_hold"] is True,
+                healed=row["healed"] is True,
+            )
+        )
+    return sorted(faults, key=lambda fault: (fault.started_ns, fault.number))
+
+
+def _phases(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> dict[str, tuple[int, int | None]]:
+    phases: dict[str, tuple[int, int | None]] = {}
+    for row in rows:
+        phase, started, ended = row["phase"], row["started_ns"], row["ended_ns"]
+        if phase is None or started is None or (ended is not None and ended < started):
+            malformed.append(("phases", f"phase {phase} from {started} to {ended}"))
+        else:
+            phases[phase] = (started, ended)
+    return phases
+
+
+def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[End]:
+    ends: dict[tuple[str, int], End] = {}
+    for row in rows:
+        topic, partition, offset = row["topic"], row["partition"], row["end_offset"]
+        if topic is None or partition is None or offset is None or offset < 0:
+            malformed.append(("ends", f"end {offset} of {topic}-{partition}"))
+        elif (topic, partition) in ends:
+            malformed.append(("ends", f"two ends of {topic}-{partition}"))
+            ends[topic, partition] = End(topic, partition, offset, agreed=False)
+        else:
+            ends[topic, partition] = End(topic, partition, offset, row["agreed"] is True)
+    return ends.values()

