@@ -22,7 +22,7 @@ from reports.summary import summarize
 from reports.suspects import fault_parameters, fault_role
 from reports.theme import fault_family
 from reports.timeline import timeline
-from reports.totals import disagreements
+from reports.totals import MALFORMED, disagreements
 
 PROBLEMS_SHOWN = 40
 CONFIGURATION_CHARACTERS = 40_000
@@ -115,5 +115,5 @@ def _environment() -> jinja2.Environment:
         role=fault_role,
         parameters=lambda fault: {key: value for key, value in fault_parameters(fault).items() if key != "role"},
     )
-    environment.globals.update(plural=wording.plural, partition_name=wording.partition_name)
+    environment.globals.update(plural=wording.plural, partition_name=wording.partition_name, malformed=MALFORMED)
     return environment

@@ -191,7 +191,7 @@ def _story(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any])
         return _storyline(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
     life = biography(run, joined, history, offset, value)
     reference = None if life.acknowledged_ns is None else (life.acknowledged_ns, "the acknowledgement")
-    return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns or run.main_end_ns, history)
+    return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns, history)
 
 
 def _storyline(

@@ -11,7 +11,7 @@ import numpy as np
 from reports.columns import counts_by, is_one_of
 from reports.joined import Joined
 from reports.run import Run
-from reports.totals import AnomalyTotal, anomaly_totals
+from reports.totals import AnomalyTotal, allowed_total, anomaly_totals
 from reports.verdict import Verdict, verdict_of
 
 STATUSES = ("ok", "fail", "info")
@@ -66,6 +66,11 @@ class Summary:
     versions: tuple[tuple[str, str], ...]
     metrics: tuple[tuple[str, str], ...]
     """Simple figures of `results.json` as they stand there."""
+
+    @property
+    def allowed(self) -> int:
+        """Anomalies within the contract."""
+        return allowed_total(self.anomalies)
 
     @property
     def took_hold(self) -> int:

@@ -12,6 +12,8 @@ from reports.wording import duration, moment, nodes
 SUSPECTS_MAX = 4
 RECENT_NS = 10_000_000_000
 """A fault that ended this long before still counts as near."""
+NEVER_NS = 1 << 62
+"""Later than any time of a run."""
 
 
 class Suspect(NamedTuple):
@@ -31,21 +33,22 @@ def suspects(
 ) -> list[Suspect]:
     """Return the faults to look at first, at most `SUSPECTS_MAX`.
 
-    `named` are the numbers that the checker's evidence gives. `reference` is a time and what happened then ("the
-    acknowledgement"); without named faults, those that overlap the time from there to `until_ns` are taken, and
-    if there are none the last that ended within `RECENT_NS` before. Those that took hold come first, among them
-    those that hit one of `replicas`, among them the earliest.
+    They are those whose numbers the checker's evidence gives (`named`) and those that overlap the time from
+    `reference` (a time, and what happened then: "the acknowledgement") to `until_ns`; without any, the last one that
+    ended within `RECENT_NS` before. Those that took hold come first; among them those that had not ended before the
+    reference, among these those that hit one of `replicas`, and then the earliest.
     """
     chosen = [fault for fault in run.faults if fault["fault"] in named]
-    if not chosen and reference is not None:
+    start_ns = 0
+    if reference is not None:
         start_ns = reference[0]
         end_ns = start_ns if until_ns is None else max(start_ns, until_ns)
-        chosen = [fault for fault in run.faults if _overlaps(fault, start_ns, end_ns)]
+        chosen += [fault for fault in run.faults if fault not in chosen and _overlaps(fault, start_ns, end_ns)]
         chosen = chosen or [fault for fault in run.faults if _overlaps(fault, start_ns - RECENT_NS, start_ns)][-1:]
-    start_ns = reference[0] if reference is not None else 0
     chosen.sort(
         key=lambda fault: (
             not fault["took_hold"],
+            not _overlaps(fault, start_ns, NEVER_NS),
             not set(fault["targets"] or ()) & set(replicas),
             max(0, (fault["started_ns"] or 0) - start_ns),
         )

@@ -11,7 +11,7 @@ from rich.text import Text
 from reports.joined import Joined
 from reports.run import load_run
 from reports.summary import Summary, summarize
-from reports.totals import disagreements
+from reports.totals import MALFORMED, disagreements
 from reports.wording import count, duration, enumeration, plural
 
 REASONS_SHOWN = 5
@@ -62,7 +62,9 @@ def _table(summary: Summary, checked: bool) -> Table:
     kinds = [f"{fault.kind} {fault.took_hold} of {fault.fired}" for fault in summary.faults]
     row("faults that took hold", enumeration(kinds) or "none")
     for total in summary.anomalies:
-        row(total.name, f"{plural(total.violations, 'violation')}, {count(total.within_contract)} within the contract")
+        allowed = plural(total.within_contract, "row") if total.name == MALFORMED else ""
+        allowed = allowed or f"{count(total.within_contract)} within the contract"
+        row(total.name, f"{plural(total.violations, 'violation')}, {allowed}")
     if not summary.anomalies:
         row("anomalies", "none" if checked else "not checked")
     for name, what in summary.mechanisms:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from reports.columns import counts_by
 from reports.contract import PROMISES
 from reports.run import Run
+
+MALFORMED = "malformed-history"
+"""Rows of the history that make no sense: the harness's trouble, on neither side of the contract."""
 
 
 class AnomalyTotal(NamedTuple):
@@ -36,6 +39,11 @@ def anomaly_totals(run: Run) -> list[AnomalyTotal]:
     found = [total for total in totals if total.violations or total.within_contract]
     order = {name: place for place, name in enumerate(PROMISES)}
     return sorted(found, key=lambda total: (total.violations == 0, order.get(total.name, len(order)), total.name))
+
+
+def allowed_total(totals: Iterable[AnomalyTotal]) -> int:
+    """Count what is within the contract."""
+    return sum(total.within_contract for total in totals if total.name != MALFORMED)
 
 
 def disagreements(run: Run) -> list[str]:

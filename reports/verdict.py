@@ -7,7 +7,7 @@ from typing import Literal
 
 from reports.contract import BREACHES
 from reports.run import Run
-from reports.totals import anomaly_totals
+from reports.totals import allowed_total, anomaly_totals
 from reports.wording import count, enumeration, plural
 
 Word = Literal["valid", "invalid", "unknown"]
@@ -44,7 +44,7 @@ def verdict_of(run: Run, acknowledged: int, took_hold: int) -> Verdict:
 
 def _valid_sentence(run: Run, acknowledged: int, took_hold: int) -> str:
     faults = f"{plural(took_hold, 'fault')} that took hold" if took_hold else "a run without faults"
-    allowed = sum(total.within_contract for total in anomaly_totals(run))
+    allowed = allowed_total(anomaly_totals(run))
     sentence = f"No promise was broken: {plural(acknowledged, 'acknowledged write')}, {faults}, no violation"
     return f"{sentence}, {plural(allowed, 'anomaly', 'anomalies')} within the contract." if allowed else f"{sentence}."
 

@@ -276,10 +276,13 @@ def anomalies_of(model) -> list[dict]:
         rows.append({
             "run_id": RUN_ID, "anomaly": "lost-acked-write", "within_contract": False, "topic": TOPIC,
             "partition": LOSSY_PARTITION, "offset": offset, "value": value, "op": ops[0], "process": ops[0] % 8,
-            "broker": 2, "at_ns": 68 * SECOND,
+            "broker": 1, "at_ns": 35_900_000_000,
             "explanation": f"Value {value} was acknowledged at offset {offset} and no reader of the final phase "
             "found it, although one read offsets beyond it.",
-            "evidence": json.dumps({"operations": ops, "offsets": [offset], "replicas": [2], "faults": [4]}),
+            "evidence": json.dumps({
+                "acks": -1, "final_complete": True, "replicas": [{"broker": 1, "value": None}],
+                "faults": [{"fault": 4, "kind": "page-cache-loss", "targets": [1], "when": "after"}],
+            }),
         })  # fmt: skip
     for offset, _, value in model.lost[:DIVERGENT]:
         rows.append({

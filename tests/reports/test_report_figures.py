@@ -8,12 +8,14 @@ from reports.availability import outages, quiet_gap_ns
 from reports.biography import biography
 from reports.contract import contract_sentences
 from reports.joined import Joined
+from reports.page import html
 from reports.replica_logs import log_picture
 from reports.replicas import NO_LEADER, partition_history
 from reports.reproduce import reproduce_command
 from reports.run import Run
 from reports.series import bins_over, latency_quantiles_ms, progress, throughput
 from reports.stories import groups
+from reports.summary import summarize
 from reports.suspects import suspects
 from reports.theme import fault_family
 from reports.wording import duration, moment, nodes
@@ -210,13 +212,16 @@ def test_a_record_that_nobody_read_says_so(tmp_path):
     assert life.moments[-1].text == "no reader was ever given it"
 
 
-def test_named_faults_are_the_suspects_and_else_those_near_in_time(tmp_path):
+def test_faults_are_suspects_when_they_are_named_or_near_in_time(tmp_path):
     run = run_of(tmp_path, faults=[fault(1, 1, 2), fault(2, 9, 11, (3,)), fault(3, 10, 14, (2,)), fault(4, 30, 31)])
     near = suspects(run, set(), (10 * SECOND + 1, "the acknowledgement"), 12 * SECOND, {2})
     assert [suspect.number for suspect in near] == [3, 2]
     assert near[1].sentence.endswith("it was active at the time of the acknowledgement.")
-    (named,) = suspects(run, {4}, (10 * SECOND, "the acknowledgement"), 12 * SECOND, set())
-    assert named.sentence == "kill on broker 1, from 30.000 s to 31.000 s: it began 20.0 s after the acknowledgement."
+    named = suspects(run, {1, 4}, (10 * SECOND, "the acknowledgement"), None, set())
+    assert [suspect.number for suspect in named] == [2, 3, 4, 1]
+    assert (
+        named[2].sentence == "kill on broker 1, from 30.000 s to 31.000 s: it began 20.0 s after the acknowledgement."
+    )
     (before,) = suspects(run, set(), (16 * SECOND, "the anomaly"), None, set())
     assert before.sentence.endswith("it had ended 2.00 s before the anomaly.")
     assert suspects(run, set(), None, None, set()) == []
@@ -252,6 +257,17 @@ def test_totals_are_those_of_the_results_when_the_table_holds_fewer(tmp_path):
     violations, allowed = groups(run, Joined(run), lambda topic, partition: partition_history(run, topic, partition))
     assert (violations.total, violations.recorded, violations.untold) == (5000, 1, 4999)
     assert (allowed.total, allowed.untold, allowed.within_contract) == (2, 2, True)
+
+
+def test_rows_that_make_no_sense_are_on_neither_side_of_the_contract(tmp_path):
+    row = {"anomaly": "malformed-history", "within_contract": True, "explanation": "A row makes no sense."}
+    run = run_of(tmp_path, results={"verdict": "valid"}, anomalies=[row] * 3)
+    summary = summarize(run, Joined(run))
+    assert (summary.allowed, summary.anomalies[0].within_contract) == (0, 3)
+    page = html(run)
+    assert "In the history itself" in page
+    assert 'class="part">Within the contract' not in page
+    assert "0 anomalies within the contract" in page
 
 
 def test_the_contract_follows_the_configuration(tmp_path):
