@@ -29,7 +29,7 @@ DEBUG = "--debug"
 @click.version_option(package_name="harrow")
 @click.pass_context
 def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main` looks for it)
-    r"""Torment a Kafka-protocol cluster and judge whether it kept its promises.
+    """Torment a Kafka-protocol cluster and judge whether it kept its promises.
 
     \b
     harrow doctor                  what this machine can do
@@ -37,7 +37,7 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
     harrow run --seed 7            the same faults again
     harrow check store/latest      judge a stored run again
     harrow heal                    clean up after a harness that was killed
-    """
+    """  # noqa: D301 (\b is for click)
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

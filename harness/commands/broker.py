@@ -11,7 +11,7 @@ import click
 @click.command("broker", short_help="Run one node of the broker by hand.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def broker(file: Path) -> None:
-    r"""Run one node of Harrow's own broker in the foreground, from a FILE with Kafka's setting names.
+    """Run one node of Harrow's own broker in the foreground, from a FILE with Kafka's setting names.
 
     \b
     A controller and a broker on one machine:
@@ -23,7 +23,7 @@ def broker(file: Path) -> None:
       log.dirs=/var/tmp/node-100      log.dirs=/var/tmp/node-1
 
     SIGTERM shuts it down in good order. All settings: docs/internals/architecture.md.
-    """
+    """  # noqa: D301 (\b is for click)
     from harness.systems.harrow_broker import run_node
 
     sys.exit(run_node(file))

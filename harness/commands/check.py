@@ -15,13 +15,13 @@ _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.command("check", short_help="Judge stored runs again.")
 @click.argument("runs", metavar="DIR...", nargs=-1, required=True, type=_RUN)
 def check(runs: tuple[Path, ...]) -> None:
-    r"""Judge stored runs again, all in one Spark job.
+    """Judge stored runs again, all in one Spark job.
 
     \b
     DIR is the directory of a run, or `store/latest`:
       harrow check store/latest
       harrow check store/log/*
-    """
+    """  # noqa: D301 (\b is for click)
     from rich.console import Console
 
     from harness.judging import judge

@@ -78,7 +78,7 @@ _FLAGS = (
 )
 @click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
 def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any) -> None:  # noqa: ANN401
-    r"""Stand a cluster up, torment it under real clients, and judge whether it kept its promises.
+    """Stand a cluster up, torment it under real clients, and judge whether it kept its promises.
 
     SPEC is a TOML file with the same settings as the flags, or the spec.json of a stored run; flags override it.
 
@@ -91,7 +91,7 @@ def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
 
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.
-    """
+    """  # noqa: D301 (\b is for click)
     spec = _spec(file, flags)
     schedule = _schedule(spec, schedule_file)
     _check(spec, schedule)

@@ -17,7 +17,7 @@ TICK_S = 0.25
 def torment(stage: Stage) -> None:
     """Fire the schedule while the workers work. When it returns, or raises, every fault has been undone."""
     conductor = Conductor(
-        Site.of(stage.environment.cluster, RealClock(stage.clock)),
+        Site.of(stage.environment.cluster, RealClock(stage.clock.now)),
         stage.plan.schedule,
         lambda event, details: stage.journal.record(event, **details),
         stage.adder("faults"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fake_cluster import FakeCluster, site_of
 
 from nemesis.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import DidNotTakeHold, Injection, Parameters
+from tests.support.fake_cluster import FakeCluster, site_of
 
 
 def aimed(cluster: FakeCluster, kind: str, *targets: int, **parameters: str) -> Injection:

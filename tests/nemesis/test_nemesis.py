@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from fake_cluster import FakeClock, FakeCluster, site_of
 
 from history.schema import FAULTS
 from nemesis.nemesis import Conductor, mend
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Role, Target
+from tests.support.fake_cluster import FakeClock, FakeCluster, site_of
 
 SECOND_NS = 1_000_000_000
 

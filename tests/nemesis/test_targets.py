@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from fake_cluster import FakeCluster
 
 from nemesis.targets import NoTarget, Role, Target, resolve
+from tests.support.fake_cluster import FakeCluster
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,185 @@
+"""The command line: every error is one line and a status, and starts nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.environments import registry
+from harness.exits import Exit, worst
+from nemesis.faults import KINDS
+
+
+def harrow(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    status = ended.value.code or 0
+    assert isinstance(status, int)
+    return status
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("run --fautls kill", "No such option"),
+        ("run --faults flood", "faults: expected one of kill, pause, "),
+        ("run --workload bank", "workload: expected log, found 'bank'"),
+        ("run --flaw gremlin", "flaw: expected one of ack-before-replication, "),
+        ("run --generation K0", "generation: expected one of K5, found 'K0'"),
+        ("run --environment moon", "environment: expected local, found 'moon'"),
+        ("run --brokers two", "'two' is not a valid integer"),
+        ("run --acks 1 --idempotence", "idempotence: expected acks all, found acks 1"),
+        ("run gone.toml", "'gone.toml' does not exist"),
+        ("run --schedule gone.json", "'gone.json' does not exist"),
+        ("run --seed", "requires an argument"),
+        ("dance", "No such command 'dance'"),
+        ("check", "Missing argument"),
+        ("check gone", "'gone' does not exist"),
+        ("report gone", "'gone' does not exist"),
+        ("heal gone", "'gone' does not exist"),
+        ("broker gone.properties", "'gone.properties' does not exist"),
+        ("--loud", "No such option"),
+    ],
+)
+def test_a_usage_error_is_one_line_and_starts_nothing(
+    arguments: str, told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert harrow(*arguments.split()) == Exit.USAGE
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("harrow: ")
+    assert output.err.count("\n") == 1
+    assert told in output.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_schedule_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "schedule.json").write_text("{}")
+    assert harrow("run", "--schedule", "schedule.json") == Exit.USAGE
+    assert "expected a schedule" in capsys.readouterr().err
+
+
+def test_an_unknown_setting_in_a_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("colour = 'red'\n")
+    assert harrow("run", "a.toml") == Exit.USAGE
+    assert "colour: no such setting" in capsys.readouterr().err
+
+
+def test_a_fault_that_the_environment_cannot_inject_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(registry.CAPABILITIES, "local", frozenset({"process"}))
+    assert harrow("run", "--faults", "kill,isolate") == Exit.USAGE
+    output = capsys.readouterr().err
+    assert "isolate needs network, which the environment local does not offer" in output
+    assert output.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stored_schedule_is_checked_against_the_environment_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(registry.CAPABILITIES, "local", frozenset({"process"}))
+    entry = (
+        '{"entry": 1, "at_ms": 1, "kind": "isolate", "target": {"role": "leader"}, "duration_ms": 1, "parameters": {}}'
+    )
+    (tmp_path / "schedule.json").write_text(f'{{"entries": [{entry}]}}')
+    assert harrow("run", "--faults", "none", "--schedule", "schedule.json") == Exit.USAGE
+    assert "isolate needs network" in capsys.readouterr().err
+
+
+def test_debug_shows_where_an_error_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("run", "--faults", "flood", "--debug") == Exit.USAGE
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_error_that_nobody_foresaw_is_one_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_settings: object) -> None:
+        raise RuntimeError("the sky\nis falling")
+
+    monkeypatch.setattr(cli.harrow, "main", fail)
+    assert harrow("faults") == Exit.FAILED
+    output = capsys.readouterr().err
+    assert output == "harrow: RuntimeError: the sky is falling; --debug shows where it comes from\n"
+
+
+def test_a_machine_without_java_is_told_before_anything_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("checkers.spark.java_found", lambda: None)
+    assert harrow("run") == Exit.FAILED
+    assert "expected a Java for Spark" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_cannot_be_made_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert harrow("run", "--store", "file") == Exit.FAILED
+    output = capsys.readouterr().err
+    assert "expected to make a directory in the store file" in output
+    assert output.count("\n") == 1
+
+
+@pytest.mark.parametrize(("command", "names"), [("faults", list(KINDS)), ("flaws", ["unclean-election"])])
+def test_lists_name_everything_with_one_line_each(
+    command: str, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert harrow(command) == Exit.VALID
+    listed = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert set(names) <= {name for name, _ in listed}
+    assert all(told for _, told in listed)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_teaches_by_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow(*arguments) == Exit.VALID
+    assert "harrow run --seed 7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", sorted(cli.harrow.commands))
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow(command, "--help") == Exit.VALID
+    assert f"Usage: harrow {command}" in capsys.readouterr().out
+
+
+def test_help_is_quick() -> None:
+    command = [sys.executable, "-c", "import sys; from harness.cli import main; main(['--help'])"]
+    taken = []
+    for _ in range(3):
+        started = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True, cwd=Path(cli.__file__).parents[1])
+        taken.append(time.monotonic() - started)
+    assert min(taken) < 1.0, "the limit is 0.3 s on an idle machine; tests share theirs"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ("pyspark", "pyarrow", "pandas", "kafka", "rich", "broker")
+    code = f"import sys; import harness.cli; print([name for name in {heavy} if name in sys.modules])"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(cli.__file__).parents[1])
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [
+        (["valid", "valid"], Exit.VALID),
+        (["valid", "unknown"], Exit.UNKNOWN),
+        (["unknown", "invalid", "valid"], Exit.ANOMALIES),
+        ([], Exit.UNKNOWN),
+    ],
+)
+def test_several_runs_have_the_status_of_the_worst(verdicts: list[str], status: Exit) -> None:
+    assert worst(verdicts) is status
