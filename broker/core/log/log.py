@@ -107,7 +107,7 @@ class Log:
         self.recovery = parts.recovery
         self.truncations = 0
         self.end_offset = self._last.end_offset
-        self.start_offset = max(start_offset, parts.segments[0].base_offset)
+        self.start_offset = max(start_offset, parts.start_offset)
         self.flushed_offset = self.end_offset
 
     @classmethod
@@ -335,8 +335,8 @@ class Log:
     def truncate_to(self, offset: int) -> int:
         """TR-3: cut off everything from the batch that contains `offset`; the new log end offset.
 
-        Below the log start everything goes, and the log restarts at `offset` (TR-4). What was written before the
-        cut is on the disk afterwards as it was; nothing above it can come back.
+        Below the log start everything goes, and the log restarts at `offset` (TR-4). The cut is not durable: after a
+        power failure what was cut off may be back, as if the cut had never been made.
         """
         if offset < self.start_offset:
             self.truncate_fully(offset)
@@ -375,6 +375,7 @@ class Log:
         Never beyond the log end, never back.
         """
         self.start_offset = start = max(self.start_offset, min(offset, self.end_offset))
+        self.epochs.truncate_from_start(start)
         obsolete = self._index_of(start)
         for segment in self._segments[:obsolete]:
             segment.delete()
@@ -382,7 +383,6 @@ class Log:
             self._unsynced_indexes = [s for s in self._unsynced_indexes if s.base_offset >= start]
             del self._segments[:obsolete]
             prune_snapshots(self._files, self.directory, self.segment_offsets)
-        self.epochs.truncate_from_start(start)
 
     def _drop_segments(self, first: int) -> None:
         for segment in reversed(self._segments[first:]):

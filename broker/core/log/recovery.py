@@ -25,12 +25,13 @@ class Recovery(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The parts of a log, ready for use."""
+    """The parts of a log, ready for use, and the log start offset as far as the files tell it."""
 
     segments: list[Segment]
     epochs: EpochCache
     producers: ProducerStates
     recovery: Recovery
+    start_offset: int
 
 
 def open_parts(
@@ -60,7 +61,7 @@ def restore_producers(
 ) -> None:
     """Compute the producers' state of the log up to `end_offset`, from the nearest snapshot and what follows it."""
     snapshot = producers.roll_back(files, directory, end_offset)
-    offset = segments[0].base_offset if snapshot is None else snapshot
+    offset = 0 if snapshot is None else snapshot
     for segment in segments:
         for header in segment.headers(offset, end_offset):
             producers.update(
@@ -92,7 +93,9 @@ def _list_segments(files: Files, directory: str, start_offset: int, index_interv
 
 def _open_clean(files: Files, directory: str, segments: list[Segment]) -> Opened:
     segments[-1].open_tail()
-    epochs = EpochCache.load(files, directory)
+    epochs = _load_epochs(files, directory, segments)
+    if _has_lost_its_head(segments, epochs):
+        raise CorruptLog(f"expected an earlier segment than {segments[0].name}")
     if epochs is None:
         epochs = EpochCache(files, directory)
         epochs.replace(
@@ -102,16 +105,18 @@ def _open_clean(files: Files, directory: str, segments: list[Segment]) -> Opened
         )
     producers = ProducerStates()
     restore_producers(files, directory, producers, segments, segments[-1].end_offset)
-    return Opened(segments, epochs, producers, Recovery())
+    return Opened(segments, epochs, producers, Recovery(), _start_offset(segments, epochs.entries))
 
 
 def _recover(files: Files, directory: str, segments: list[Segment], recovery_point: int) -> Opened:
-    epochs = EpochCache.load(files, directory)
+    epochs = _load_epochs(files, directory, segments)
+    if epochs is not None and _has_lost_its_head(segments, epochs):
+        return _start_over(files, directory, segments, epochs)
     first = 0 if epochs is None else _first_untrusted(segments, recovery_point)
     scan_offset = segments[first].base_offset
     entries = [] if epochs is None else [entry for entry in epochs.entries if entry[1] < scan_offset]
     producers = ProducerStates()
-    restore_producers(files, directory, producers, segments[: max(first, 1)], scan_offset)
+    restore_producers(files, directory, producers, segments[:first], scan_offset)
     scanned = truncated = 0
     reason = ""
     kept = first
@@ -120,6 +125,8 @@ def _recover(files: Files, directory: str, segments: list[Segment], recovery_poi
         if kept > first and segment.base_offset != segments[kept - 1].end_offset:
             reason = f"{segment.name}: expected offset {segments[kept - 1].end_offset} to come next"
             break
+        if kept > first:
+            producers.write_snapshot(files, directory, segment.base_offset)
         reason = _scan(files, segment, size, entries, producers)
         scanned += size
         kept += 1
@@ -137,8 +144,42 @@ def _recover(files: Files, directory: str, segments: list[Segment], recovery_poi
             files.sync(name)
     if epochs is None:
         epochs = EpochCache(files, directory)
+    start_offset = _start_offset(segments, epochs.entries)
     epochs.replace(entries)
-    return Opened(segments, epochs, producers, Recovery(scanned, truncated, reason))
+    return Opened(segments, epochs, producers, Recovery(scanned, truncated, reason), start_offset)
+
+
+def _load_epochs(files: Files, directory: str, segments: Sequence[Segment]) -> EpochCache | None:
+    """The epoch cache; None if it is unusable, or empty although there are records."""
+    epochs = EpochCache.load(files, directory)
+    if epochs is not None and not epochs.entries and any(files.size(segment.name) for segment in segments):
+        return None
+    return epochs
+
+
+def _has_lost_its_head(segments: Sequence[Segment], epochs: EpochCache | None) -> bool:
+    """Whether the epoch cache knows of records before the first segment; it forgets them before they are deleted."""
+    return epochs is not None and bool(epochs.entries) and epochs.entries[0][1] < segments[0].base_offset
+
+
+def _start_over(files: Files, directory: str, segments: list[Segment], epochs: EpochCache) -> Opened:
+    """The first segment was lost, a later one was not: what is left does not continue anything, so drop it."""
+    start_offset = epochs.entries[0][1]
+    reason = f"{segments[0].name}: expected offset {start_offset} to come first"
+    truncated = sum(files.size(segment.name) for segment in segments)
+    empty = segments[0].emptied_at(start_offset)
+    for segment in reversed(segments):
+        segment.delete()
+    epochs.replace(())
+    producers = ProducerStates()
+    producers.roll_back(files, directory, -1)
+    return Opened([empty], epochs, producers, Recovery(0, truncated, reason), start_offset)
+
+
+def _start_offset(segments: Sequence[Segment], entries: Sequence[tuple[int, int]]) -> int:
+    """The epoch cache is durable at once, the checkpoint of the log start is not: the cache may know better."""
+    first_known = entries[0][1] if entries else 0
+    return max(segments[0].base_offset, min(first_known, segments[-1].end_offset))
 
 
 def _first_untrusted(segments: list[Segment], recovery_point: int) -> int:

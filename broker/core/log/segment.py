@@ -88,6 +88,10 @@ class Segment:
         files.append(segment.name, b"")
         return segment
 
+    def emptied_at(self, base_offset: int) -> Segment:
+        """A new, empty segment of the same log."""
+        return Segment.create(self._files, self._directory, base_offset, self._index_interval_bytes)
+
     @classmethod
     def sealed(
         cls, files: Files, directory: str, base_offset: int, end_offset: int, index_interval_bytes: int
@@ -182,10 +186,9 @@ class Segment:
         self._start_tail(self.size, self.end_offset)
 
     def truncate(self, position: int) -> None:
-        """Cut the file at `position`, where a batch begins, and sync it."""
+        """Cut the file at `position`, where a batch begins."""
         self.load()
         self._files.truncate(self.name, position)
-        self._files.sync(self.name)
         kept = bisect_left(self._index_positions, position)
         del self._index_offsets[kept:], self._index_positions[kept:]
         last_indexed = self._index_offsets[-1] if kept else self.base_offset - 1
@@ -338,9 +341,10 @@ class Segment:
     def headers(self, offset: int, upto: int) -> Iterator[BatchHeader]:
         """Headers of the batches that begin at or after `offset` and before `upto`."""
         self.load()
+        offset = max(offset, self.base_offset)
         if offset >= self.end_offset:
             return
-        position = self.locate(max(offset, self.base_offset)).position
+        position = self.locate(offset).position
         chunk = b""
         chunk_position = position
         while position < self.size:

@@ -1,0 +1,98 @@
+"""How fast a log takes batches: `python benchmarks/log_append.py [--memory]`.
+
+Per workload: microseconds per append and MB/s, for a leader (copy, stamp, index, one write) and a follower (checksum,
+index, one write), and microseconds per read at the log's end. Real files in a temporary directory, never synced,
+unless `--memory` asks for a disk that only counts.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from broker.core.files import Files
+from broker.core.log import Log, LogConfig
+from broker.core.records import encode_batch, stamped
+from broker.shell.posix_files import PosixFiles
+
+WORKLOADS = [(1, 100, 100_000), (10, 100, 50_000), (100, 100, 20_000), (1000, 1000, 500)]
+"""(records per batch, bytes per value, batches)."""
+
+
+class CountingFiles:
+    """A disk that holds only the sizes of what is appended: what remains is the log's own cost."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+
+    def append(self, name: str, data: bytes) -> None:
+        self.sizes[name] = self.sizes.get(name, 0) + len(data)
+
+    def list(self, directory: str) -> list[str]:
+        return []
+
+    def size(self, name: str) -> int:
+        return self.sizes.get(name, 0)
+
+    def read(self, name: str, position: int, size: int) -> bytes:
+        return bytes(min(size, max(0, self.size(name) - position)))
+
+    def truncate(self, name: str, size: int) -> None:
+        self.sizes[name] = size
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.sizes[name] = len(data)
+
+    def rename(self, name: str, new_name: str) -> None:
+        self.sizes[new_name] = self.sizes.pop(name)
+
+    def delete(self, name: str) -> None:
+        self.sizes.pop(name, None)
+
+    def sync(self, name: str) -> None:
+        pass
+
+
+def measure(files: Files, records: int, value_bytes: int, batches: int) -> tuple[int, float, float, float]:
+    value = bytes(value_bytes)
+    leader = Log.open(files, "leader-0", LogConfig(), clean=True)
+    batch = encode_batch([(None, value)] * records, 0, 0, 0, 1, 0, 0)
+    headers = leader.check_batches(batch)
+    assert isinstance(headers, tuple)
+    started = time.perf_counter()
+    for _ in range(batches):
+        leader.append_as_leader(batch, 1, headers)
+    leading = (time.perf_counter() - started) / batches
+
+    follower = Log.open(files, "follower-0", LogConfig(), clean=True)
+    prepared = [stamped(batch, index * records, 1) for index in range(batches)]
+    started = time.perf_counter()
+    for data in prepared:
+        follower.append_as_follower(data, 1)
+    following = (time.perf_counter() - started) / batches
+
+    end = leader.end_offset
+    started = time.perf_counter()
+    for index in range(10_000):
+        leader.read(end - records * (1 + index % 10), 1 << 20, end)
+    reading = (time.perf_counter() - started) / 10_000
+    return len(batch), leading, following, reading
+
+
+def main() -> None:
+    print("records  batch bytes   leader us    MB/s  follower us    MB/s  tail read us")
+    for records, value_bytes, batches in WORKLOADS:
+        with tempfile.TemporaryDirectory() as directory:
+            files: Files = CountingFiles() if "--memory" in sys.argv[1:] else PosixFiles(Path(directory))
+            size, leading, following, reading = measure(files, records, value_bytes, batches)
+        rates = [size / seconds / 1e6 for seconds in (leading, following)]
+        print(
+            f"{records:7} {size:12} {leading * 1e6:11.2f} {rates[0]:7.0f} {following * 1e6:12.2f} {rates[1]:7.0f}"
+            f" {reading * 1e6:13.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
