@@ -19,6 +19,7 @@ SIGINT is ignored: it is meant for the harness, which will say what to do. Exit 
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 import threading
@@ -178,6 +179,8 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m workloads.worker ORDERS.json", file=sys.stderr)
         return 2
+    # Clients warn of every broken connection; what that meant for an operation is in the history.
+    logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s: %(message)s")
     commands: SimpleQueue[str] = SimpleQueue()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda _number, _frame: commands.put(STOP))
