@@ -1,7 +1,7 @@
 """What happens to a node (events) and what it wants done (effects).
 
-A node is driven by `node.handle(now_ms, event) -> list[Effect]`, one event at a time. Its host (`broker.shell` on a real
-machine, the simulator otherwise) delivers the events and carries out the effects in their order.
+A node is driven by `node.handle(now_ms, event) -> list[Effect]`, one event at a time. Its host (`broker.shell` on a
+real machine, the simulator otherwise) delivers the events and carries out the effects in their order.
 """
 
 from __future__ import annotations

@@ -59,8 +59,6 @@ class Settings:
     log_flush_interval_ms: int = 0
     message_max_bytes: int = 1_048_588
     high_watermark_checkpoint_interval_ms: int = 5_000
-    recovery_point_checkpoint_interval_ms: int = 60_000
-    """`log.flush.offset.checkpoint.interval.ms`."""
 
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -69,14 +67,10 @@ class Settings:
 
     unclean_leader_election_enable: bool = False
     unclean_recovery_strategy: UncleanRecoveryStrategy = "Balanced"
-    unclean_recovery_timeout_ms: int = 300_000
 
     broker_session_timeout_ms: int = 9_000
     broker_heartbeat_interval_ms: int = 2_000
-    initial_broker_registration_timeout_ms: int = 60_000
     controlled_shutdown_timeout_ms: int = 30_000
-    leader_imbalance_check_interval_ms: int = 300_000
-    """`leader.imbalance.check.interval.seconds`, in milliseconds here; 0: no preferred-leader elections."""
 
     replica_lag_time_max_ms: int = 30_000
     replica_fetch_wait_max_ms: int = 500
@@ -86,6 +80,13 @@ class Settings:
 
     replica_fetch_response_max_bytes: int = 10 << 20
     """Per fetch."""
+
+    controller_quorum_election_timeout_ms: int = 1_000
+    controller_quorum_fetch_timeout_ms: int = 2_000
+    controller_quorum_election_backoff_max_ms: int = 1_000
+    controller_quorum_request_timeout_ms: int = 2_000
+    metadata_snapshot_records: int = 5_000
+    """A snapshot of the metadata is taken after so many records."""
 
     metadata_fetch_wait_max_ms: int = 500
     """How long a controller may hold a broker's fetch of the metadata log that finds nothing new."""

@@ -64,20 +64,28 @@ class Machine:
 
 
 class Cluster:
-    """Controller 100 and brokers 1…n. Time is virtual milliseconds; `seed` draws latencies of 1 to 3 ms."""
+    """Controllers from 100 on and brokers 1…n. Time is virtual milliseconds; `seed` draws latencies of 1 to 3 ms."""
 
-    def __init__(self, brokers: int = 3, seed: int = 0, flaws: tuple[str, ...] = (), **settings: object) -> None:
+    def __init__(
+        self,
+        brokers: int = 3,
+        controllers: int = 1,
+        seed: int = 0,
+        flaws: tuple[str, ...] = (),
+        **settings: object,
+    ) -> None:
         self.now_ms = 0
         self.random = random.Random(seed)
         self.cut: set[tuple[int, int]] = set()
         self.answers: dict[int, AnyResponse | None] = {}
         self.held: Callable[[int, int, object], bool] | None = None
+        self._last_state: dict[str, object] = {"partitions": [], "brokers": []}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count(1)
         self._clients = count(1_000_000)
         self._origin: dict[tuple[int, int], tuple[int, int, int]] = {}
         common: dict[str, object] = {
-            "voters": {CONTROLLER: ("c", 1)},
+            "voters": {number: ("c", 1) for number in range(CONTROLLER, CONTROLLER + controllers)},
             "broker_session_timeout_ms": 900,
             "broker_heartbeat_interval_ms": 200,
             "replica_lag_time_max_ms": 1500,
@@ -85,12 +93,16 @@ class Cluster:
             "replica_fetch_backoff_ms": 50,
             "request_timeout_ms": 300,
             "min_insync_replicas": 2,
+            "controller_quorum_election_timeout_ms": 150,
+            "controller_quorum_fetch_timeout_ms": 300,
+            "controller_quorum_request_timeout_ms": 200,
+            "metadata_fetch_wait_max_ms": 100,
             "flaws": flaws,
             **settings,
         }
         self.machines: dict[int, Machine] = {}
-        for number in (CONTROLLER, *range(1, brokers + 1)):
-            is_controller = number == CONTROLLER
+        for number in (*range(CONTROLLER, CONTROLLER + controllers), *range(1, brokers + 1)):
+            is_controller = number >= CONTROLLER
             self.machines[number] = Machine(
                 Settings(
                     node_id=number,
@@ -272,20 +284,35 @@ class Cluster:
 
     # --- white box -----------------------------------------------------------------------------------------------
 
+    def active_controllers(self) -> list[int]:
+        """Controllers that think that they are active."""
+        return [
+            number
+            for number, machine in self.machines.items()
+            if number >= CONTROLLER and machine.node is not None and machine.node.describe()["active"]
+        ]
+
+    def _controller_state(self) -> dict[str, object]:
+        states = [
+            machine.node.describe()
+            for number, machine in self.machines.items()
+            if number >= CONTROLLER and machine.node is not None
+        ]
+        if states:
+            self._last_state = max(states, key=lambda state: (state["epoch"], state["active"], state["log_end"]))
+        return self._last_state
+
     def view(self, partition: int = 0) -> dict[str, object]:
-        """The controller's view of a partition."""
-        node = self.machines[CONTROLLER].node
-        assert node is not None
-        for state in node.describe()["partitions"]:  # type: ignore[attr-defined]
+        """The active controller's view of a partition; that of the last one if there is none now."""
+        for state in self._controller_state()["partitions"]:  # type: ignore[attr-defined]
             if (state["topic"], state["partition"]) == (TOPIC, partition):
                 return state
         raise KeyError(partition)
 
     def broker_epoch(self, number: int) -> int:
         """The epoch of a broker's registration, by the controller."""
-        node = self.machines[CONTROLLER].node
-        assert node is not None
-        return next(b["epoch"] for b in node.describe()["brokers"] if b["id"] == number)  # type: ignore[attr-defined]
+        brokers = self._controller_state()["brokers"]
+        return next(b["epoch"] for b in brokers if b["id"] == number)  # type: ignore[attr-defined]
 
     def replica(self, number: int, partition: int = 0) -> dict[str, object]:
         """What a broker believes of its replica; empty if it has none."""

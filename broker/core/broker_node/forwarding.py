@@ -14,6 +14,8 @@ from broker.core.messages import (
     DeletedTopic,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     InitProducerIdRequest,
@@ -25,7 +27,7 @@ FORWARD = "forward"
 PRODUCER_IDS = "producer-ids"
 AUTO_CREATE = "auto-create"
 
-Forwarded = CreateTopicsRequest | DeleteTopicsRequest | ElectLeadersRequest
+Forwarded = CreateTopicsRequest | DeleteTopicsRequest | ElectLeadersRequest | DescribeQuorumRequest
 
 
 def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
@@ -34,7 +36,7 @@ def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
         broker.controller_id,
         request,
         channel=CONTROL,
-        timeout_ms=request.timeout_ms + broker.settings.request_timeout_ms,
+        timeout_ms=getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms,
         purpose=FORWARD,
         context=request_id,
     )
@@ -53,6 +55,8 @@ def _timed_out(request: Forwarded) -> AnyResponse:
         return DeleteTopicsResponse(
             tuple(DeletedTopic(name, topic_id, error, message) for name, topic_id in request.topics)
         )
+    if isinstance(request, DescribeQuorumRequest):
+        return DescribeQuorumResponse(error)
     return ElectLeadersResponse(error, ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import storage
+from broker.core.broker_node import controllers, storage
 from broker.core.broker_node.state import CONTROL, BrokerState, Lifecycle
 from broker.core.errors import ErrorCode
 from broker.core.events import Exit
@@ -40,7 +40,9 @@ def register(broker: BrokerState) -> None:
 def registered(broker: BrokerState, response: BrokerRegistrationResponse | None) -> bool:
     """BL-2: remember the epoch; retry until there is one. Returns whether the broker is now registered."""
     if response is None or response.error_code != ErrorCode.NONE:
-        if response is not None:
+        if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            controllers.look_elsewhere(broker)
+        else:
             broker.runtime.note("warning", f"registration refused: {ErrorCode(response.error_code).name}; trying again")
         if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             broker.runtime.effects.append(Exit(2, "the controller belongs to another cluster: check cluster.id"))
@@ -70,12 +72,12 @@ def heartbeat(broker: BrokerState) -> None:
     broker.runtime.set_timer((HEARTBEAT,), broker.settings.broker_heartbeat_interval_ms)
 
 
-def heartbeat_answered(broker: BrokerState, response: BrokerHeartbeatResponse) -> None:
-    """BL-3, BL-4: follow the controller's judgement."""
+def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbeatResponse) -> None:
+    """BL-3, BL-4: follow the controller's judgement of the registration with this epoch."""
+    if broker.broker_epoch != epoch:
+        return
     if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-        broker.runtime.effects.append(
-            Exit(1, f"the controller knows another incarnation: {ErrorCode(response.error_code).name}")
-        )
+        _register_anew(broker, ErrorCode(response.error_code))
         return
     if response.error_code != ErrorCode.NONE:
         return
@@ -92,6 +94,21 @@ def heartbeat_answered(broker: BrokerState, response: BrokerHeartbeatResponse) -
         broker.runtime.note("info", "fenced" if response.is_fenced else "unfenced")
     if not broker.fenced and broker.lifecycle is Lifecycle.RECOVERY:
         broker.lifecycle = Lifecycle.RUNNING
+
+
+def _register_anew(broker: BrokerState, error: ErrorCode) -> None:
+    """RG-7: a late request of an earlier incarnation has taken our place, or the controller forgot us.
+
+    The epoch that we had says nothing any more; a new registration without it counts as unclean, which is safe.
+    """
+    broker.runtime.note("warning", f"the controller knows another incarnation ({error.name}); registering anew")
+    broker.previous_broker_epoch = -1
+    broker.broker_epoch = -1
+    broker.caught_up = broker.published = False
+    broker.fenced = True
+    broker.lifecycle = Lifecycle.STOPPING if broker.stop_wanted else Lifecycle.STARTING
+    broker.runtime.cancel_timer((HEARTBEAT,))
+    register(broker)
 
 
 def request_stop(broker: BrokerState) -> None:

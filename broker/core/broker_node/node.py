@@ -36,13 +36,16 @@ from broker.core.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AnyResponse,
+    BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationResponse,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeQuorumRequest,
     ElectLeadersRequest,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotResponse,
     FindCoordinatorRequest,
     GetReplicaLogInfoRequest,
     InitProducerIdRequest,
@@ -130,6 +133,7 @@ class BrokerNode:
         for replica in broker.replicas.values():
             storage.flush(broker, replica)  # what recovery found valid may be in the page cache only
         lifecycle.register(broker)
+        publishing.fetch(broker)
         broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
         if settings.log_flush_interval_ms:
@@ -153,7 +157,7 @@ class BrokerNode:
                 broker.runtime.reply(event.request_id, queries.epoch_ends(broker, event.request))
             case InitProducerIdRequest():
                 forwarding.init_producer_id(broker, event.request_id, event.request)
-            case CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest():
+            case CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest() | DescribeQuorumRequest():
                 forwarding.forward(broker, event.request_id, event.request)
             case FindCoordinatorRequest():
                 broker.runtime.reply(event.request_id, queries.find_coordinator(event.request))
@@ -171,19 +175,21 @@ class BrokerNode:
                 replication.fetched(broker, int(str(context)), request, answer)
             case publishing.FETCH, _, (FetchResponse() | None) as answer:
                 publishing.fetched(broker, answer)
-            case lifecycle.HEARTBEAT, _, BrokerHeartbeatResponse() as answer:
-                lifecycle.heartbeat_answered(broker, answer)
+            case lifecycle.HEARTBEAT, BrokerHeartbeatRequest() as request, BrokerHeartbeatResponse() as answer:
+                lifecycle.heartbeat_answered(broker, request.broker_epoch, answer)
             case lifecycle.REGISTER, _, (BrokerRegistrationResponse() | None) as answer:
                 if lifecycle.registered(broker, answer):
-                    publishing.fetch(broker)
+                    publishing.publish_if_caught_up(broker)
                     lifecycle.heartbeat(broker)
+            case publishing.FETCH_SNAPSHOT, _, (FetchSnapshotResponse() | None) as answer:
+                publishing.snapshot_arrived(broker, answer)
             case isr_changes.ALTER_PARTITION, AlterPartitionRequest() as request, (
                 AlterPartitionResponse() | None
             ) as answer:
                 part = request.partitions[0]
                 isr_changes.answered(broker, (part.topic, part.partition), request, answer)
             case forwarding.FORWARD, (
-                CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest()
+                CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest() | DescribeQuorumRequest()
             ) as request, _:
                 forwarding.forwarded(broker, int(str(context)), request, response)
             case forwarding.PRODUCER_IDS, _, (AllocateProducerIdsResponse() | None) as answer:

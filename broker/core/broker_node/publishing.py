@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import isr_changes, producing, replication, storage
+from broker.core.broker_node import controllers, isr_changes, producing, replication, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
-from broker.core.messages import NO_LEADER, FetchPartition, FetchRequest, FetchResponse
+from broker.core.messages import (
+    NO_LEADER,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
 from broker.core.metadata.image import Image
-from broker.core.metadata.records import METADATA_TOPIC, PartitionState, decode_changes
+from broker.core.metadata.records import METADATA_TOPIC, PartitionState
+from broker.core.quorum import snapshots
 from broker.core.replica import follower, leader
 from broker.core.replica.state import Replica, Role
 
 FETCH = "metadata-fetch"
+FETCH_SNAPSHOT = "metadata-snapshot"
 CHANNEL = "metadata"
 
 
@@ -32,20 +41,61 @@ def fetch(broker: BrokerState) -> None:
     )
 
 
+def _ask_for_snapshot(broker: BrokerState, snapshot_id: tuple[int, int], data: bytes) -> None:
+    """QU-21: the log no longer reaches back to what we have."""
+    broker.snapshot_data = data
+    broker.runtime.send(
+        broker.controller_id,
+        FetchSnapshotRequest(
+            broker.settings.cluster_id,
+            broker.broker_id,
+            broker.settings.metadata_fetch_max_bytes,
+            -1,
+            snapshot_id,
+            len(data),
+        ),
+        channel=CHANNEL,
+        timeout_ms=broker.settings.request_timeout_ms,
+        purpose=FETCH_SNAPSHOT,
+    )
+
+
+def snapshot_arrived(broker: BrokerState, response: FetchSnapshotResponse | None) -> None:
+    """QU-21: a piece of the snapshot; with the last one the image is what it says."""
+    if response is None or response.error_code != ErrorCode.NONE or response.position != len(broker.snapshot_data):
+        broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
+        return
+    data = broker.snapshot_data + response.data
+    if len(data) < response.size:
+        _ask_for_snapshot(broker, response.snapshot_id, data)
+        return
+    broker.snapshot_data = b""
+    image = snapshots.decode(data, response.snapshot_id)
+    if isinstance(image, Image):
+        broker.image = image
+        publish_if_caught_up(broker)
+    fetch(broker)
+
+
 def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
     """MD-1, MD-2: apply all committed records that came, then publish the outcome once."""
     part = response.partitions[0] if response is not None and response.partitions else None
     if part is None or part.error_code != ErrorCode.NONE:
-        if part is not None:
-            broker.runtime.note("warning", f"metadata fetch: {ErrorCode(part.error_code).name}")
+        controllers.look_elsewhere(broker, part.current_leader if part is not None else None)
         broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
         return
-    for offset, record in decode_changes(part.records):
-        if offset >= broker.image.end_offset:
-            broker.image.apply(offset, record)
-    if part.records and broker.image.end_offset > broker.broker_epoch:
-        publish(broker)
+    if part.snapshot_id is not None:
+        _ask_for_snapshot(broker, part.snapshot_id, b"")
+        return
+    if broker.image.apply_batches(part.records):
+        publish_if_caught_up(broker)
     fetch(broker)
+
+
+def publish_if_caught_up(broker: BrokerState) -> None:
+    """BL-5: roles are taken from an image that knows of this broker's own registration, not from an older one."""
+    if 0 <= broker.broker_epoch < broker.image.end_offset:
+        publish(broker)
 
 
 def publish(broker: BrokerState) -> None:

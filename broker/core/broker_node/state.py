@@ -59,7 +59,9 @@ class BrokerState:
     fenced: bool = True
     published: bool = False
     stop_wanted: bool = False
+    controller_id: int = -1
     image: Image = field(default_factory=Image)
+    snapshot_data: bytes = b""
     replicas: dict[tuple[str, int], Replica] = field(default_factory=dict)
     produces: dict[int, WaitingProduce] = field(default_factory=dict)
     fetches: dict[int, WaitingFetch] = field(default_factory=dict)
@@ -68,15 +70,13 @@ class BrokerState:
     producer_ids: tuple[int, int] = (0, 0)  # next, end of the block that the controller gave
     waiting_for_producer_ids: list[int] = field(default_factory=list)  # request ids
 
+    def __post_init__(self) -> None:
+        self.controller_id = min(self.settings.voters)
+
     @property
     def broker_id(self) -> int:
         """This broker's node id."""
         return self.settings.node_id
-
-    @property
-    def controller_id(self) -> int:
-        """The controller to talk to."""
-        return next(iter(self.settings.voters))
 
     def touch(self, replica: Replica) -> None:
         """The replica's log or high watermark has moved: look at the requests that wait on it after this event."""

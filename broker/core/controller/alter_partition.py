@@ -20,10 +20,10 @@ def handle(controller: ControllerState, request_id: int, request: AlterPartition
     """AP-1 … AP-9."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
-        changes.reply(controller, request_id, AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH))
+        changes.reply(controller, request_id, request, AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH))
         return
     answers = tuple(_alter(controller, request.broker_id, part) for part in request.partitions)
-    changes.reply(controller, request_id, AlterPartitionResponse(ErrorCode.NONE, answers))
+    changes.reply(controller, request_id, request, AlterPartitionResponse(ErrorCode.NONE, answers))
 
 
 def _alter(controller: ControllerState, sender: int, part: AlterPartitionPartition) -> AlteredPartition:

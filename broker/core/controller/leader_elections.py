@@ -20,7 +20,7 @@ def elect(controller: ControllerState, request_id: int, request: ElectLeadersReq
     answers = [_elect(controller, name, number, preferred=request.election_type == PREFERRED) for name, number in asked]
     if request.partitions is None:
         answers = [answer for answer in answers if answer.error_code != ErrorCode.ELECTION_NOT_NEEDED]
-    changes.reply(controller, request_id, ElectLeadersResponse(ErrorCode.NONE, tuple(answers)))
+    changes.reply(controller, request_id, request, ElectLeadersResponse(ErrorCode.NONE, tuple(answers)))
 
 
 def _elect(controller: ControllerState, name: str, number: int, *, preferred: bool) -> ElectedPartition:

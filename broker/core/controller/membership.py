@@ -32,15 +32,15 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
     """RG-1 … RG-7."""
     existing = controller.image.brokers.get(request.broker_id)
     if request.cluster_id != controller.settings.cluster_id:
-        _refuse_registration(controller, request_id, ErrorCode.INCONSISTENT_CLUSTER_ID)
+        _refuse_registration(controller, request_id, request, ErrorCode.INCONSISTENT_CLUSTER_ID)
         return
     if existing is not None and existing.incarnation_id == request.incarnation_id:
-        changes.reply(controller, request_id, BrokerRegistrationResponse(ErrorCode.NONE, existing.epoch))
+        changes.reply(controller, request_id, request, BrokerRegistrationResponse(ErrorCode.NONE, existing.epoch))
         return
     if controller.rules.registration.is_duplicate(
         existing, request.incarnation_id, _in_contact(controller, request.broker_id)
     ):
-        _refuse_registration(controller, request_id, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+        _refuse_registration(controller, request_id, request, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
         return
     clean = controller.rules.registration.stopped_cleanly(existing, request.previous_broker_epoch)
     epoch = changes.append(
@@ -57,11 +57,13 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
         "info",
         f"broker {request.broker_id} registered with epoch {epoch} after {'a clean' if clean else 'an unclean'} stop",
     )
-    changes.reply(controller, request_id, BrokerRegistrationResponse(ErrorCode.NONE, epoch))
+    changes.reply(controller, request_id, request, BrokerRegistrationResponse(ErrorCode.NONE, epoch))
 
 
-def _refuse_registration(controller: ControllerState, request_id: int, error: ErrorCode) -> None:
-    changes.reply(controller, request_id, BrokerRegistrationResponse(error))
+def _refuse_registration(
+    controller: ControllerState, request_id: int, request: BrokerRegistrationRequest, error: ErrorCode
+) -> None:
+    changes.reply(controller, request_id, request, BrokerRegistrationResponse(error))
 
 
 def _in_contact(controller: ControllerState, broker_id: int) -> bool:
@@ -73,10 +75,10 @@ def heartbeat(controller: ControllerState, request_id: int, request: BrokerHeart
     """HB-1 … HB-5."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is None:
-        changes.reply(controller, request_id, BrokerHeartbeatResponse(ErrorCode.BROKER_ID_NOT_REGISTERED))
+        changes.reply(controller, request_id, request, BrokerHeartbeatResponse(ErrorCode.BROKER_ID_NOT_REGISTERED))
         return
     if broker.epoch != request.broker_epoch:
-        changes.reply(controller, request_id, BrokerHeartbeatResponse(ErrorCode.STALE_BROKER_EPOCH))
+        changes.reply(controller, request_id, request, BrokerHeartbeatResponse(ErrorCode.STALE_BROKER_EPOCH))
         return
     controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
     controller.metadata_offsets[broker.broker_id] = request.current_metadata_offset
@@ -88,7 +90,7 @@ def heartbeat(controller: ControllerState, request_id: int, request: BrokerHeart
         is_fenced=controller.image.brokers[broker.broker_id].fenced,
         should_shut_down=standing is Standing.SHUTDOWN_NOW,
     )
-    changes.reply(controller, request_id, response)
+    changes.reply(controller, request_id, request, response)
 
 
 def next_standing(controller: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Standing:
@@ -144,7 +146,7 @@ def _apply(controller: ControllerState, broker: BrokerImage, standing: Standing)
                         *partition_changes.without_broker(controller, broker.broker_id),
                     ],
                 )
-                controller.shutdown_offsets[broker.broker_id] = controller.log.end_offset - 1
+                controller.shutdown_offsets[broker.broker_id] = controller.quorum.log.end_offset - 1
                 controller.runtime.note("info", f"broker {broker.broker_id} shuts down")
 
 

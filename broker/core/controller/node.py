@@ -10,10 +10,13 @@ from broker.core.controller import (
     changes,
     leader_elections,
     membership,
+    metadata_fetches,
     recovery,
+    standing,
     topics,
 )
 from broker.core.controller.partition_changes import all_partitions
+from broker.core.controller.refusals import not_controller
 from broker.core.controller.state import METADATA_DIRECTORY, ControllerState
 from broker.core.errors import ErrorCode
 from broker.core.events import (
@@ -35,37 +38,48 @@ from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
+    AnyRequest,
     AnyResponse,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeQuorumRequest,
     ElectLeadersRequest,
+    EndQuorumEpochRequest,
     FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
+    VoteRequest,
+    VoteResponse,
 )
-from broker.core.metadata.records import METADATA_TOPIC, ProducerIdsAllocated, decode_changes
+from broker.core.metadata.records import METADATA_TOPIC, ProducerIdsAllocated
+from broker.core.quorum import elections, replication, snapshots
+from broker.core.quorum.state import Quorum
 from broker.core.records import decode_records, iterate_headers
 from broker.core.rules.flaws import rules_for
-from broker.core.runtime import OpenRequest
+from broker.core.runtime import OpenRequest, Runtime
 from broker.core.settings import BROKER_LISTENER, Settings
 
 _PRODUCER_ID_BLOCK = 1000
 
 
 class ControllerNode:
-    """The one controller of a cluster. Drive it with `handle`; everything it knows is in `state`."""
+    """A controller: a voter of the quorum, and the active controller while it leads."""
 
     def __init__(self, settings: Settings, files: Files, incarnation_id: str) -> None:
-        """Open the metadata log and replay it; what survived on the disk is committed. Raises `StorageError`."""
-        del incarnation_id
+        """Open the metadata log. Raises `StorageError`, `UnknownRules`."""
+        rules = rules_for(settings.generation, settings.flaws)
+        runtime = Runtime()
         log = Log.open(files, METADATA_DIRECTORY, LogConfig(max_batch_bytes=1 << 30), clean=False)
-        self.state = ControllerState(
-            settings, rules_for(settings.generation, settings.flaws), files, log, epoch=log.last_epoch + 1
-        )
-        while self.state.image.end_offset < log.end_offset:
-            for offset, record in decode_changes(log.read(self.state.image.end_offset, 1 << 20, log.end_offset)):
-                self.state.image.apply(offset, record)
+        quorum = Quorum(settings, rules.quorum, runtime, files, log, incarnation_id)
+        self.state = ControllerState(settings, rules, runtime, quorum, standing.replayed(quorum, 0))
+        quorum.high_watermark = quorum.snapshot_id[0]
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
         """React to one event, alone and to its end (CT-2)."""
@@ -73,6 +87,7 @@ class ControllerNode:
         controller.runtime.now_ms = now_ms
         try:
             self._dispatch(event)
+            standing.settle(controller)
         except StorageError as error:
             controller.runtime.take_effects()
             controller.runtime.note("error", f"the metadata log failed: {error}")
@@ -97,81 +112,129 @@ class ControllerNode:
             case FlushDone(_, error):
                 if error is not None:
                     raise StorageError(error)
-                changes.flushed(controller)
+                replication.flushed(controller.quorum)
             case Disconnected(connection):
-                for request_id in [n for n, fetch in controller.fetches.items() if fetch.connection == connection]:
-                    changes.forget(controller, request_id)
+                metadata_fetches.forget_connection(controller, connection)
             case Started():
-                controller.runtime.note(
-                    "info",
-                    f"controller epoch {controller.epoch}, metadata log ends at {controller.log.end_offset}",
-                )
-                controller.committed = controller.log.flushed_offset
-                changes.flush(controller)
-                membership.start_sessions(controller)
-                recovery.consider_all(controller)
+                replication.flush(controller.quorum)
+                elections.boot(controller.quorum)
+                replication.fetch(controller.quorum)
             case StopRequested():
-                controller.log.close_clean()
-                controller.runtime.effects.append(Exit(0, "stopped cleanly"))
+                if standing.stop(controller):
+                    self._exit()
+
+    def _exit(self) -> None:
+        self.state.quorum.log.close_clean()
+        self.state.runtime.effects.append(Exit(0, "stopped cleanly"))
 
     def _request(self, event: RequestReceived) -> None:
-        controller = self.state
-        request_id = event.request_id
+        quorum = self.state.quorum
+        reply = self.state.runtime.reply
         match event.request:
-            case FetchRequest():
-                changes.handle_fetch(controller, event, event.request)
-            case BrokerHeartbeatRequest():
-                membership.heartbeat(controller, request_id, event.request)
-            case BrokerRegistrationRequest():
-                membership.register(controller, request_id, event.request)
-            case AlterPartitionRequest():
-                alter_partition.handle(controller, request_id, event.request)
-            case CreateTopicsRequest():
-                topics.create(controller, request_id, event.request)
-            case DeleteTopicsRequest():
-                topics.delete(controller, request_id, event.request)
-            case ElectLeadersRequest():
-                leader_elections.elect(controller, request_id, event.request)
-            case AllocateProducerIdsRequest():
-                self._allocate_producer_ids(request_id, event.request)
+            case FetchRequest() as request:
+                metadata_fetches.handle(self.state, event, request)
+            case VoteRequest() as request:
+                reply(event.request_id, elections.handle_vote(quorum, request))
+            case BeginQuorumEpochRequest() as request:
+                reply(event.request_id, elections.handle_begin_epoch(quorum, request))
+                replication.fetch(quorum)
+            case EndQuorumEpochRequest() as request:
+                reply(event.request_id, elections.handle_end_epoch(quorum, request))
+            case FetchSnapshotRequest() as request:
+                reply(event.request_id, snapshots.handle(quorum, request))
+            case DescribeQuorumRequest():
+                reply(event.request_id, replication.describe(quorum))
+            case request if not self.state.active or self.state.stopping:
+                reply(event.request_id, not_controller(request))
             case request:
+                self._administer(event.request_id, request)
+
+    def _administer(self, request_id: int, request: AnyRequest) -> None:
+        """Requests that only the active controller serves (AP-1, RG-1)."""
+        controller = self.state
+        match request:
+            case BrokerHeartbeatRequest():
+                membership.heartbeat(controller, request_id, request)
+            case BrokerRegistrationRequest():
+                membership.register(controller, request_id, request)
+            case AlterPartitionRequest():
+                alter_partition.handle(controller, request_id, request)
+            case CreateTopicsRequest():
+                topics.create(controller, request_id, request)
+            case DeleteTopicsRequest():
+                topics.delete(controller, request_id, request)
+            case ElectLeadersRequest():
+                leader_elections.elect(controller, request_id, request)
+            case AllocateProducerIdsRequest():
+                self._allocate_producer_ids(request_id, request)
+            case _:
                 raise TypeError(f"a controller does not serve {type(request).__name__}")
 
     def _allocate_producer_ids(self, request_id: int, request: AllocateProducerIdsRequest) -> None:
         controller = self.state
         if controller.image.broker_epoch(request.broker_id) != request.broker_epoch:
-            changes.reply(controller, request_id, AllocateProducerIdsResponse(ErrorCode.STALE_BROKER_EPOCH))
+            stale = AllocateProducerIdsResponse(ErrorCode.STALE_BROKER_EPOCH)
+            changes.reply(controller, request_id, request, stale)
             return
         start = controller.image.next_producer_id
         changes.append(controller, [ProducerIdsAllocated(start + _PRODUCER_ID_BLOCK)])
-        changes.reply(controller, request_id, AllocateProducerIdsResponse(ErrorCode.NONE, start, _PRODUCER_ID_BLOCK))
+        block = AllocateProducerIdsResponse(ErrorCode.NONE, start, _PRODUCER_ID_BLOCK)
+        changes.reply(controller, request_id, request, block)
 
     def _answer(self, opened: OpenRequest, response: AnyResponse | None) -> None:
-        match opened.context, response:
-            case (str(topic_id), int(number), int(epoch), int(member)), (GetReplicaLogInfoResponse() | None) as answer:
-                recovery.answered(self.state, (topic_id, number, epoch, member), answer)
+        """An answer to a request of ours, None if there will be none."""
+        quorum = self.state.quorum
+        match opened.request, response:
+            case FetchRequest() as request, (FetchResponse() | None) as answer:
+                replication.fetched(quorum, opened.to, request, answer)
+            case VoteRequest() as request, (VoteResponse() | None) as answer:
+                elections.vote_answered(quorum, opened.to, request, answer)
+                replication.fetch(quorum)
+            case BeginQuorumEpochRequest(), (BeginQuorumEpochResponse() as answer):
+                elections.follow_newer(quorum, answer.leader_epoch, answer.leader_id)
+                replication.fetch(quorum)
+            case EndQuorumEpochRequest(), _:
+                if self.state.stopping and not any(
+                    isinstance(other.request, EndQuorumEpochRequest)
+                    for other in self.state.runtime.open_requests.values()
+                ):
+                    self._exit()
+            case FetchSnapshotRequest(), (FetchSnapshotResponse() | None) as answer:
+                image = snapshots.arrived(quorum, answer)
+                if image is not None:
+                    self.state.image = image
+                replication.fetch(quorum)
+            case GetReplicaLogInfoRequest() as request, (GetReplicaLogInfoResponse() | None) as answer:
+                recovery.answered(self.state, request, opened.to, int(str(opened.context)), answer)
             case _:
-                raise ValueError(f"an answer that nobody asked for: {opened.purpose}")
+                pass  # a BeginQuorumEpoch that was not answered is repeated by `check_quorum`
 
     def _timer(self, key: Hashable) -> None:
         controller = self.state
         match key:
             case (membership.SESSIONS,):
-                membership.check_sessions(controller)
+                if controller.active:
+                    membership.check_sessions(controller)
             case (recovery.RETRY,):
-                controller.recoveries.clear()
-                recovery.consider_all(controller)
-            case (changes.FETCH_DEADLINE, int(request_id)):
-                if request_id in controller.fetches:
-                    changes.try_answer(controller, request_id, at_deadline=True)
+                if controller.active:
+                    controller.recoveries.clear()
+                    recovery.consider_all(controller)
+            case (elections.ELECTION,):
+                elections.timed_out(controller.quorum)
+            case (elections.CHECK,):
+                elections.check_quorum(controller.quorum)
+            case (replication.FETCH,):
+                replication.fetch(controller.quorum)
+            case (metadata_fetches.DEADLINE, int(request_id)):
+                metadata_fetches.timed_out(controller, request_id)
             case _:
                 raise ValueError(f"a timer that nobody set: {key!r}")
 
     # --- what others may ask -----------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
-        """A controller serves as soon as it runs."""
-        return True
+        """Whether there is a leader, here or elsewhere."""
+        return self.state.quorum.leader >= 0
 
     def broker_address(self, node_id: int) -> tuple[str, int] | None:
         """Where a broker's inter-broker listener is, by its registration."""
@@ -185,10 +248,14 @@ class ControllerNode:
             "node": controller.settings.node_id,
             "role": "controller",
             "lifecycle": "running",
-            "controller": controller.settings.node_id,
-            "epoch": controller.epoch,
-            "metadata_offset": controller.log.end_offset - 1,
-            "committed": controller.committed,
+            "controller": controller.quorum.leader,
+            "active": controller.active,
+            "quorum_role": controller.quorum.role.value,
+            "epoch": controller.quorum.epoch,
+            "metadata_offset": controller.image.end_offset - 1,
+            "log_end": controller.quorum.log.end_offset,
+            "high_watermark": controller.quorum.high_watermark,
+            "snapshot": list(controller.quorum.snapshot_id),
             "brokers": [
                 {
                     "id": broker.broker_id,
@@ -216,7 +283,7 @@ class ControllerNode:
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
         """Records of the metadata log, as the JSON that they are."""
-        log = self.state.log
+        log = self.state.quorum.log
         if (topic, partition) != (METADATA_TOPIC, 0):
             raise KeyError((topic, partition))
         records: list[list[object]] = []
@@ -224,7 +291,7 @@ class ControllerNode:
         while offset < log.end_offset and len(records) < limit:
             batches = log.read(offset, 1 << 20, log.end_offset)
             for position, header in iterate_headers(batches):
-                for record in decode_records(batches, position):
+                for record in () if header.is_control else decode_records(batches, position):
                     if record.offset >= offset:
                         value = base64.b64encode(record.value or b"").decode()
                         records.append([record.offset, header.leader_epoch, header.crc, None, value])
@@ -232,6 +299,6 @@ class ControllerNode:
         return {
             "log_start": log.start_offset,
             "log_end": log.end_offset,
-            "high_watermark": self.state.committed,
+            "high_watermark": self.state.quorum.high_watermark,
             "records": records,
         }

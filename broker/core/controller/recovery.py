@@ -64,18 +64,20 @@ def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, 
             channel=CHANNEL,
             timeout_ms=controller.settings.request_timeout_ms,
             purpose=LOG_INFO,
-            context=(topic_id, number, state.partition_epoch, member),
+            context=state.partition_epoch,
         )
     controller.runtime.set_timer((RETRY,), _RETRY_MS + controller.settings.request_timeout_ms)
 
 
 def answered(
     controller: ControllerState,
-    context: tuple[str, int, int, int],
+    request: GetReplicaLogInfoRequest,
+    member: int,
+    partition_epoch: int,
     response: GetReplicaLogInfoResponse | None,
 ) -> None:
     """UR-7: take an answer if it comes from the incarnation that was asked, and decide when all needed have come."""
-    topic_id, number, partition_epoch, member = context
+    _, number, topic_id = request.partitions[0]
     job = controller.recoveries.get((topic_id, number))
     if job is None or job.partition_epoch != partition_epoch:
         return

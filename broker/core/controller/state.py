@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.core.files import Files
-from broker.core.log.log import Log
-from broker.core.messages import AnyResponse, FetchRequest, ReplicaLogInfo
+from broker.core.messages import AnyRequest, AnyResponse, FetchRequest, ReplicaLogInfo
 from broker.core.metadata.image import Image
+from broker.core.quorum.state import Quorum
 from broker.core.rules import Rules
 from broker.core.runtime import Runtime
 from broker.core.settings import Settings
@@ -21,14 +20,16 @@ class PendingReply(NamedTuple):
 
     offset: int
     request_id: int
+    request: AnyRequest
     response: AnyResponse
 
 
 class WaitingMetadataFetch(NamedTuple):
-    """An observer that waits for committed records."""
+    """A voter or observer that waits for records, and the high watermark that it was last told."""
 
     request: FetchRequest
     connection: int
+    told_high_watermark: int
 
 
 @dataclass(slots=True)
@@ -42,17 +43,20 @@ class RecoveryJob:
 
 @dataclass(slots=True)
 class ControllerState:
-    """A controller, whole. Only the log is durable; the image is what it adds up to, uncommitted records included (CT-2)."""
+    """A controller, whole. What is durable is in the quorum's log.
+
+    The image of the active controller is what the whole log adds up to, uncommitted records included (CT-2); that of
+    a standby is the committed one.
+    """
 
     settings: Settings
     rules: Rules
-    files: Files
-    log: Log
-    epoch: int
-    runtime: Runtime = field(default_factory=Runtime)
-    image: Image = field(default_factory=Image)
-    committed: int = 0
-    flushing_to: int | None = None
+    runtime: Runtime
+    quorum: Quorum
+    image: Image
+    active: bool = False
+    stopping: bool = False
+    settled: tuple[int, int, int, bool] | None = None  # log end, high watermark, epoch, leading: when last looked at
     replies: list[PendingReply] = field(default_factory=list)
     fetches: dict[int, WaitingMetadataFetch] = field(default_factory=dict)
     last_contact_ms: dict[int, int] = field(default_factory=dict)

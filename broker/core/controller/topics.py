@@ -51,7 +51,7 @@ def create(controller: ControllerState, request_id: int, request: CreateTopicsRe
             answers.append(_create(controller, topic, validate_only=request.validate_only))
         except _Refused as refused:
             answers.append(CreatedTopic(topic.name, refused.error, str(refused)))
-    changes.reply(controller, request_id, CreateTopicsResponse(tuple(answers)))
+    changes.reply(controller, request_id, request, CreateTopicsResponse(tuple(answers)))
 
 
 def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool) -> CreatedTopic:
@@ -142,7 +142,7 @@ def place(brokers: list[int], partitions: int, factor: int, first: int) -> list[
 
 def _topic_id(controller: ControllerState, name: str) -> str:
     """A UUID that is unique because the offset at which the topic is created is."""
-    seed = f"{controller.settings.cluster_id}/{name}/{controller.log.end_offset}"
+    seed = f"{controller.settings.cluster_id}/{name}/{controller.quorum.log.end_offset}"
     digest = hashlib.sha256(seed.encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
 
@@ -160,4 +160,4 @@ def delete(controller: ControllerState, request_id: int, request: DeleteTopicsRe
         changes.append(controller, [TopicDeleted(topic.topic_id)])
         controller.runtime.note("info", f"topic {topic.name} deleted")
         answers.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
-    changes.reply(controller, request_id, DeleteTopicsResponse(tuple(answers)))
+    changes.reply(controller, request_id, request, DeleteTopicsResponse(tuple(answers)))

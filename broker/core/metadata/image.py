@@ -16,7 +16,9 @@ from broker.core.metadata.records import (
     ProducerIdsAllocated,
     TopicCreated,
     TopicDeleted,
+    decode_change,
 )
+from broker.core.records import iterate_headers
 
 
 class BrokerImage(NamedTuple):
@@ -69,7 +71,7 @@ class Image:
             case BrokerRegistered():
                 self.brokers[record.broker_id] = BrokerImage(
                     record.broker_id,
-                    offset,
+                    offset if record.epoch is None else record.epoch,
                     record.incarnation_id,
                     record.listeners,
                     record.rack,
@@ -96,6 +98,33 @@ class Image:
             case ProducerIdsAllocated():
                 self.next_producer_id = record.next_producer_id
         self.end_offset = offset + 1
+
+    def apply_batches(self, batches: bytes) -> bool:
+        """Apply whole batches of the metadata log from where the image ends; returns whether anything was new."""
+        before = self.end_offset
+        for position, header in iterate_headers(batches):
+            if header.base_offset < self.end_offset:
+                continue
+            if not header.is_control:
+                for offset, record in decode_change(batches, position):
+                    self.apply(offset, record)
+            self.end_offset = header.last_offset + 1
+        return self.end_offset > before
+
+    def to_records(self) -> list[MetadataRecord]:
+        """Records that recreate this image, for a snapshot."""
+        records: list[MetadataRecord] = []
+        for broker in self.brokers.values():
+            records.append(
+                BrokerRegistered(broker.broker_id, broker.incarnation_id, broker.listeners, broker.rack, broker.epoch)
+            )
+            records.append(BrokerChanged(broker.broker_id, broker.fenced, broker.in_controlled_shutdown))
+        for topic in self.topics.values():
+            records.append(TopicCreated(topic.name, topic.topic_id))
+            records += [ConfigChanged(topic.name, key, value) for key, value in topic.configs.items()]
+            records += [PartitionSet(topic.topic_id, number, state) for number, state in topic.partitions.items()]
+        records.append(ProducerIdsAllocated(self.next_producer_id))
+        return records
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
         """State of a partition, None if there is none."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.core.messages import Listener
-from broker.core.records import decode_records, encode_batch, iterate_headers
+from broker.core.records import decode_records, encode_batch
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -34,12 +34,13 @@ class PartitionState(NamedTuple):
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker registered, fenced; its epoch is this record's offset (RG-4)."""
+    """A broker registered, fenced; its epoch is this record's offset (RG-4), which a snapshot has to state."""
 
     broker_id: int
     incarnation_id: str
     listeners: tuple[Listener, ...]
     rack: str | None
+    epoch: int | None = None
 
 
 class BrokerChanged(NamedTuple):
@@ -107,11 +108,10 @@ def encode_change(records: list[MetadataRecord], base_offset: int, leader_epoch:
     )
 
 
-def decode_changes(batches: bytes) -> Iterator[tuple[int, MetadataRecord]]:
-    """The (offset, record) pairs of whole batches, in order."""
-    for position, _ in iterate_headers(batches):
-        for record in decode_records(batches, position):
-            yield record.offset, _decode(record.value)
+def decode_change(batches: bytes, position: int = 0) -> Iterator[tuple[int, MetadataRecord]]:
+    """The (offset, record) pairs of the batch at `position`."""
+    for record in decode_records(batches, position):
+        yield record.offset, _decode(record.value)
 
 
 def _decode(value: bytes | None) -> MetadataRecord:
@@ -122,8 +122,8 @@ def _decode(value: bytes | None) -> MetadataRecord:
         topic_id, partition, state = fields
         return PartitionSet(topic_id, partition, _partition_state(state))
     if name == "BrokerRegistered":
-        broker_id, incarnation_id, listeners, rack = fields
-        return BrokerRegistered(broker_id, incarnation_id, tuple(Listener(*item) for item in listeners), rack)
+        broker_id, incarnation_id, listeners, rack, epoch = fields
+        return BrokerRegistered(broker_id, incarnation_id, tuple(Listener(*item) for item in listeners), rack, epoch)
     return _KINDS[name](*fields)
 
 

@@ -112,7 +112,7 @@ def propose_shrink(replica: Replica, image: Image, rules: Rules, now_ms: int, la
 
 
 def _propose(replica: Replica, isr: tuple[int, ...], image: Image) -> None:
-    """ISR-1, ISR-2: the request carries the epochs of the states that were just judged, and is pending before it is sent."""
+    """ISR-1, ISR-2: the request carries the epochs of the states just judged, and is pending before it is sent."""
     members = tuple(
         (
             member,

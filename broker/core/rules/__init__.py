@@ -13,6 +13,7 @@ from broker.core.rules.fetching import FetchRules
 from broker.core.rules.high_watermark import HighWatermarkRules
 from broker.core.rules.insync_replicas import InsyncReplicaRules
 from broker.core.rules.producing import ProduceRules
+from broker.core.rules.quorum import QuorumRules
 from broker.core.rules.registration import RegistrationRules
 from broker.core.rules.truncation import TruncationRules
 
@@ -28,6 +29,7 @@ class Rules:
     truncation: TruncationRules
     elections: ElectionRules
     registration: RegistrationRules
+    quorum: QuorumRules
 
 
 def generation_k5() -> Rules:
@@ -40,6 +42,7 @@ def generation_k5() -> Rules:
         truncation=TruncationRules(),
         elections=ElectionRules(),
         registration=RegistrationRules(),
+        quorum=QuorumRules(),
     )
 
 

@@ -11,7 +11,7 @@ class FetchRules:
 
     def check_epoch(self, given: int, local: int) -> ErrorCode:
         """FE-2: an older epoch is fenced, a newer one unknown; clients that give none are not checked."""
-        if given == UNKNOWN or given == local:
+        if given in (UNKNOWN, local):
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH if given < local else ErrorCode.UNKNOWN_LEADER_EPOCH
 

@@ -1,0 +1,332 @@
+"""Who leads the quorum: pre-votes, votes, resignation (§18.2 … §18.4)."""
+
+from __future__ import annotations
+
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    NO_LEADER,
+    UNKNOWN,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from broker.core.quorum.state import Progress, Quorum, QuorumRole, read_stored
+from broker.core.records import encode_batch
+
+ELECTION = "quorum-election"
+CHECK = "quorum-check"
+VOTE = "vote"
+BEGIN_EPOCH = "begin-quorum-epoch"
+END_EPOCH = "end-quorum-epoch"
+CHANNEL = "quorum"
+
+
+def boot(quorum: Quorum) -> None:
+    """QU-1: take up where the stored state left off."""
+    stored = read_stored(quorum.files)
+    log_epoch = max(quorum.last_epoch_and_end()[0], 0)
+    if stored is None or stored[0] < log_epoch:
+        quorum.epoch = log_epoch
+        become_unattached(quorum, log_epoch)
+    else:
+        quorum.epoch, quorum.leader, quorum.voted_for = stored
+        if quorum.leader == quorum.node_id and not quorum.rules.may_act_in_stored_epoch(was_leader=True):
+            quorum.leader = NO_LEADER
+            _become(quorum, QuorumRole.RESIGNED)
+            _set_election_timer(quorum)
+        elif quorum.leader == quorum.node_id:
+            become_leader(quorum)
+        elif quorum.leader != NO_LEADER:
+            become_follower(quorum, quorum.epoch, quorum.leader)
+        else:
+            _become(quorum, QuorumRole.UNATTACHED)
+            _set_election_timer(quorum)
+    if not quorum.others and quorum.role is not QuorumRole.LEADER:
+        become_candidate(quorum)
+
+
+# --- transitions -----------------------------------------------------------------------------------------------------
+
+
+def _become(quorum: Quorum, role: QuorumRole) -> None:
+    if role is not quorum.role:
+        quorum.runtime.note("info", f"quorum: {role.value} in epoch {quorum.epoch}")
+    quorum.role = role
+    quorum.granted = {}
+
+
+def _set_election_timer(quorum: Quorum, after_ms: int | None = None) -> None:
+    if after_ms is None:
+        timeout_ms = quorum.settings.controller_quorum_election_timeout_ms
+        after_ms = timeout_ms + quorum.jitter_ms(timeout_ms)
+    quorum.runtime.set_timer((ELECTION,), after_ms)
+
+
+def become_unattached(quorum: Quorum, epoch: int) -> None:
+    """No leader is known in this epoch; wait for one, then try oneself."""
+    if epoch > quorum.epoch:
+        quorum.voted_for = NO_LEADER
+    quorum.epoch = epoch
+    quorum.leader = NO_LEADER
+    quorum.has_fetched = False
+    quorum.persist()
+    _become(quorum, QuorumRole.UNATTACHED)
+    _set_election_timer(quorum)
+
+
+def become_follower(quorum: Quorum, epoch: int, leader: int) -> None:
+    """Follow a leader; it has the fetch timeout to answer."""
+    if epoch > quorum.epoch:
+        quorum.voted_for = NO_LEADER
+    quorum.epoch = epoch
+    quorum.leader = leader
+    quorum.has_fetched = False
+    quorum.failed_rounds = 0
+    quorum.persist()
+    _become(quorum, QuorumRole.FOLLOWER)
+    heard_from_leader(quorum, fetched=False)
+
+
+def heard_from_leader(quorum: Quorum, *, fetched: bool) -> None:
+    """QU-5: the leader lives; start its timeout anew."""
+    quorum.has_fetched = quorum.has_fetched or fetched
+    timeout_ms = quorum.settings.controller_quorum_fetch_timeout_ms
+    _set_election_timer(quorum, timeout_ms + quorum.jitter_ms(timeout_ms // 4))
+
+
+def become_prospective(quorum: Quorum) -> None:
+    """QU-6: ask whether we could win, without raising the epoch; nothing is persisted."""
+    if not quorum.rules.first_asks_for_pre_votes():
+        become_candidate(quorum)
+        return
+    _become(quorum, QuorumRole.PROSPECTIVE)
+    _ask_for_votes(quorum, pre_vote=True)
+
+
+def become_candidate(quorum: Quorum) -> None:
+    """QU-7: a new epoch, the own vote, and everybody else's."""
+    quorum.epoch += 1
+    quorum.leader = NO_LEADER
+    quorum.voted_for = quorum.node_id
+    quorum.persist()
+    _become(quorum, QuorumRole.CANDIDATE)
+    _ask_for_votes(quorum, pre_vote=False)
+
+
+def become_leader(quorum: Quorum) -> None:
+    """QU-10: begin the epoch with a record of its own, and tell everybody."""
+    quorum.leader = quorum.node_id
+    quorum.failed_rounds = 0
+    quorum.persist()
+    _become(quorum, QuorumRole.LEADER)
+    quorum.runtime.cancel_timer((ELECTION,))
+    quorum.epoch_start = quorum.log.end_offset
+    quorum.voters = {voter: Progress() for voter in quorum.others}
+    quorum.observers = {}
+    quorum.leader_since_ms = quorum.runtime.now_ms
+    change = encode_batch([(None, b"leader")], quorum.log.end_offset, quorum.epoch, 0, control=True)
+    quorum.log.append_as_leader(change, quorum.epoch)
+    check_quorum(quorum)
+
+
+def resign(quorum: Quorum) -> None:
+    """QU-13, QU-15: lead no more in this epoch; wait, then go on as a voter."""
+    quorum.leader = NO_LEADER
+    _become(quorum, QuorumRole.RESIGNED)
+    quorum.runtime.cancel_timer((CHECK,))
+    _set_election_timer(quorum)
+
+
+# --- votes -----------------------------------------------------------------------------------------------------------
+
+
+def _ask_for_votes(quorum: Quorum, *, pre_vote: bool) -> None:
+    quorum.granted = {quorum.node_id: True}
+    last_epoch, end = quorum.last_epoch_and_end()
+    for voter in quorum.others:
+        request = VoteRequest(
+            quorum.settings.cluster_id, voter, quorum.node_id, quorum.epoch, last_epoch, end, pre_vote
+        )
+        quorum.runtime.send(
+            voter,
+            request,
+            channel=CHANNEL,
+            timeout_ms=quorum.settings.controller_quorum_request_timeout_ms,
+            purpose=VOTE,
+        )
+    _set_election_timer(quorum)
+    _count_votes(quorum)
+
+
+def vote_answered(quorum: Quorum, voter: int, request: VoteRequest, response: VoteResponse | None) -> None:
+    """QU-4, QU-6, QU-7: count an answer if it belongs to the present round."""
+    if response is None or follow_newer(quorum, response.leader_epoch, response.leader_id):
+        return
+    expected = QuorumRole.PROSPECTIVE if request.pre_vote else QuorumRole.CANDIDATE
+    if quorum.role is not expected or request.candidate_epoch != quorum.epoch or response.error_code:
+        return
+    quorum.granted[voter] = response.vote_granted
+    _count_votes(quorum)
+
+
+def _count_votes(quorum: Quorum) -> None:
+    granted = sum(quorum.granted.values())
+    refused = len(quorum.granted) - granted
+    if granted >= quorum.majority:
+        if quorum.role is QuorumRole.PROSPECTIVE:
+            become_candidate(quorum)
+        else:
+            become_leader(quorum)
+    elif refused > len(quorum.settings.voters) - quorum.majority:
+        _back_off(quorum)
+
+
+def _back_off(quorum: Quorum) -> None:
+    """QU-6, QU-7: lost; wait longer after each loss."""
+    quorum.failed_rounds += 1
+    bound_ms = quorum.settings.controller_quorum_election_backoff_max_ms
+    step_ms = min(bound_ms, 50 << min(quorum.failed_rounds, 8))
+    _become(quorum, QuorumRole.UNATTACHED)
+    _set_election_timer(quorum, 1 + step_ms // 2 + quorum.jitter_ms(step_ms))
+
+
+def timed_out(quorum: Quorum) -> None:
+    """The election timer of the present role has run out."""
+    match quorum.role:
+        case QuorumRole.LEADER:
+            return
+        case QuorumRole.PROSPECTIVE | QuorumRole.CANDIDATE:
+            _back_off(quorum)
+        case QuorumRole.RESIGNED:
+            become_unattached(quorum, quorum.epoch)
+        case QuorumRole.FOLLOWER | QuorumRole.UNATTACHED:
+            become_prospective(quorum)
+
+
+def handle_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
+    """QU-2, QU-3, QU-8, QU-9."""
+    if request.cluster_id != quorum.settings.cluster_id:
+        return VoteResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if request.voter_id not in (quorum.node_id, UNKNOWN):
+        return VoteResponse(ErrorCode.INVALID_VOTER_KEY)
+    malformed = request.last_epoch > request.candidate_epoch - (not request.pre_vote)
+    if request.candidate_id not in quorum.others or request.last_epoch_end_offset < 0 or malformed:
+        return VoteResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
+    if request.candidate_epoch < quorum.epoch:
+        return VoteResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
+    if request.candidate_epoch > quorum.epoch:
+        become_unattached(quorum, request.candidate_epoch)
+    candidate_end = (request.last_epoch, request.last_epoch_end_offset)
+    own_end = quorum.last_epoch_and_end()
+    if request.pre_vote:
+        granted = quorum.rules.grants_pre_vote(
+            quorum.leads, quorum.role is QuorumRole.FOLLOWER and quorum.has_fetched, candidate_end, own_end
+        )
+    else:
+        granted = quorum.role in (QuorumRole.UNATTACHED, QuorumRole.PROSPECTIVE) and quorum.rules.grants_vote(
+            request.candidate_id, quorum.voted_for, quorum.leader, candidate_end, own_end
+        )
+        if granted:
+            quorum.voted_for = request.candidate_id
+            quorum.persist()
+            _become(quorum, QuorumRole.UNATTACHED)
+            _set_election_timer(quorum)
+    return VoteResponse(ErrorCode.NONE, quorum.leader, quorum.epoch, granted)
+
+
+def follow_newer(quorum: Quorum, epoch: int, leader: int) -> bool:
+    """QU-4: a newer epoch, or the leader of the present one, is taken from any answer; whether it was."""
+    if epoch > quorum.epoch:
+        if leader not in (NO_LEADER, quorum.node_id):
+            become_follower(quorum, epoch, leader)
+        else:
+            become_unattached(quorum, epoch)
+        return True
+    if epoch == quorum.epoch and leader not in (NO_LEADER, quorum.node_id):
+        if quorum.leader == NO_LEADER and quorum.role is not QuorumRole.RESIGNED:
+            become_follower(quorum, epoch, leader)
+            return True
+        if quorum.leader not in (NO_LEADER, leader):
+            raise AssertionError(f"two leaders in epoch {epoch}: {quorum.leader} and {leader}")  # P-R2
+    return False
+
+
+# --- leading ---------------------------------------------------------------------------------------------------------
+
+
+def check_quorum(quorum: Quorum) -> None:
+    """QU-10, QU-13: tell the epoch to those who do not fetch; resign when no majority does."""
+    if not quorum.leads:
+        return
+    timeout_ms = quorum.settings.controller_quorum_fetch_timeout_ms
+    now_ms = quorum.runtime.now_ms
+    reached = 1 + sum(
+        now_ms - max(p.last_fetch_ms, quorum.leader_since_ms) < timeout_ms * 3 // 2 for p in quorum.voters.values()
+    )
+    if reached < quorum.majority and quorum.rules.resigns_without_majority():
+        quorum.runtime.note("warning", "quorum: no majority fetches from this leader; it resigns")
+        resign(quorum)
+        return
+    for voter, progress in quorum.voters.items():
+        if progress.last_fetch_ms == UNKNOWN or now_ms - progress.last_fetch_ms >= timeout_ms // 2:
+            quorum.runtime.send(
+                voter,
+                BeginQuorumEpochRequest(quorum.settings.cluster_id, voter, quorum.node_id, quorum.epoch),
+                channel=CHANNEL,
+                timeout_ms=quorum.settings.controller_quorum_request_timeout_ms,
+                purpose=BEGIN_EPOCH,
+            )
+    quorum.runtime.set_timer((CHECK,), max(1, timeout_ms // 2))
+
+
+def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+    """QU-3, QU-10: somebody has won."""
+    if request.cluster_id != quorum.settings.cluster_id:
+        return BeginQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if request.leader_epoch < quorum.epoch:
+        return BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
+    follow_newer(quorum, request.leader_epoch, request.leader_id)
+    return BeginQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)
+
+
+def end_epoch(quorum: Quorum) -> None:
+    """QU-14: resign in good order; whoever has most of the log is asked to go first."""
+    if not quorum.leads:
+        return
+    successors = tuple(
+        voter for voter, _ in sorted(quorum.voters.items(), key=lambda item: (-item[1].log_end, item[0]))
+    )
+    for voter in quorum.others:
+        quorum.runtime.send(
+            voter,
+            EndQuorumEpochRequest(quorum.settings.cluster_id, quorum.node_id, quorum.epoch, successors),
+            channel=CHANNEL,
+            timeout_ms=quorum.settings.controller_quorum_request_timeout_ms,
+            purpose=END_EPOCH,
+        )
+    resign(quorum)
+
+
+def handle_end_epoch(quorum: Quorum, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+    """QU-14: the leader goes; the first successor stands at once, the others after a while."""
+    if request.cluster_id != quorum.settings.cluster_id:
+        return EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if request.leader_epoch < quorum.epoch:
+        return EndQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
+    if request.leader_epoch > quorum.epoch:
+        become_unattached(quorum, request.leader_epoch)
+    if quorum.role in (QuorumRole.FOLLOWER, QuorumRole.UNATTACHED):
+        become_unattached(quorum, quorum.epoch)
+        place = (
+            request.preferred_successors.index(quorum.node_id)
+            if quorum.node_id in request.preferred_successors
+            else len(request.preferred_successors)
+        )
+        if place == 0:
+            become_prospective(quorum)
+        else:
+            _set_election_timer(quorum, place * quorum.settings.controller_quorum_election_timeout_ms // 2)
+    return EndQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)

@@ -1,0 +1,170 @@
+"""Snapshots: what the metadata log adds up to at an offset, in a file, so that the log before it may go (§18.6).
+
+A snapshot is one record batch whose records recreate the image; its name is `<end offset>-<epoch>.checkpoint`.
+"""
+
+from __future__ import annotations
+
+from broker.core.errors import ErrorCode
+from broker.core.log.checkpoints import Unusable
+from broker.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
+from broker.core.metadata.image import Image
+from broker.core.metadata.records import decode_change, encode_change
+from broker.core.quorum.state import Quorum, QuorumRole
+from broker.core.records import MalformedBatch, check_crc, read_header
+
+FETCH_SNAPSHOT = "fetch-snapshot"
+_SUFFIX = ".checkpoint"
+_CHANNEL = "quorum-fetch"
+
+
+def file_name(directory: str, snapshot_id: tuple[int, int]) -> str:
+    """Path of a snapshot."""
+    return f"{directory}/{snapshot_id[0]:020d}-{snapshot_id[1]:010d}{_SUFFIX}"
+
+
+def find(quorum: Quorum) -> list[tuple[int, int]]:
+    """Ids of the snapshots on the disk, oldest first."""
+    found = []
+    for name in quorum.files.list(quorum.log.directory):
+        offset, dash, epoch = name.removesuffix(_SUFFIX).partition("-")
+        if name.endswith(_SUFFIX) and dash and offset.isdigit() and epoch.isdigit():
+            found.append((int(offset), int(epoch)))
+    return sorted(found)
+
+
+def load_latest(quorum: Quorum) -> Image:
+    """The image of the newest readable snapshot; empty if there is none."""
+    for snapshot_id in reversed(find(quorum)):
+        image = read(quorum, snapshot_id)
+        if isinstance(image, Image):
+            quorum.snapshot_id = snapshot_id
+            return image
+        quorum.runtime.note("warning", image.reason)
+    return Image()
+
+
+def read(quorum: Quorum, snapshot_id: tuple[int, int]) -> Image | Unusable:
+    """One snapshot, or why it cannot be used."""
+    name = file_name(quorum.log.directory, snapshot_id)
+    return decode(quorum.files.read(name, 0, quorum.files.size(name)), snapshot_id)
+
+
+def decode(data: bytes, snapshot_id: tuple[int, int]) -> Image | Unusable:
+    """The image that a snapshot's bytes describe, or why they cannot be used."""
+    try:
+        header = read_header(data)
+        if header.size != len(data) or not check_crc(data, 0, header.size):
+            return Unusable(f"expected a whole snapshot {snapshot_id}, found {len(data)} bytes with a wrong checksum")
+    except MalformedBatch as error:
+        return Unusable(f"expected a snapshot {snapshot_id}: {error}")
+    image = Image()
+    for offset, record in decode_change(data):
+        image.apply(offset, record)
+    image.end_offset = snapshot_id[0]
+    return image
+
+
+def take(quorum: Quorum, image: Image) -> None:
+    """QU-20: write a snapshot at the high watermark, and drop the log before it. `image` is the committed one."""
+    end_offset = image.end_offset
+    if end_offset <= quorum.snapshot_id[0] or end_offset > quorum.high_watermark:
+        return
+    snapshot_id = (end_offset, quorum.log.epochs.epoch_at(end_offset - 1))
+    _write(quorum, snapshot_id, encode_change(image.to_records(), 0, snapshot_id[1]))
+    quorum.log.advance_start(end_offset)
+    quorum.runtime.note("info", f"metadata snapshot at {end_offset}")
+
+
+def _write(quorum: Quorum, snapshot_id: tuple[int, int], data: bytes) -> None:
+    quorum.files.replace(file_name(quorum.log.directory, snapshot_id), data)
+    quorum.snapshot_id = snapshot_id
+    for old in find(quorum):
+        if old < snapshot_id:
+            quorum.files.delete(file_name(quorum.log.directory, old))
+
+
+# --- transfer --------------------------------------------------------------------------------------------------------
+
+
+def begin_transfer(quorum: Quorum, snapshot_id: tuple[int, int]) -> None:
+    """QU-21: the leader's log no longer reaches back to ours; take its snapshot, piece by piece."""
+    quorum.snapshot_transfer = (snapshot_id, b"")
+    ask(quorum)
+
+
+def ask(quorum: Quorum) -> None:
+    """Ask for the next piece."""
+    if quorum.snapshot_transfer is None or quorum.role is not QuorumRole.FOLLOWER:
+        quorum.snapshot_transfer = None
+        return
+    snapshot_id, data = quorum.snapshot_transfer
+    quorum.runtime.send(
+        quorum.leader,
+        FetchSnapshotRequest(
+            quorum.settings.cluster_id,
+            quorum.node_id,
+            quorum.settings.metadata_fetch_max_bytes,
+            quorum.epoch,
+            snapshot_id,
+            len(data),
+        ),
+        channel=_CHANNEL,
+        timeout_ms=quorum.settings.controller_quorum_request_timeout_ms,
+        purpose=FETCH_SNAPSHOT,
+    )
+
+
+def handle(quorum: Quorum, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+    """QU-21: a piece of a snapshot that this leader has."""
+
+    def refuse(error: ErrorCode) -> FetchSnapshotResponse:
+        return FetchSnapshotResponse(error, request.snapshot_id, leader_id=quorum.leader, leader_epoch=quorum.epoch)
+
+    if request.current_leader_epoch not in (-1, quorum.epoch):
+        older = request.current_leader_epoch < quorum.epoch
+        return refuse(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if not quorum.leads:
+        return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    name = file_name(quorum.log.directory, request.snapshot_id)
+    size = quorum.files.size(name)
+    if not size:
+        return refuse(ErrorCode.SNAPSHOT_NOT_FOUND)
+    if not 0 <= request.position < size:
+        return refuse(ErrorCode.POSITION_OUT_OF_RANGE)
+    data = quorum.files.read(name, request.position, max(1, request.max_bytes))
+    return FetchSnapshotResponse(
+        ErrorCode.NONE, request.snapshot_id, size, request.position, data, quorum.leader, quorum.epoch
+    )
+
+
+def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | None:
+    """QU-21: a piece has come; the image when it was the last. The log is then emptied and restarts after it."""
+    if quorum.snapshot_transfer is None:
+        return None
+    snapshot_id, data = quorum.snapshot_transfer
+    usable = (
+        response is not None
+        and response.error_code == ErrorCode.NONE
+        and response.snapshot_id == snapshot_id
+        and response.position == len(data)
+        and quorum.role is QuorumRole.FOLLOWER
+    )
+    if not usable or response is None:
+        quorum.snapshot_transfer = None
+        return None
+    data += response.data
+    if len(data) < response.size:
+        quorum.snapshot_transfer = (snapshot_id, data)
+        ask(quorum)
+        return None
+    quorum.snapshot_transfer = None
+    image = decode(data, snapshot_id)
+    if isinstance(image, Unusable):
+        quorum.runtime.note("error", image.reason)
+        return None
+    _write(quorum, snapshot_id, data)
+    quorum.log.truncate_fully(snapshot_id[0])
+    quorum.high_watermark = snapshot_id[0]
+    quorum.runtime.note("info", f"metadata snapshot {snapshot_id} loaded")
+    return image

@@ -1,0 +1,113 @@
+"""What a voter knows of the quorum (§18.1)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+
+from broker.core.files import Files
+from broker.core.log.log import Log
+from broker.core.messages import NO_LEADER, UNKNOWN
+from broker.core.rules.quorum import QuorumRules
+from broker.core.runtime import Runtime
+from broker.core.settings import Settings
+
+QUORUM_STATE = "quorum-state"
+
+
+class QuorumRole(Enum):
+    """The role of a voter."""
+
+    UNATTACHED = "unattached"
+    PROSPECTIVE = "prospective"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    RESIGNED = "resigned"
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a voter or observer has come, by its fetches from this leader."""
+
+    log_end: int = UNKNOWN
+    last_fetch_ms: int = UNKNOWN
+    caught_up_ms: int = UNKNOWN
+
+
+@dataclass(slots=True)
+class Quorum:
+    """One voter. `epoch`, `leader` and `voted_for` are durable; all else is volatile."""
+
+    settings: Settings
+    rules: QuorumRules
+    runtime: Runtime
+    files: Files
+    log: Log
+    incarnation_id: str
+    epoch: int = 0
+    leader: int = NO_LEADER
+    voted_for: int = NO_LEADER
+    role: QuorumRole = QuorumRole.UNATTACHED
+    high_watermark: int = 0
+    granted: dict[int, bool] = field(default_factory=dict)  # answers to the present round of votes
+    failed_rounds: int = 0
+    has_fetched: bool = False  # from the present leader
+    fetching: bool = False
+    flushing_to: tuple[int, int] | None = None
+    epoch_start: int = 0
+    voters: dict[int, Progress] = field(default_factory=dict)
+    observers: dict[int, Progress] = field(default_factory=dict)
+    leader_since_ms: int = 0
+    snapshot_id: tuple[int, int] = (0, UNKNOWN)  # of the latest snapshot: (end offset, epoch)
+    snapshot_transfer: tuple[tuple[int, int], bytes] | None = None
+    draws: int = 0
+
+    @property
+    def node_id(self) -> int:
+        """This voter."""
+        return self.settings.node_id
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The other voters, in order."""
+        return tuple(voter for voter in sorted(self.settings.voters) if voter != self.node_id)
+
+    @property
+    def majority(self) -> int:
+        """How many voters are one."""
+        return len(self.settings.voters) // 2 + 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this voter is the leader."""
+        return self.role is QuorumRole.LEADER
+
+    def last_epoch_and_end(self) -> tuple[int, int]:
+        """(epoch, offset) of the end of the log, by which logs are compared."""
+        epoch = self.log.last_epoch
+        return (epoch if epoch != UNKNOWN else self.snapshot_id[1], self.log.end_offset)
+
+    def jitter_ms(self, bound_ms: int) -> int:
+        """A number below `bound_ms` that differs between voters and lives, from what the host handed in."""
+        self.draws += 1
+        digest = hashlib.sha256(f"{self.incarnation_id}/{self.node_id}/{self.draws}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") % max(1, bound_ms)
+
+    def persist(self) -> None:
+        """QU-8: durable before anything that depends on it is said."""
+        if not self.rules.remembers_votes():
+            return
+        state = {"epoch": self.epoch, "leader": self.leader, "voted": self.voted_for}
+        self.files.replace(QUORUM_STATE, json.dumps(state).encode())
+
+
+def read_stored(files: Files) -> tuple[int, int, int] | None:
+    """The stored (epoch, leader, vote); None if there is none or it is garbage: a voter with a new disk."""
+    try:
+        state = json.loads(files.read(QUORUM_STATE, 0, files.size(QUORUM_STATE)))
+        return int(state["epoch"]), int(state["leader"]), int(state["voted"])
+    except (ValueError, KeyError, TypeError):
+        return None
