@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from harness.environments.local.choice import Trial, remedy, try_ext4, try_fuse, try_namespaces
@@ -73,7 +74,7 @@ def render(findings: Sequence[Finding], console: Console | None = None) -> None:
         table.add_column(heading, overflow="fold")
     for finding in findings:
         mark = "[green]yes[/]" if finding.available else "[red]no[/]" if finding.needed else "[yellow]no[/]"
-        table.add_row(mark, finding.capability, finding.how, finding.remedy or "")
+        table.add_row(mark, finding.capability, escape(finding.how), escape(finding.remedy or ""))
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     (console or Console(highlight=False, width=width)).print(table)
 

@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from harness.environments.local import linux
@@ -25,6 +26,8 @@ _GATEWAY = "169.254.0.1"
 _PROBE_PORT = 9
 _RULE_PRIORITY = 100  # before the main table (32766), after the local one (0)
 _RETRANSMISSION_BOUND_MS = 1000
+_CABLES_TIMEOUT_S = 10.0
+_CABLES_INTERVAL_S = 0.1
 
 
 def address(endpoint: Endpoint) -> str:
@@ -52,6 +55,7 @@ class Switch:
         self._wire = Wire()
         _write_setting("ip_forward", 1)
         self._namespaces = {endpoint: self._add(endpoint) for endpoint in endpoints}
+        self._await_links()
 
     def _add(self, endpoint: Endpoint) -> _Namespace:
         home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -79,6 +83,16 @@ class Switch:
         probe.bind((address(endpoint), _PROBE_PORT))
         probe.setblocking(False)
         return _Namespace(descriptor, probe)
+
+    def _await_links(self) -> None:
+        """Wait until every endpoint reaches every other: the kernel may take up to a second to notice a new cable."""
+        links = list(permutations(self._namespaces, 2))
+        deadline = time.monotonic() + _CABLES_TIMEOUT_S
+        while links := [
+            link for link, fine in zip(links, self.probe(links, _CABLES_INTERVAL_S), strict=True) if not fine
+        ]:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"expected packets to pass between new namespaces, found none over {links}")
 
     def enter(self, endpoint: Endpoint) -> None:
         """Move the calling process into an endpoint's namespace (for a child, before it runs its program)."""

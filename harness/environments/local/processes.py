@@ -27,9 +27,8 @@ def start_time(pid: int) -> int | None:
 
 
 def exists(pid: int, started: int) -> bool:
-    """Whether that very process is there and is more than a zombie."""
-    fields = _fields(pid)
-    return fields is not None and int(fields[19]) == started and fields[0] not in "ZX"
+    """Whether that very process is there and is more than a zombie. Its main thread may end before the others do."""
+    return start_time(pid) == started and bool(states(pid) - {"Z", "X"})
 
 
 def states(pid: int) -> set[str]:

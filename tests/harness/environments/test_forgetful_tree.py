@@ -32,7 +32,7 @@ def _durable(tree: ForgetfulTree, path: str, data: bytes) -> None:
     tree.write(descriptor, data, 0)
     tree.sync(descriptor)
     os.close(descriptor)
-    _sync_directory(tree, os.path.dirname(path))
+    _sync_directory(tree, path.rpartition("/")[0])
 
 
 def _sync_directory(tree: ForgetfulTree, path: str) -> None:
@@ -169,11 +169,11 @@ def test_any_sequence_of_writes_truncations_and_syncs_leaves_the_bytes_of_the_la
 
 
 def test_no_descriptors_are_kept_when_all_is_synced_or_lost(tree: ForgetfulTree) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for number in range(10):
         _durable(tree, f"/{number}", b"x")
         with _opened(tree, f"/{number}") as descriptor:
             tree.write(descriptor, b"y", 1)
         tree.rename(f"/{number}", f"/renamed-{number}")
     tree.crash()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

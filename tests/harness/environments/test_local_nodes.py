@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -201,10 +200,10 @@ def test_descriptors_do_not_pile_up_over_restarts(make_environment: MakeEnvironm
     environment = make_environment(brokers=1, controllers=0)
     environment.set_up()
     node = environment.cluster.nodes[1]
-    open_before = len(os.listdir("/proc/self/fd"))
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         node.kill()
         node.start()
     node.await_ready(_READY_S)
     assert order(environment.plans[0], do="ready") is True
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before

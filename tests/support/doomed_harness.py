@@ -1,0 +1,39 @@
+"""A harness that sets a cluster up, cuts it in two, pauses a node, says so, and waits to be killed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+
+from harness.environments.local.environment import LocalEnvironment
+from harness.journal import Journal
+from tests.support.stand_in import StandIn, order
+
+
+def main() -> None:
+    """Arguments: run directory, network, page cache."""
+    directory, network, page_cache = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    environment = LocalEnvironment(
+        directory,
+        StandIn(),
+        brokers=2,
+        network=network,  # type: ignore[arg-type]
+        page_cache=page_cache,  # type: ignore[arg-type]
+        journal=Journal(directory),
+    )
+    environment.set_up()
+    environment.await_ready(20)
+    order(environment.plans[0], do="append", file="a", bytes=1000, sync=False)
+    client = environment.spawn_client(["sleep", "600"], directory / "client.log")
+    cluster = environment.cluster
+    cluster.network.block(frozenset({(1, 2), (2, 1)}))
+    cluster.nodes[2].pause()
+    pids = [client.pid, *(node.pid for node in cluster.nodes.values())]
+    print(json.dumps({"pids": pids, "sockets": str(environment.plans[0].socket.parent)}), flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
