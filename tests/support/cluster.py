@@ -293,13 +293,9 @@ class Cluster:
         ]
 
     def _controller_state(self) -> dict[str, object]:
-        states = [
-            machine.node.describe()
-            for number, machine in self.machines.items()
-            if number >= CONTROLLER and machine.node is not None
-        ]
-        if states:
-            self._last_state = max(states, key=lambda state: (state["epoch"], state["active"], state["log_end"]))
+        active = [self.machines[number].node.describe() for number in self.active_controllers()]  # type: ignore[union-attr]
+        if active:
+            self._last_state = max(active, key=lambda state: state["epoch"])
         return self._last_state
 
     def view(self, partition: int = 0) -> dict[str, object]:
