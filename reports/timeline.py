@@ -212,21 +212,23 @@ def _shade_faults(panel: Axes, rows: Sequence[_Row]) -> None:
 
 
 def _draw_phases(axes: Sequence[Axes], run: Run) -> None:
-    """Mark where the phases after the main one begin."""
-    for phase in run.phases:
-        if phase["phase"] in ("recovery", "final") and phase["started_ns"] is not None:
-            at_s = phase["started_ns"] / 1e9
-            for panel in axes:
-                panel.axvline(at_s, color=theme.MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
-            axes[0].annotate(
-                phase["phase"],
-                (at_s, 1),
-                xycoords=("data", "axes fraction"),
-                xytext=(2, 3),
-                textcoords="offset points",
-                fontsize=7.5,
-                color=theme.MUTED,
-            )
+    """Mark where the phases after the main one begin; the name of the first stands left of its line."""
+    for name, side in (("recovery", "right"), ("final", "left")):
+        started_ns = next((phase["started_ns"] for phase in run.phases if phase["phase"] == name), None)
+        if started_ns is None:
+            continue
+        for panel in axes:
+            panel.axvline(started_ns / 1e9, color=theme.MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
+        axes[0].annotate(
+            name,
+            (started_ns / 1e9, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(2 if side == "left" else -2, 3),
+            textcoords="offset points",
+            ha=side,
+            fontsize=7.5,
+            color=theme.MUTED,
+        )
 
 
 def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, lanes: int) -> None:
@@ -285,7 +287,8 @@ def _draw_latency(panel: Axes, joined: Joined, bins: Bins) -> None:
         low, high = panel.get_ylim()
         if high / low < 20:
             panel.set_ylim(low / 2, max(high, low * 20))
-        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        # Over more than two decades the ticks between the powers of ten would run into each other.
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 200 else (1,)))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     panel.minorticks_off()
     _finish(panel, "Latency of acknowledged writes, ms")
