@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.core.log.checkpoints import HIGH_WATERMARK, Unusable, read_checkpoint, write_checkpoint
+from broker.core.log.marker import delete_clean_shutdown, read_clean_shutdown, write_clean_shutdown
+from tests.support.memory_files import MemoryFiles
+
+
+def test_offsets_are_written_as_kafka_writes_them_and_survive_a_crash() -> None:
+    files = MemoryFiles()
+    offsets = {("orders", 1): 42, ("orders", 0): 4711, ("a.b-c_d", 10): 0}
+    write_checkpoint(files, HIGH_WATERMARK, offsets)
+    assert files.read(HIGH_WATERMARK, 0, 99) == b"0\n3\na.b-c_d 10 0\norders 0 4711\norders 1 42\n"
+    assert read_checkpoint(files.crash(), HIGH_WATERMARK) == offsets
+
+
+def test_no_offsets_are_offsets_too() -> None:
+    files = MemoryFiles()
+    write_checkpoint(files, HIGH_WATERMARK, {})
+    assert read_checkpoint(files, HIGH_WATERMARK) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"0\n",
+        b"1\n1\nt 0 5\n",
+        b"0\n2\nt 0 5\n",
+        b"0\n1\nt 0 5",
+        b"0\n1\nt 0\n",
+        b"0\n1\nt 0 -5\n",
+        b"0\n2\nt 0 5\nt 0 6\n",
+        b"\x00" * 20,
+        b"\xff\n",
+    ],
+)
+def test_anything_else_is_unusable_and_says_so(content: bytes) -> None:
+    files = MemoryFiles()
+    files.replace(HIGH_WATERMARK, content)
+    found = read_checkpoint(files, HIGH_WATERMARK)
+    assert isinstance(found, Unusable)
+    assert HIGH_WATERMARK in found.reason
+
+
+def test_every_prefix_of_a_checkpoint_is_unusable() -> None:
+    files = MemoryFiles()
+    write_checkpoint(files, HIGH_WATERMARK, {("t", 0): 100, ("t", 1): 200})
+    whole = files.read(HIGH_WATERMARK, 0, 99)
+    for size in range(len(whole)):
+        files.replace(HIGH_WATERMARK, whole[:size])
+        assert isinstance(read_checkpoint(files, HIGH_WATERMARK), Unusable)
+
+
+def test_the_marker_carries_the_broker_epoch_until_it_is_deleted() -> None:
+    files = MemoryFiles()
+    assert read_clean_shutdown(files) is None
+    write_clean_shutdown(files, 12345)
+    assert files.read(".kafka_cleanshutdown", 0, 99) == b'{"version": 0, "brokerEpoch": 12345}'
+    assert read_clean_shutdown(files.crash()) == 12345
+    delete_clean_shutdown(files)
+    assert read_clean_shutdown(files) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": 1, "brokerEpoch": 3}', b'{"version": 0}', b"\xff"])
+def test_a_marker_that_is_not_understood_is_none(content: bytes) -> None:
+    files = MemoryFiles()
+    files.replace(".kafka_cleanshutdown", content)
+    assert read_clean_shutdown(files) is None
