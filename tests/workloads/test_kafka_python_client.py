@@ -157,7 +157,7 @@ def test_a_partition_that_does_not_exist_is_a_failure(connect):
 
 
 def test_a_producer_that_is_stuck_for_good_is_replaced(broker, connect, monkeypatch):
-    monkeypatch.setattr("workloads.clients.kafka_python.producer.RENEWAL_INTERVAL_S", 0.0)
+    monkeypatch.setattr("workloads.clients.renewal.RENEWAL_INTERVAL_S", 0.0)
     script(broker, 87)  # INVALID_RECORD is fatal to kafka-python's idempotent producer
     producer = connect()
     assert send(producer, 1)[0].status == "fail"

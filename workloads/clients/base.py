@@ -98,6 +98,11 @@ class ClientSettings:
     reconnect_backoff_max_ms: int = 500  # a client must be back within a second of its broker
     client_id: str = "harrow"
 
+    @property
+    def patience_s(self) -> float:
+        """How long a send may take before its client can be expected to have given it up."""
+        return self.delivery_timeout_ms / 1000 + 1
+
 
 class Producer(Protocol):
     """Sends records. Safe to use from several threads."""

@@ -1,8 +1,11 @@
 """kafka-python 3, the default client."""
 
+from functools import partial
+
 from workloads.clients.base import ClientLibrary, ClientSettings, Consumer, Producer
 from workloads.clients.kafka_python.consumer import KafkaPythonConsumer
-from workloads.clients.kafka_python.producer import KafkaPythonProducer
+from workloads.clients.kafka_python.producer import KafkaPythonConnection
+from workloads.clients.renewal import RenewingProducer
 
 __all__ = ["library"]
 
@@ -12,7 +15,7 @@ class _KafkaPython:
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
-        return KafkaPythonProducer(settings)
+        return RenewingProducer(partial(KafkaPythonConnection, settings), settings.patience_s)
 
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""

@@ -1,0 +1,216 @@
+"""librdkafka through confluent-kafka, an optional client.
+
+librdkafka retries inside and says nothing of the attempts: whatever error it reports for a record that it
+took, some attempt may have appended it, so that error is `info`. Only what it refuses to take is `fail`.
+
+Its consumer fetches ahead on its own threads, so a poll that returns nothing says nothing of any partition,
+and high watermarks are left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+import confluent_kafka as rdkafka
+
+from workloads.clients.answers import Answers
+from workloads.clients.base import (
+    LOG_START,
+    ClientError,
+    ClientLibrary,
+    ClientSettings,
+    Consumer,
+    Done,
+    EndOffset,
+    Outcome,
+    Partition,
+    Poll,
+    PolledPartition,
+    PolledRecord,
+    PositionLostError,
+    Producer,
+)
+from workloads.clients.renewal import RenewingProducer
+
+POLL_RECORDS_MAX: Final = 5_000
+POSITION_LOST: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"})
+
+Untyped = Any
+"""A value of confluent-kafka, which carries no types."""
+
+
+def _common(settings: ClientSettings) -> dict[str, object]:
+    return {
+        "bootstrap.servers": ",".join(settings.bootstrap),
+        "client.id": settings.client_id,
+        "allow.auto.create.topics": False,
+        "socket.timeout.ms": settings.request_timeout_ms,
+        "socket.connection.setup.timeout.ms": 1_000,
+        "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,
+        "log_level": 2,  # critical: what goes wrong is in the history
+    }
+
+
+class _Connection:
+    """One librdkafka producer and the thread on which it answers."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._acks = settings.acks
+        with _client_errors():
+            self._producer = rdkafka.Producer(
+                _common(settings)
+                | {
+                    "acks": settings.acks,
+                    "enable.idempotence": settings.idempotence,
+                    "linger.ms": settings.linger_ms,
+                    "request.timeout.ms": settings.request_timeout_ms,
+                    "message.timeout.ms": settings.delivery_timeout_ms,
+                    "max.in.flight.requests.per.connection": 5,
+                }
+            )
+            self._producer.list_topics(timeout=settings.request_timeout_ms / 1000)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._answer, name="librdkafka-answers", daemon=True)
+        self._thread.start()
+
+    def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
+        answers = Answers(len(values), done)
+        for place, value in enumerate(values):
+            try:
+                self._producer.produce(
+                    partition.topic,
+                    value=value,
+                    partition=partition.partition,
+                    on_delivery=partial(self._delivered, answers, place),
+                )
+            except (rdkafka.KafkaException, BufferError) as error:
+                answers.give(place, Outcome("fail", error=_name(error)))
+
+    def close(self, *, idle: bool) -> None:
+        if not idle:
+            self._producer.purge()
+        self._closing.set()
+        self._thread.join()
+
+    def _answer(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(0.1)
+        self._producer.poll(0)  # what was purged
+
+    def _delivered(self, answers: Answers, place: int, error: Untyped, message: Untyped) -> None:
+        if error is not None:
+            answers.give(place, Outcome("info", error=error.name()))
+        elif self._acks == 0:
+            answers.give(place, Outcome("ok"))
+        elif message.offset() is not None and message.offset() >= 0:
+            answers.give(place, Outcome("ok", int(message.offset())))
+        else:
+            answers.give(place, Outcome("info", error="OffsetUnknown"))
+
+
+class _Consumer:
+    """One librdkafka consumer, by assignment."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._timeout_s = settings.request_timeout_ms / 1000
+        self._positions: dict[Partition, int] = {}
+        with _client_errors():
+            self._consumer = rdkafka.Consumer(
+                _common(settings)
+                | {
+                    "group.id": "harrow-unused",  # librdkafka insists; nothing is ever committed
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "auto.offset.reset": "error",
+                    "fetch.queue.backoff.ms": 0,
+                    "fetch.wait.max.ms": 100,
+                }
+            )
+            self._consumer.list_topics(timeout=self._timeout_s)
+
+    def assign(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        with _client_errors():
+            starts = {
+                partition: self._watermarks(partition, self._timeout_s)[0] if offset == LOG_START else offset
+                for partition, offset in positions.items()
+            }
+            self._consumer.assign([rdkafka.TopicPartition(*each, offset) for each, offset in starts.items()])
+        self._positions = starts
+        return dict(starts)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        # seek() fails until librdkafka has started the partition; assigning anew is always allowed.
+        self.assign({**self._positions, partition: offset})
+
+    def poll(self, timeout_s: float) -> Poll:
+        with _client_errors():
+            messages = self._consumer.consume(POLL_RECORDS_MAX, min(timeout_s, 0.1))
+        records: dict[Partition, list[PolledRecord]] = {}
+        failure = None
+        for message in messages:
+            partition = Partition(message.topic(), message.partition())
+            if message.error() is not None:
+                failure = failure or (message.error().name(), partition)
+            elif partition in self._positions and message.offset() >= self._positions[partition]:
+                record = PolledRecord(message.offset(), message.leader_epoch(), message.value())
+                records.setdefault(partition, []).append(record)
+        if failure is not None and not records:
+            name, partition = failure
+            if name in POSITION_LOST:
+                raise PositionLostError(name, [partition])
+            raise ClientError(name)
+        polled = [
+            PolledPartition(partition, self._positions[partition], each[-1].offset + 1, None, each)
+            for partition, each in records.items()
+        ]
+        for row in polled:
+            self._positions[row.partition] = row.next_position
+        return Poll(polled)
+
+    def end_offset(self, partition: Partition, timeout_s: float) -> EndOffset:
+        with _client_errors():
+            return EndOffset(self._watermarks(partition, timeout_s)[1])
+
+    def close(self) -> None:
+        with _client_errors():
+            self._consumer.close()
+
+    def _watermarks(self, partition: Partition, timeout_s: float) -> tuple[int, int]:
+        told = self._consumer.get_watermark_offsets(rdkafka.TopicPartition(*partition), timeout=timeout_s, cached=False)
+        if told is None:
+            raise ClientError("_TIMED_OUT")
+        return int(told[0]), int(told[1])
+
+
+class _Confluent:
+    name = "confluent-kafka"
+
+    def producer(self, settings: ClientSettings) -> Producer:
+        """Connect a producer."""
+        return RenewingProducer(partial(_Connection, settings), settings.patience_s)
+
+    def consumer(self, settings: ClientSettings) -> Consumer:
+        """Connect a consumer."""
+        return _Consumer(settings)
+
+
+def library() -> ClientLibrary:
+    """Give the client library."""
+    return _Confluent()
+
+
+def _name(error: Exception) -> str:
+    told = error.args[0] if error.args else None
+    return str(told.name()) if isinstance(told, rdkafka.KafkaError) else type(error).__name__
+
+
+@contextmanager
+def _client_errors() -> Iterator[None]:
+    try:
+        yield
+    except (rdkafka.KafkaException, RuntimeError) as error:
+        raise ClientError(_name(error)) from error

@@ -1,0 +1,110 @@
+"""A producer that can be had anew while the old one is still answering.
+
+Idempotent producers do not recover from everything: a fatal error is for ever in all three libraries, and
+kafka-python's may lose batches that were drained just before its producer id is reset. A harness must not
+mistake that for an unavailable broker. So once something has gone wrong a fresh connection takes the sends to
+come, while the old one answers those it has and is closed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from workloads.clients.base import ClientError, Done, Outcome, Partition
+
+RENEWAL_INTERVAL_S: Final = 2.0
+"""A connection lives at least this long before it is replaced; in a long fault nearly every send asks for it."""
+
+
+class Connection(Protocol):
+    """One producer object of a client library."""
+
+    def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
+        """Send records (see `workloads.clients.base.Producer`)."""
+        ...
+
+    def close(self, *, idle: bool) -> None:
+        """Disconnect. Unless `idle`, sends are open: give them up."""
+        ...
+
+
+class RenewingProducer:
+    """A producer that outlives its connections."""
+
+    def __init__(self, connect: Callable[[], Connection], patience_s: float) -> None:
+        """`connect` may block and raise `ClientError`; `patience_s` is how long an old connection may still answer."""
+        self._connect = connect
+        self._patience_s = patience_s
+        self._lock = threading.Lock()
+        self._renewing = False
+        self._closed = False
+        self._current = _Generation(connect())
+
+    def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
+        """Send records on the newest connection."""
+        with self._lock:
+            generation = self._current
+            generation.enter()
+        generation.connection.send(partition, values, partial(generation.leave, done))
+
+    def renew(self) -> None:
+        """Replace the connection in the background, unless it is brand new."""
+        with self._lock:
+            if self._closed or self._renewing or self._current.age_s() < RENEWAL_INTERVAL_S:
+                return
+            self._renewing = True
+        threading.Thread(target=self._renew, name="producer-renewal", daemon=True).start()
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for open sends, give up what is left, and disconnect."""
+        with self._lock:
+            self._closed = True
+            generation = self._current
+        generation.close(timeout_s)
+
+    def _renew(self) -> None:
+        try:
+            fresh = _Generation(self._connect())
+        except ClientError:
+            with self._lock:
+                self._renewing = False
+            return
+        with self._lock:
+            if self._closed:
+                unwanted = fresh
+            else:
+                unwanted, self._current = self._current, fresh
+            self._renewing = False
+        unwanted.close(self._patience_s)
+
+
+class _Generation:
+    """One connection and the number of sends that it owes an answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._open = 0
+        self._idle = threading.Condition()
+        self._born = time.monotonic()
+
+    def age_s(self) -> float:
+        return time.monotonic() - self._born
+
+    def enter(self) -> None:
+        with self._idle:
+            self._open += 1
+
+    def leave(self, done: Done, outcomes: Sequence[Outcome]) -> None:
+        with self._idle:
+            self._open -= 1
+            self._idle.notify_all()
+        done(outcomes)
+
+    def close(self, timeout_s: float) -> None:
+        with self._idle:
+            idle = self._idle.wait_for(lambda: self._open == 0, timeout_s)
+        self.connection.close(idle=idle)
