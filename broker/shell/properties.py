@@ -175,10 +175,6 @@ def _text(value: str) -> str:
     return value
 
 
-def _seconds(value: str) -> int:
-    return int(_integer(0, _INT32_MAX // 1000)(value)) * 1000
-
-
 def _role(value: str) -> tuple[str, ...]:
     return (_one_of("broker", "controller")(value),)
 
@@ -250,7 +246,6 @@ _SETTINGS: Mapping[str, _Setting] = {
     "log.segment.bytes": _Setting("log_segment_bytes", _integer(1024, _INT32_MAX)),
     "log.flush.interval.messages": _Setting("log_flush_interval_messages", _interval),
     "log.flush.interval.ms": _Setting("log_flush_interval_ms", _interval),
-    "log.flush.offset.checkpoint.interval.ms": _Setting("recovery_point_checkpoint_interval_ms", _milliseconds),
     "message.max.bytes": _Setting("message_max_bytes", _count),
     "num.partitions": _Setting("num_partitions", _count),
     "default.replication.factor": _Setting("default_replication_factor", _integer(1, 32767)),
@@ -258,21 +253,24 @@ _SETTINGS: Mapping[str, _Setting] = {
     "auto.create.topics.enable": _Setting("auto_create_topics_enable", _boolean),
     "unclean.leader.election.enable": _Setting("unclean_leader_election_enable", _boolean),
     "unclean.recovery.strategy": _Setting("unclean_recovery_strategy", _one_of("Aggressive", "Balanced", "None")),
-    "unclean.recovery.timeout.ms": _Setting("unclean_recovery_timeout_ms", _milliseconds),
     "broker.session.timeout.ms": _Setting("broker_session_timeout_ms", _milliseconds),
     "broker.heartbeat.interval.ms": _Setting("broker_heartbeat_interval_ms", _milliseconds),
-    "initial.broker.registration.timeout.ms": _Setting("initial_broker_registration_timeout_ms", _milliseconds),
     "controlled.shutdown.timeout.ms": _Setting("controlled_shutdown_timeout_ms", _milliseconds),
-    "leader.imbalance.check.interval.seconds": _Setting("leader_imbalance_check_interval_ms", _seconds),
     "replica.lag.time.max.ms": _Setting("replica_lag_time_max_ms", _milliseconds),
     "replica.fetch.wait.max.ms": _Setting("replica_fetch_wait_max_ms", _milliseconds),
     "replica.fetch.backoff.ms": _Setting("replica_fetch_backoff_ms", _milliseconds),
     "replica.fetch.max.bytes": _Setting("replica_fetch_max_bytes", _count),
     "replica.fetch.response.max.bytes": _Setting("replica_fetch_response_max_bytes", _count),
     "replica.high.watermark.checkpoint.interval.ms": _Setting("high_watermark_checkpoint_interval_ms", _milliseconds),
+    "controller.quorum.election.timeout.ms": _Setting("controller_quorum_election_timeout_ms", _milliseconds),
+    "controller.quorum.election.backoff.max.ms": _Setting("controller_quorum_election_backoff_max_ms", _milliseconds),
+    "controller.quorum.fetch.timeout.ms": _Setting("controller_quorum_fetch_timeout_ms", _milliseconds),
+    "controller.quorum.request.timeout.ms": _Setting("controller_quorum_request_timeout_ms", _milliseconds),
+    "harrow.metadata.snapshot.records": _Setting("metadata_snapshot_records", _count),
     "controller.quorum.fetch.wait.max.ms": _Setting("metadata_fetch_wait_max_ms", _milliseconds),
+    "controller.quorum.fetch.max.bytes": _Setting("metadata_fetch_max_bytes", _count),
     "controller.quorum.retry.backoff.ms": _Setting("metadata_retry_backoff_ms", _milliseconds),
-    "controller.quorum.request.timeout.ms": _Setting("request_timeout_ms", _milliseconds),
+    "request.timeout.ms": _Setting("request_timeout_ms", _milliseconds),
     "socket.request.max.bytes": _Setting("socket_request_max_bytes", _count),
     "connections.max.idle.ms": _Setting("connections_max_idle_ms", _milliseconds),
     "harrow.generation": _Setting("generation", _text),

@@ -54,15 +54,21 @@ def _decode_alter_request(data: bytes, position: int, version: int) -> AlterPart
 
 def _wire_alter_partition(each: AlterPartitionPartition, version: int) -> schema.WireMessage:
     partition_class = _AlterRequest.TopicData.PartitionData
+    isr: dict[str, object]
+    if version >= _EPOCHS_IN_ISR:
+        isr = {
+            "new_isr_with_epochs": [
+                partition_class.BrokerState(version=version, broker_id=broker_id, broker_epoch=epoch)
+                for broker_id, epoch in each.new_isr
+            ]
+        }
+    else:
+        isr = {"new_isr": [broker_id for broker_id, _ in each.new_isr]}
     return partition_class(
+        **isr,
         version=version,
         partition_index=each.partition,
         leader_epoch=each.leader_epoch,
-        new_isr=[broker_id for broker_id, _ in each.new_isr],
-        new_isr_with_epochs=[
-            partition_class.BrokerState(version=version, broker_id=broker_id, broker_epoch=epoch)
-            for broker_id, epoch in each.new_isr
-        ],
         leader_recovery_state=each.leader_recovery_state,
         partition_epoch=each.partition_epoch,
     )

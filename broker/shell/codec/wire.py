@@ -40,6 +40,8 @@ def guarded(what: str) -> Iterator[None]:
     """Turn whatever a decoder trips over into a `DecodeError` that names `what` was being read."""
     try:
         yield
+    except DecodeError as error:
+        raise DecodeError(f"{what} is malformed: {error}") from error
     except _MALFORMED as error:
         raise DecodeError(f"{what} is malformed ({type(error).__name__}: {error})") from error
 
