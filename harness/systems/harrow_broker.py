@@ -160,9 +160,9 @@ class HarrowBroker:
 
 def run_node(settings: Path) -> int:
     """Run one node in this process, in the foreground; its exit status."""
-    from broker.shell.main import main
+    from broker.shell.main import run
 
-    return main([str(settings)])
+    return run(str(settings))
 
 
 def check_rules(spec: Spec) -> None:
