@@ -116,7 +116,9 @@ class StandInBroker:
     def _answer(self, frame: bytes) -> bytes | None:
         """The framed response; empty for none at all, None to cut the connection."""
         key, version, correlation = struct.unpack_from(">hhi", frame)
-        kind = REQUESTS[key]
+        kind = REQUESTS.get(key)
+        if kind is None:
+            return None
         if version > VERSIONS[kind]:
             response = self._api_versions(error=35)
             version = 0
