@@ -12,8 +12,8 @@ from broker.core.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from broker.core.metadata.image import Image
-from broker.core.metadata.records import RECOVERED, RECOVERING, PartitionSet, PartitionState
+from broker.core.metadata.records import PartitionSet
+from broker.core.rules.alter_partition import refusal
 
 
 def handle(controller: ControllerState, request_id: int, request: AlterPartitionRequest) -> None:
@@ -33,7 +33,7 @@ def _alter(controller: ControllerState, sender: int, part: AlterPartitionPartiti
     state = image.partition(name, part.partition)
     if topic is None or state is None or (part.topic_id and topic.topic_id != part.topic_id):
         return AlteredPartition(name, part.partition, ErrorCode.UNKNOWN_TOPIC_ID, topic_id=part.topic_id)
-    error = refusal(image, state, sender, part)
+    error = refusal(controller.rules.alter_partition, image, state, sender, part)
     if error != ErrorCode.NONE:
         return AlteredPartition(name, part.partition, error, topic_id=part.topic_id)
     new = changed(
@@ -59,32 +59,3 @@ def _alter(controller: ControllerState, sender: int, part: AlterPartitionPartiti
         state.partition_epoch,
         part.topic_id,
     )
-
-
-def refusal(image: Image, state: PartitionState, sender: int, part: AlterPartitionPartition) -> ErrorCode:
-    """AP-4 … AP-8: the first check that fails, NONE if all hold."""
-    members = [member for member, _ in part.new_isr]
-    if part.leader_epoch > state.leader_epoch or part.partition_epoch > state.partition_epoch:
-        return ErrorCode.NOT_CONTROLLER  # AP-4: this controller is behind
-    if part.leader_epoch < state.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH  # AP-5
-    if sender != state.leader:
-        return ErrorCode.INVALID_REQUEST  # AP-5
-    if part.partition_epoch < state.partition_epoch:
-        return ErrorCode.INVALID_UPDATE_VERSION  # AP-6
-    well_formed = (
-        bool(members)
-        and len(set(members)) == len(members)
-        and set(members) <= set(state.replicas)
-        and sender in members
-    )
-    if not well_formed:
-        return ErrorCode.INVALID_REQUEST  # AP-7
-    if part.leader_recovery_state == RECOVERING and (len(members) > 1 or state.recovery_state == RECOVERED):
-        return ErrorCode.INVALID_REQUEST  # AP-7
-    for member, epoch in part.new_isr:
-        added = member not in state.isr
-        matches = epoch == image.broker_epoch(member) or (epoch == -1 and not added)  # ISR-1
-        if not image.is_active(member) or not matches:
-            return ErrorCode.INELIGIBLE_REPLICA  # AP-8
-    return ErrorCode.NONE

@@ -38,12 +38,15 @@ def changed(
         prefer_first=prefer_first,
         unclean_allowed=unclean_allowed,
     )
+    raised = rules.raises_epoch_on_shrink() and len(election.isr) < len(state.isr)
     new = state._replace(
         isr=election.isr,
         elr=election.elr,
-        last_known_elr=last_known_elr,
+        last_known_elr=rules.last_known(
+            (state.leader, state.last_known_elr), election.leader, election.isr, last_known_elr
+        ),
         leader=election.leader,
-        leader_epoch=state.leader_epoch + (election.leader != state.leader),
+        leader_epoch=state.leader_epoch + (election.leader != state.leader or raised),
         recovery_state=state.recovery_state if recovery_state is None else recovery_state,
     )
     if election.unclean:

@@ -12,6 +12,7 @@ from broker.core.messages import (
     ReplicaLogInfo,
     ReplicaLogInfoPartition,
 )
+from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import PartitionSet, PartitionState
 
 LOG_INFO = "replica-log-info"
@@ -28,8 +29,20 @@ def consider_all(controller: ControllerState) -> None:
         if job is not None and job.partition_epoch != state.partition_epoch:
             del controller.recoveries[key]
             job = None
-        if job is None and _wanted(controller, state):
+        if not controller.rules.elections.recovers_by_log():
+            _elect_last_known(controller, topic, number, state)
+        elif job is None and _wanted(controller, state):
             _begin(controller, topic.name, topic.topic_id, number, state)
+
+
+def _elect_last_known(controller: ControllerState, topic: TopicImage, number: int, state: PartitionState) -> None:
+    """UR-4 in K4: the last known leader, if it is active (KAFKA-19522), as an unclean election."""
+    waits = state.leader < 0 and not state.isr and not state.elr
+    for member in state.last_known_elr if waits else ():
+        if controller.image.is_active(member):
+            changes.append(controller, [PartitionSet(topic.topic_id, number, recovered(state, member))])
+            controller.runtime.note("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
+            return
 
 
 def _wanted(controller: ControllerState, state: PartitionState) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.core.rules.alter_partition import AlterPartitionRules
 from broker.core.rules.elections import ElectionRules
 from broker.core.rules.fetching import FetchRules
 from broker.core.rules.high_watermark import HighWatermarkRules
@@ -29,21 +30,5 @@ class Rules:
     truncation: TruncationRules
     elections: ElectionRules
     registration: RegistrationRules
+    alter_partition: AlterPartitionRules
     quorum: QuorumRules
-
-
-def generation_k5() -> Rules:
-    """KRaft with KIP-841, KIP-903 and KIP-966: the correct protocol as it stands today."""
-    return Rules(
-        produce=ProduceRules(),
-        fetch=FetchRules(),
-        high_watermark=HighWatermarkRules(),
-        isr=InsyncReplicaRules(),
-        truncation=TruncationRules(),
-        elections=ElectionRules(),
-        registration=RegistrationRules(),
-        quorum=QuorumRules(),
-    )
-
-
-GENERATIONS = {"K5": generation_k5}

@@ -24,6 +24,20 @@ class ElectionRules:
         """EL-5: a broker that is fenced leaves the ISR, which may become empty (KIP-966)."""
         return tuple(member for member in isr if member != gone)
 
+    def raises_epoch_on_shrink(self) -> bool:
+        """EL-11: a leader that stays keeps its epoch when the ISR shrinks (since metadata version 3.6)."""
+        return False
+
+    def last_known(
+        self, before: tuple[int, tuple[int, ...]], leader: int, isr: tuple[int, ...], computed: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """The LastKnownELR after a change, given ELR-2's (K5). `before` is the (leader, LastKnownELR) until now."""
+        return computed
+
+    def recovers_by_log(self) -> bool:
+        """UR-4, UR-6: a partition without eligible replicas goes to the best log among the last known ones."""
+        return True
+
     def eligible(
         self,
         old_isr: tuple[int, ...],

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.messages import UNKNOWN
-from broker.core.rules import GENERATIONS, Rules
+from broker.core.rules import Rules
 from broker.core.rules.elections import Election, ElectionRules
+from broker.core.rules.generations import GENERATIONS
 from broker.core.rules.producing import ProduceRules
 from broker.core.rules.truncation import TruncationRules
 

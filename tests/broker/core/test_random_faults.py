@@ -12,7 +12,9 @@ from tests.support.cluster import CONTROLLER, Cluster
 BROKERS = (1, 2, 3)
 
 
-def _torment(seed: int, flaws: tuple[str, ...] = (), **settings: object) -> tuple[list[int], list[int]]:
+def _torment(
+    seed: int, flaws: tuple[str, ...] = (), *, lossy_shutdowns: bool = True, **settings: object
+) -> tuple[list[int], list[int]]:
     """Acknowledged values, and what is read in the end."""
     draw = random.Random(seed)
     cluster = Cluster(seed=seed, flaws=flaws, **settings)
@@ -34,7 +36,7 @@ def _torment(seed: int, flaws: tuple[str, ...] = (), **settings: object) -> tupl
         match draw.choice(("kill", "lossy", "isolate", "heal", "start", "nothing", "controller")):
             case "kill":
                 cluster.kill(draw.choice(BROKERS))
-            case "lossy" if lossy is None:
+            case "lossy" if lossy is None and lossy_shutdowns:
                 victim = draw.choice((cluster.leader(), *BROKERS)) if cluster.leader() > 0 else draw.choice(BROKERS)
                 if cluster.machines[victim].node is not None:
                     lossy, epoch = victim, cluster.broker_epoch(victim)
@@ -82,3 +84,32 @@ def test_each_flaw_loses_something_for_some_seed(flaw: str) -> None:
         if not set(acknowledged) <= set(read):
             return
     pytest.fail(f"{flaw} was not found in 200 seeds")
+
+
+@pytest.mark.parametrize("generation", ["K1", "K2", "K3", "K4"])
+def test_older_generations_keep_what_is_acknowledged_while_no_disk_forgets(generation: str) -> None:
+    for seed in range(6):
+        acknowledged, read = _torment(seed, lossy_shutdowns=False, generation=generation)
+        assert set(acknowledged) <= set(read)
+
+
+def test_the_last_replica_standing_loses_data_in_k3_and_not_in_k5() -> None:
+    outcomes = {}
+    for generation in ("K3", "K5"):
+        cluster = Cluster(generation=generation)
+        cluster.create_topic()
+        leader = cluster.leader()
+        assert cluster.produce(leader, 1, 2) == ErrorCode.NONE
+        cluster.run_until(cluster.is_whole)
+        for number in BROKERS:
+            if number != leader:
+                cluster.kill(number)
+                cluster.run_until(lambda number=number: number not in cluster.view()["isr"])
+        cluster.kill(leader, lose_page_cache=True)
+        cluster.run_until(lambda: cluster.leader() == -1)
+        for number in (leader, *BROKERS):
+            if cluster.machines[number].node is None:
+                cluster.start(number)
+        cluster.run_until(cluster.is_whole)
+        outcomes[generation] = cluster.read(cluster.leader())
+    assert outcomes == {"K3": [], "K5": [1, 2]}
