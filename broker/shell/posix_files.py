@@ -96,7 +96,9 @@ class PosixFiles:
             path = self._root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             aside = path.with_name(path.name + ASIDE_SUFFIX)
+            abandoned = _inodes([aside])
             aside.unlink(missing_ok=True)
+            self._after_remove(abandoned)
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             try:
                 self._after_create(descriptor)
@@ -114,9 +116,12 @@ class PosixFiles:
         """Rename a file or directory, durably."""
         with self._failing("rename", name):
             self._close(name)
+            self._close(new_name)
             new_path = self._root / new_name
             new_path.parent.mkdir(parents=True, exist_ok=True)
+            replaced = _inodes([new_path])
             (self._root / name).rename(new_path)
+            self._after_remove(replaced)
             self._durable_directories.clear()
             for moved in [old for old in self._new_names if _is_within(old, name)]:
                 self._new_names.discard(moved)

@@ -43,6 +43,8 @@ class MemoryFiles:
 
     def truncate(self, name: str, size: int) -> None:
         self._check("truncate", name)
+        if name not in self.files:
+            raise StorageError(f"truncate {name}: ENOENT")
         file = self.files[name]
         del file.data[size:]
         file.durable = min(file.durable, size)
