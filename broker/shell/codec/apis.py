@@ -14,8 +14,10 @@ from broker.shell.codec.coordination import FIND_COORDINATOR, INIT_PRODUCER_ID
 from broker.shell.codec.fetch import FETCH
 from broker.shell.codec.lifecycle import ALLOCATE_PRODUCER_IDS, BROKER_HEARTBEAT, BROKER_REGISTRATION
 from broker.shell.codec.metadata import METADATA
+from broker.shell.codec.metadata_log import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from broker.shell.codec.offsets import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from broker.shell.codec.produce import PRODUCE
+from broker.shell.codec.quorum import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
 from broker.shell.codec.replicas import ALTER_PARTITION, GET_REPLICA_LOG_INFO
 from broker.shell.codec.topics import CREATE_TOPICS, DELETE_TOPICS, ELECT_LEADERS
 
@@ -32,15 +34,19 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     INIT_PRODUCER_ID,
     OFFSET_FOR_LEADER_EPOCH,
     ELECT_LEADERS,
+    DESCRIBE_QUORUM,
 )
 _BROKER: tuple[Codec[Any, Any], ...] = (FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, GET_REPLICA_LOG_INFO)
 _CONTROLLER: tuple[Codec[Any, Any], ...] = (
     FETCH,
-    METADATA,
+    FETCH_SNAPSHOT,
+    VOTE,
+    BEGIN_QUORUM_EPOCH,
+    END_QUORUM_EPOCH,
+    DESCRIBE_QUORUM,
     CREATE_TOPICS,
     DELETE_TOPICS,
     ELECT_LEADERS,
-    INIT_PRODUCER_ID,
     ALTER_PARTITION,
     BROKER_REGISTRATION,
     BROKER_HEARTBEAT,

@@ -73,7 +73,7 @@ def test_kio_reads_our_bytes_and_writes_the_same(codec, version, kind):
 NAMED_BY_US = [
     pytest.param(codec, version, id=f"{codec.name}-v{version}")
     for codec in CODECS
-    if codec.api_key in (56, 62, 63, 67)
+    if codec.api_key in (52, 53, 54, 56, 59, 62, 63, 67)
     for version in range(codec.versions[0], codec.versions[1] + 1)
 ]
 
@@ -88,8 +88,8 @@ def test_the_fields_of_our_own_schemas_mean_what_kio_says(codec, version, kind):
         entity, _ = entity_reader(schema)(encode(codec, version, message, kind), 0)
         found = by_name(entity)
         for name, expected in by_name(message).items():
-            for ours, theirs in zip(expected, found.get(name, ()), strict=False):
-                assert plain(theirs) == plain(ours), name
+            if name in found:
+                assert {plain(each) for each in expected} <= {plain(each) for each in found[name]}, name
 
 
 def by_name(value):
