@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from broker.core.rules import GENERATIONS
+from broker.core.rules.generations import GENERATIONS
 from broker.core.rules.flaws import FLAWS
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState
 from harness.spec import Spec, SpecError
