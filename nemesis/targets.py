@@ -98,7 +98,7 @@ def _replicas(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
     name = f"{view.topic}-{view.partition}"
     if target.role == "leader":
         if view.leader not in brokers:
-            raise NoTarget(f"{name} has no leader that can be hit")
+            raise NoTarget(f"{name} is led by {view.leader}, which is gone or held by another fault")
         return Choice((view.leader,), f"the leader of {name}")
     if target.role == "in-sync-replicas":
         chosen = _in_sync(view, brokers)

@@ -1,0 +1,47 @@
+# Everything happens in a virtual environment of its own; nothing else on the machine is touched.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format clean
+
+help:
+	@echo 'make demo   install Harrow into $(VENV) and run the main job: a cluster, a minute of faults, a verdict, a report'
+	@echo 'make test   install what development needs, then lint and test everything that this machine allows'
+	@echo 'make lint   lint only'
+	@echo 'make format put the sources into shape'
+	@echo 'make clean  remove $(VENV) and caches; runs in store/ are kept'
+
+demo: $(VENV)/.installed
+	$(BIN)/harrow run --duration 60
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-for-development
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-for-development
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "expected Python 3.11 or newer, found %d.%d; say make PYTHON=python3.11" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.installed-for-development: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[clients,fuse,dev]'
+	touch $@ $(VENV)/.installed

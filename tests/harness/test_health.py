@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.environments.base import NodePlan, ReplicaState
+from harness.health import End, by_topic, ends, lacking
+from nemesis.cluster import PartitionView
+from tests.support.fake_cluster import FakeCluster
+
+VIEW = PartitionView("harrow", 0, 1, 3, (1, 2, 3), (), (1, 2, 3))
+REPLICA = ReplicaState("harrow", 0, "follower", 1, 3, 0, 50, 50, (1, 2, 3), (), 9)
+
+
+class Told:
+    """A system whose replicas are given."""
+
+    def __init__(self, replicas: dict[int, list[ReplicaState]]) -> None:
+        self._replicas = replicas
+
+    def replicas(self, plan: NodePlan) -> list[ReplicaState]:
+        return self._replicas.get(plan.node_id, [])
+
+
+def plans() -> list[NodePlan]:
+    return [NodePlan(node, "broker", None, None, None, "files") for node in (1, 2, 3)]
+
+
+def ended(replicas: dict[int, list[ReplicaState]]) -> End:
+    (end,) = ends(Told(replicas), plans(), [VIEW])
+    return end
+
+
+def test_a_cluster_that_lacks_nothing_is_well() -> None:
+    assert lacking(FakeCluster()) is None
+
+
+def test_a_node_that_does_not_serve_is_missed() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[2].paused = True
+    assert lacking(cluster) == "node 2 does not serve"
+
+
+def test_a_replica_that_is_not_in_sync_is_missed() -> None:
+    assert lacking(FakeCluster(insync=(1, 2))) == "harrow-0 has an ISR without 3"
+
+
+def test_a_silent_cluster_is_not_well() -> None:
+    assert lacking(FakeCluster(speechless=True)) == "nobody can tell the partitions"
+
+
+def test_a_partition_without_a_leader_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    monkeypatch.setattr(cluster, "partitions", lambda: [replace(VIEW, leader=-1)])
+    assert lacking(cluster) == "harrow-0 has no leader"
+
+
+def test_an_end_is_agreed_when_every_replica_stands_there() -> None:
+    assert ended({1: [REPLICA], 2: [REPLICA], 3: [REPLICA]}) == End("harrow", 0, 50, agreed=True)
+
+
+@pytest.mark.parametrize(
+    "replicas",
+    [
+        {1: [REPLICA], 2: [REPLICA]},
+        {1: [REPLICA], 2: [REPLICA], 3: [replace(REPLICA, log_end=51)]},
+        {1: [REPLICA], 2: [REPLICA], 3: [replace(REPLICA, high_watermark=49)]},
+        {},
+    ],
+    ids=["one is silent", "one is longer", "one knows less", "all are silent"],
+)
+def test_an_end_is_not_agreed_when_one_replica_differs(replicas: dict[int, list[ReplicaState]]) -> None:
+    assert not ended(replicas).agreed
+
+
+def test_an_end_that_is_not_agreed_is_the_highest_that_is_committed() -> None:
+    behind = replace(REPLICA, high_watermark=20)
+    assert ended({1: [REPLICA], 2: [behind], 3: [behind]}).end_offset == 50
+
+
+def test_workers_are_told_ends_by_topic_and_partition() -> None:
+    found = [End("a", 0, 5, agreed=True), End("a", 1, 6, agreed=True), End("b", 0, 7, agreed=False)]
+    assert by_topic(found) == {"a": {"0": 5, "1": 6}, "b": {"0": 7}}
