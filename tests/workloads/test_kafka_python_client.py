@@ -1,6 +1,7 @@
 """kafka-python against a broker that misbehaves to order: what is concluded must agree with what was appended."""
 
 import queue
+import random
 import threading
 
 import pytest
@@ -241,3 +242,49 @@ def test_the_end_is_the_leaders_answer(broker, connect, consumer):
     assert consumer.end_offset(P0, 2.0) == (3, NODE)
     broker.stale_end[P0] = 1
     assert consumer.end_offset(P0, 2.0) == (1, NODE)
+
+
+STORM = [
+    *[0] * 12,
+    6,  # NOT_LEADER_OR_FOLLOWER
+    7,  # REQUEST_TIMED_OUT
+    19,  # NOT_ENOUGH_REPLICAS
+    19,
+    45,  # OUT_OF_ORDER_SEQUENCE_NUMBER
+    *Trouble,
+]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_no_storm_of_troubles_makes_an_outcome_untrue(broker, connect, monkeypatch, seed, idempotence):
+    monkeypatch.setattr("workloads.clients.renewal.RENEWAL_INTERVAL_S", 0.0)
+    weather = random.Random(seed)
+    broker.on_produce = lambda *_: weather.choice(STORM)
+    producer = connect(idempotence=idempotence, request_timeout_ms=100, delivery_timeout_ms=300)
+    answers: queue.SimpleQueue[tuple[int, Partition, Outcome]] = queue.SimpleQueue()
+
+    def start(number):
+        partition = weather.choice([P0, P1])
+        producer.send(partition, [encode_value(number)], lambda given: answers.put((number, partition, given[0])))
+
+    for number in range(8):
+        start(number)
+    ended = {}
+    while len(ended) < 120:
+        number, partition, outcome = answers.get(timeout=10)
+        ended[encode_value(number)] = (partition, outcome)
+        if outcome.status != "ok":
+            producer.renew()
+        if number + 8 < 120:
+            start(number + 8)
+    broker.close()
+    logs = {partition: broker.values(*partition) for partition in (P0, P1)}
+    for value, (partition, outcome) in ended.items():
+        if outcome.status == "ok":
+            assert logs[partition][outcome.offset] == value
+        if outcome.status == "fail":
+            assert value not in logs[partition]
+        if idempotence:
+            assert logs[partition].count(value) <= 1
+    assert {outcome.status for _, outcome in ended.values()} >= {"ok", "info"}
