@@ -192,6 +192,26 @@ def stamped(records: Buffer, base_offset: int, leader_epoch: int) -> bytes:
     return b"".join((_PREFIX.pack(base_offset, len(view) - PREFIX_BYTES, leader_epoch), view[16:]))
 
 
+def headers_of(records: Buffer) -> list[BatchHeader]:
+    """Headers of one or more batches, which must be whole."""
+    headers = [header for _, header in iterate_headers(records)]
+    size = sum(header.size for header in headers)
+    if not headers or size != len(records):
+        raise MalformedBatch(f"expected whole batches in {len(records)} bytes, found {len(headers)} of {size} bytes")
+    return headers
+
+
+def stamped_all(records: Buffer, headers: Iterable[BatchHeader], base_offset: int, leader_epoch: int) -> bytes:
+    """Copy of batches under the offsets from `base_offset` on, and another leader epoch."""
+    data = bytearray(records)
+    position = 0
+    for header in headers:
+        stamp(data, position, base_offset, leader_epoch)
+        position += header.size
+        base_offset += header.last_offset_delta + 1
+    return bytes(data)
+
+
 # --- records ---------------------------------------------------------------------------------------------------------
 
 

@@ -15,24 +15,13 @@ from typing import NamedTuple
 from broker.core.errors import ErrorCode
 from broker.core.files import Files
 from broker.core.log.epoch_cache import EpochCache
-from broker.core.log.errors import CorruptBatch, EpochOutOfRange, OffsetMismatch
 from broker.core.log.producer_state import ProducerStates, prune_snapshots
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
-from broker.core.log.rewritten import Rewritten, delete_rewritten, read_rewritten, write_rewritten
+from broker.core.log.rewritten import RewrittenRange
 from broker.core.log.segment import Segment
-from broker.core.log.validation import check_batches
-from broker.core.records import (
-    HEADER_BYTES,
-    BatchHeader,
-    MalformedBatch,
-    UnsupportedCompression,
-    check_crc,
-    decode_records,
-    iterate_headers,
-    read_header,
-    stamp,
-    stamped,
-)
+from broker.core.log.timestamps import offset_for_timestamp
+from broker.core.log.validation import check_batches, check_replicated
+from broker.core.records import HEADER_BYTES, BatchHeader, headers_of, read_header, stamped, stamped_all
 
 
 class LogConfig(NamedTuple):
@@ -91,7 +80,7 @@ class Log:
         directory: str,
         config: LogConfig,
         parts: Opened,
-        rewritten: Rewritten | None,
+        rewritten: RewrittenRange,
         start_offset: int,
     ) -> None:
         """Use `Log.open`."""
@@ -127,20 +116,20 @@ class Log:
         valid is cut off (ST-6). `start_offset` is the log start offset last checkpointed; a log that ends below it
         (its end was lost) is emptied and begins there.
         """
-        rewritten = read_rewritten(files, directory)
-        trusted = recovery_point if rewritten is None else min(recovery_point, rewritten.start)
+        rewritten = RewrittenRange(files, directory)
+        trusted = rewritten.limit(recovery_point)
         parts = open_parts(files, directory, config.index_interval_bytes, start_offset, clean, trusted)
         log = cls(files, directory, config, parts, rewritten, start_offset)
         clean = clean and not parts.recovery.scanned_bytes
         if not clean:
             log.flushed_offset = min(trusted, log.end_offset)
         if log.end_offset < max(recovery_point, log.start_offset):
-            log._note_rewritten(log.end_offset, max(recovery_point, log.start_offset))
+            log._rewritten.note(log.end_offset, max(recovery_point, log.start_offset))
         if log.end_offset < log.start_offset:
             log.truncate_fully(log.start_offset)
         log.epochs.truncate_from_end(log.end_offset)
         log.advance_start(log.start_offset)
-        log._forget_rewritten()
+        log._rewritten.forget(log.flushed_offset)
         return log
 
     def copy(self, files: Files) -> Log:
@@ -152,6 +141,7 @@ class Log:
         twin._segments = [segment.copy(files) for segment in self._segments]
         twin._last = twin._segments[-1]
         twin._unsynced_indexes = self._unsynced_indexes.copy()
+        twin._rewritten = self._rewritten.copy(files)
         twin.epochs = self.epochs.copy(files)
         twin.producers = self.producers.copy()
         return twin
@@ -186,12 +176,12 @@ class Log:
         for what a client sends, `producers.verdict` for an idempotent one.
         """
         if headers is None:
-            headers = _headers_of(records)
+            headers = headers_of(records)
         base_offset = offset = self.end_offset
         if len(headers) == 1:
             data = stamped(records, base_offset, leader_epoch)
         else:
-            data = _all_stamped(records, headers, base_offset, leader_epoch)
+            data = stamped_all(records, headers, base_offset, leader_epoch)
         rolled = self._make_room(len(data))
         self.epochs.assign(leader_epoch, base_offset)
         segment = self._last
@@ -211,31 +201,7 @@ class Log:
         An incomplete batch at the end is passed over. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
         `CorruptBatch` if one does not fit.
         """
-        expected_offset = self.end_offset
-        last_epoch = self.last_epoch
-        headers: list[BatchHeader] = []
-        size = 0
-        try:
-            for position, header in iterate_headers(records):
-                if header.base_offset != expected_offset:
-                    raise OffsetMismatch(
-                        f"expected a batch at offset {expected_offset} of {self.directory}, found {header.base_offset}"
-                    )
-                if not last_epoch <= header.leader_epoch <= max_epoch:
-                    raise EpochOutOfRange(
-                        f"expected a batch of an epoch from {last_epoch} to {max_epoch} at offset {expected_offset}"
-                        f" of {self.directory}, found epoch {header.leader_epoch}"
-                    )
-                if not check_crc(records, position, header.size):
-                    raise CorruptBatch(
-                        f"expected a sound batch at offset {expected_offset} of {self.directory}, found a bad checksum"
-                    )
-                headers.append(header)
-                expected_offset = header.base_offset + header.last_offset_delta + 1
-                last_epoch = header.leader_epoch
-                size += header.size
-        except MalformedBatch as error:
-            raise CorruptBatch(f"expected batches to replicate to {self.directory}: {error}") from None
+        headers, size = check_replicated(records, self.directory, self.end_offset, self.last_epoch, max_epoch)
         if not headers:
             return self.end_offset
         self._make_room(size)
@@ -248,8 +214,8 @@ class Log:
             segment.add(last_offset, header.size, header.max_timestamp)
             if header.producer_id >= 0:
                 self._note_producer(header, header.base_offset, last_offset)
-        self.end_offset = expected_offset
-        return expected_offset
+        self.end_offset = last_offset + 1
+        return last_offset + 1
 
     def _note_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
         self.producers.update(
@@ -301,26 +267,7 @@ class Log:
 
         Of a batch whose compression this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
-        for segment in self._segments:
-            place = segment.first_at_or_after(timestamp_ms)
-            if place is None:
-                continue
-            first = read_header(segment.read(place.position, HEADER_BYTES)).base_offset
-            for header in segment.headers(first, upto):
-                if header.max_timestamp < timestamp_ms or header.last_offset < self.start_offset:
-                    continue
-                batch = segment.read(segment.locate(header.base_offset).position, header.size)
-                try:
-                    for record in decode_records(batch):
-                        if record.timestamp >= timestamp_ms and self.start_offset <= record.offset < upto:
-                            return record.timestamp, record.offset, header.leader_epoch
-                except UnsupportedCompression:
-                    return (
-                        header.max_timestamp,
-                        max(header.base_offset, self.start_offset),
-                        header.leader_epoch,
-                    )
-        return None
+        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto)
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._last.base_offset:
@@ -348,7 +295,7 @@ class Log:
         segment = self._segments[index]
         place = segment.locate(offset)
         end_offset = read_header(segment.read(place.position, HEADER_BYTES)).base_offset
-        self._note_rewritten(end_offset, self.flushed_offset)
+        self._rewritten.note(end_offset, self.flushed_offset)
         self._drop_segments(index + 1)
         segment.truncate(place.position)
         self._end_at(end_offset)
@@ -358,7 +305,7 @@ class Log:
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
-        self._note_rewritten(0, self.flushed_offset)
+        self._rewritten.note(0, self.flushed_offset)
         self._drop_segments(0)
         self._last = Segment.create(self._files, self.directory, start_offset, self.config.index_interval_bytes)
         self._segments.append(self._last)
@@ -397,20 +344,6 @@ class Log:
         self.flushed_offset = min(self.flushed_offset, end_offset)
         self.truncations += 1
 
-    def _note_rewritten(self, start: int, end: int) -> None:
-        """Remember on disk that offsets from `start` on will not be what a recovery point up to `end` stood for."""
-        if start >= end:
-            return
-        if self._rewritten is not None:
-            start, end = min(start, self._rewritten.start), max(end, self._rewritten.end)
-        self._rewritten = Rewritten(start, end)
-        write_rewritten(self._files, self.directory, self._rewritten)
-
-    def _forget_rewritten(self) -> None:
-        if self._rewritten is not None and self.flushed_offset >= self._rewritten.end:
-            self._rewritten = None
-            delete_rewritten(self._files, self.directory)
-
     # --- flush and close -----------------------------------------------------------------------------------------
 
     @property
@@ -439,7 +372,7 @@ class Log:
             self.flushed_offset = upto_offset
             if self._unsynced_indexes:
                 self._unsynced_indexes = [s for s in self._unsynced_indexes if s.end_offset >= upto_offset]
-            self._forget_rewritten()
+            self._rewritten.forget(self.flushed_offset)
 
     def sync(self) -> None:
         """Put everything on the disk before returning."""
@@ -464,21 +397,3 @@ class Log:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
-
-
-def _headers_of(records: bytes) -> list[BatchHeader]:
-    headers = [header for _, header in iterate_headers(records)]
-    size = sum(header.size for header in headers)
-    if not headers or size != len(records):
-        raise MalformedBatch(f"expected whole batches in {len(records)} bytes, found {len(headers)} of {size} bytes")
-    return headers
-
-
-def _all_stamped(records: bytes, headers: Sequence[BatchHeader], base_offset: int, leader_epoch: int) -> bytes:
-    data = bytearray(records)
-    position = 0
-    for header in headers:
-        stamp(data, position, base_offset, leader_epoch)
-        position += header.size
-        base_offset += header.last_offset_delta + 1
-    return bytes(data)

@@ -6,12 +6,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from broker.core.files import Files
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.errors import CorruptLog
 from broker.core.log.producer_state import ProducerStates
 from broker.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from broker.core.records import CONTROL_FLAG, HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES, check_crc
+from broker.core.records import CHECKSUMMED_FROM, CONTROL_FLAG, HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
 
 _CHUNK_BYTES = 1 << 20
 
@@ -198,12 +200,12 @@ def _scan(files: Files, segment: Segment, size: int, entries: list[tuple[int, in
     segment.clear()
     expected_offset = segment.base_offset
     last_epoch = entries[-1][0] if entries else -1
-    chunk = b""
+    chunk = memoryview(b"")
     position = chunk_position = 0
     while position < size:
         at = position - chunk_position
         if at + HEADER_BYTES > len(chunk):
-            chunk = files.read(segment.name, position, _CHUNK_BYTES)
+            chunk = memoryview(files.read(segment.name, position, _CHUNK_BYTES))
             chunk_position, at = position, 0
             if len(chunk) < HEADER_BYTES:
                 return f"{segment.name}: torn batch header at position {position}"
@@ -212,7 +214,7 @@ def _scan(files: Files, segment: Segment, size: int, entries: list[tuple[int, in
             length,
             epoch,
             magic,
-            _,
+            checksum,
             attributes,
             delta,
             _,
@@ -228,9 +230,9 @@ def _scan(files: Files, segment: Segment, size: int, entries: list[tuple[int, in
         if batch_size > size - position:
             return f"{segment.name}: torn batch at position {position}"
         if at + batch_size > len(chunk):
-            chunk = files.read(segment.name, position, max(_CHUNK_BYTES, batch_size))
+            chunk = memoryview(files.read(segment.name, position, max(_CHUNK_BYTES, batch_size)))
             chunk_position, at = position, 0
-        if not check_crc(chunk, at, batch_size):
+        if crc32c(chunk[at + CHECKSUMMED_FROM : at + batch_size]) != checksum:
             return f"{segment.name}: wrong checksum of the batch at position {position}"
         if base_offset != expected_offset or epoch < last_epoch:
             return (

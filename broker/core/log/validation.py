@@ -1,9 +1,18 @@
-"""Whether a leader may take what a client calls record batches (PR-1)."""
+"""What a leader may take from a client (PR-1), and a follower from its leader (TR-6)."""
 
 from __future__ import annotations
 
 from broker.core.errors import ErrorCode
-from broker.core.records import CODECS, MAGIC, BatchHeader, MalformedBatch, check_crc, read_header
+from broker.core.log.errors import CorruptBatch, EpochOutOfRange, OffsetMismatch
+from broker.core.records import (
+    CODECS,
+    MAGIC,
+    BatchHeader,
+    MalformedBatch,
+    check_crc,
+    iterate_headers,
+    read_header,
+)
 
 _MAGIC_POSITION = 16
 
@@ -36,3 +45,37 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
     ):
         return ErrorCode.INVALID_RECORD
     return (header,)
+
+
+def check_replicated(
+    records: bytes, directory: str, end_offset: int, last_epoch: int, max_epoch: int
+) -> tuple[list[BatchHeader], int]:
+    """Headers of the whole batches among `records`, and their bytes, if a log that ends at `end_offset` may take them.
+
+    They must follow it and one another without gap, their leader epochs must not go back below `last_epoch` nor
+    exceed `max_epoch`, and their checksums must be right; otherwise one of the `AppendError`s is raised.
+    """
+    headers: list[BatchHeader] = []
+    size = 0
+    try:
+        for position, header in iterate_headers(records):
+            if header.base_offset != end_offset:
+                raise OffsetMismatch(
+                    f"expected a batch at offset {end_offset} of {directory}, found {header.base_offset}"
+                )
+            if not last_epoch <= header.leader_epoch <= max_epoch:
+                raise EpochOutOfRange(
+                    f"expected a batch of an epoch from {last_epoch} to {max_epoch} at offset {end_offset}"
+                    f" of {directory}, found epoch {header.leader_epoch}"
+                )
+            if not check_crc(records, position, header.size):
+                raise CorruptBatch(
+                    f"expected a sound batch at offset {end_offset} of {directory}, found a bad checksum"
+                )
+            headers.append(header)
+            end_offset = header.base_offset + header.last_offset_delta + 1
+            last_epoch = header.leader_epoch
+            size += header.size
+    except MalformedBatch as error:
+        raise CorruptBatch(f"expected batches to replicate to {directory}: {error}") from None
+    return headers, size
