@@ -11,6 +11,7 @@ from workloads.base import Unread
 from workloads.clients.base import ClientError, Outcome, Partition
 from workloads.log.reader import FAILURES_MAX, Reader, ReadPlan
 from workloads.log.senders import Senders, SendPlan
+from workloads.log.workload import process_numbers
 from workloads.pacing import SECOND_NS, TokenBucket
 from workloads.recording import Recorder
 from workloads.values import VALUES_PER_WORKER, ValueSource, decode_value, encode_value
@@ -113,6 +114,18 @@ def test_an_unknown_outcome_retires_the_process_and_renews_the_client(bench):
         producer.take().done([Outcome("info", error="Lost")])
     assert [row["process"] for row in bench.table("operations")] == [10, 110, 210]
     assert producer.renewals == 3
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_processes_and_their_successors_never_share_a_number(processes_of_workers):
+    workers = len(processes_of_workers)
+    numbers = [
+        first + generation * workers * processes
+        for worker, processes in enumerate(processes_of_workers)
+        for first in process_numbers(worker, workers, processes)
+        for generation in range(20)
+    ]
+    assert len(numbers) == len(set(numbers))
 
 
 def test_a_failure_does_not_retire_the_process(bench):

@@ -20,6 +20,15 @@ ANSWER_MARGIN_S: Final = 5.0
 STOP_TIMEOUT_S: Final = 5.0
 
 
+def process_numbers(worker: int, workers: int, processes: int) -> range:
+    """Number the first logical processes of a worker; each successor adds `workers * processes`.
+
+    A worker owns the numbers that leave its own remainder by `workers`, so no two workers ever share one, however
+    many processes each of them has.
+    """
+    return range(worker, worker + workers * processes, workers)
+
+
 class LogWorkload:
     """One worker's sending and reading processes."""
 
@@ -82,8 +91,7 @@ class LogWorkload:
 
     def _numbers(self) -> range:
         orders = self._context.orders
-        mine = orders.producers + orders.readers
-        return range(orders.worker * mine, (orders.worker + 1) * mine)
+        return process_numbers(orders.worker, orders.workers, orders.producers + orders.readers)
 
     def _send_plan(self) -> SendPlan:
         orders = self._context.orders
