@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from asyncio import BaseTransport
+from contextlib import suppress
 
 UNACKNOWLEDGED_MS_MAX = 3_000
 """How long bytes to a peer may stay unacknowledged before its connection is given up."""
@@ -24,10 +25,16 @@ def configure(transport: BaseTransport, *, to_peer: bool) -> None:
     An accepted connection has no such limit: a client that is slow to read has the right to be.
     """
     connection = transport.get_extra_info("socket")
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)
+    options = [
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES),
+    ]
     if to_peer:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS_MAX)
+        options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS_MAX))
+    # A peer that has gone already may make the options fail; the transport is about to say so itself.
+    with suppress(OSError):
+        for option in options:
+            connection.setsockopt(*option)
