@@ -26,7 +26,14 @@ from broker.core.events import (
     TimerFired,
 )
 from broker.core.files import StorageError
-from broker.core.messages import BrokerHeartbeatRequest, InitProducerIdRequest, InitProducerIdResponse, Listener
+from broker.core.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    BrokerHeartbeatRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    Listener,
+)
 from broker.shell.host import EXIT_CRASHED, Host
 
 STOP = [Exit(0, "done")]
@@ -207,13 +214,13 @@ def test_requests_are_answered_and_connections_closed_in_the_order_of_the_effect
 def test_two_nodes_talk_through_their_hosts():
     def served(event):
         if isinstance(event, RequestReceived):
-            return [Reply(event.request_id, InitProducerIdResponse(0, 42, 0))]
+            return [Reply(event.request_id, AllocateProducerIdsResponse(0, 42, 1000))]
         return STOP if isinstance(event, Disconnected) else []
 
     def asking(event):
         match event:
             case Started():
-                return [Send(5, 100, InitProducerIdRequest(), "control", 2000)]
+                return [Send(5, 100, AllocateProducerIdsRequest(1, 7), "control", 2000)]
         return STOP
 
     async def scenario():
@@ -231,7 +238,7 @@ def test_two_nodes_talk_through_their_hosts():
 
     event = asyncio.run(scenario())
     assert event.request_id == 5
-    assert event.response.producer_id == 42
+    assert event.response == AllocateProducerIdsResponse(0, 42, 1000)
 
 
 def test_a_node_is_reached_where_the_operator_says_before_all_else():
