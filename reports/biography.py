@@ -58,7 +58,8 @@ def biography(run: Run, joined: Joined, history: PartitionHistory, offset: int |
         for cut in history.cuts
         if offset is not None and cut.log_end_before > offset >= cut.log_end and cut.at_ns >= (acknowledged_ns or 0)
     ]
-    signs = [cut.at_ns for cut in cuts] + [other.at_ns for other in others]
+    replaced = [other for other in others if other.at_ns >= (acknowledged_ns or 0)]
+    signs = [cut.at_ns for cut in cuts] + [other.at_ns for other in replaced]
     gone_ns = min(signs, default=None)
     moments = [
         *sent,
@@ -72,14 +73,8 @@ def biography(run: Run, joined: Joined, history: PartitionHistory, offset: int |
             )
             for cut in cuts
         ),
-        *(
-            Moment(
-                other.at_ns,
-                f"process {other.process} read another record ({other.value}) at offset {offset}",
-                "loss",
-            )
-            for other in others[:1]
-        ),
+        *(_replacement(other, "loss") for other in replaced[:1]),
+        *(_replacement(other, "cluster") for other in others[:1] if other not in replaced),
         *_leaders(history, acknowledged_ns, gone_ns),
     ]
     ordered = sorted(moments, key=lambda event: (event.at_ns is None, event.at_ns or 0))
@@ -151,17 +146,20 @@ def _others(
     return _sightings_of(found.filter(pa.array(~is_one_of(found, "value", value))), joined)
 
 
+def _replacement(other: Sighting, tone: Tone) -> Moment:
+    text = f"process {other.process} read another record ({other.value}) at offset {count(other.offset)}"
+    return Moment(other.at_ns, text, tone)
+
+
 def _reading(seen: list[Sighting]) -> Iterator[Moment]:
     if not seen:
         yield Moment(None, "no reader was ever given it", "loss")
         return
     for sighting in seen[:READS_SHOWN]:
+        source = "" if sighting.node is None else f" from {node(sighting.node)}"
         phase = " in the final phase" if sighting.final else ""
-        yield Moment(
-            sighting.at_ns,
-            f"process {sighting.process} read it at offset {count(sighting.offset)} from {node(sighting.node)}{phase}",
-            "client",
-        )
+        text = f"process {sighting.process} read it at offset {count(sighting.offset)}{source}{phase}"
+        yield Moment(sighting.at_ns, text, "client")
     if len(seen) > READS_SHOWN:
         last = seen[-1]
         yield Moment(

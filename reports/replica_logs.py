@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,8 +16,11 @@ from reports.joined import UNKNOWN, Joined
 from reports.run import Run
 
 BEFORE = 4
-AFTER = 6
+AFTER = 5
 """Offsets shown on each side of the one in question."""
+
+DIGITS_MIN = 5
+"""Last digits of a value that are always shown."""
 
 Agreement = Literal["agrees", "differs", "absent", "past-end", "not-sent"]
 
@@ -57,8 +60,8 @@ class LogPicture:
     value: int | None
     """The record in question."""
     rows: tuple[LogRow, ...]
-    prefix: str
-    """Leading digits that all values shown have in common; the cells leave them out."""
+    digits: int
+    """So many last digits tell the values shown apart; cells leave out the others."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -66,8 +69,17 @@ class LogPicture:
         return tuple(cell.offset for cell in self.rows[0].cells)
 
     def brief(self, value: int | None) -> str:
-        """Say a value as a cell does: without the common prefix."""
-        return "?" if value is None else str(value)[len(self.prefix) :]
+        """Say a value as a cell does: a long one by its last digits."""
+        if value is None:
+            return "?"
+        text = str(value)
+        return text if len(text) <= self.digits + 1 else f"…{text[-self.digits :]}"
+
+    @property
+    def shortened(self) -> bool:
+        """Return whether any value is said by its last digits."""
+        values = [value for row in self.rows for cell in row.cells for value in (cell.value, *cell.also)]
+        return any(self.brief(value).startswith("…") for value in values)
 
 
 def log_picture(
@@ -91,10 +103,9 @@ def log_picture(
         records, log_end, high_watermark = dumps[broker]
         cells = tuple(_cell(place, records, log_end, common, offset, value) for place in window)
         rows.append(LogRow(broker, cells, log_end, high_watermark))
-    shown = [
-        str(value) for row in rows for cell in row.cells for value in (cell.value, *cell.also) if value is not None
-    ]
-    return LogPicture(topic, partition, offset, value, tuple(rows), _common_prefix(shown))
+    shown = [value for row in rows for cell in row.cells for value in (cell.value, *cell.also)]
+    digits = _digits_needed(value for value in shown if value is not None)
+    return LogPicture(topic, partition, offset, value, tuple(rows), digits)
 
 
 def _acknowledged(joined: Joined, topic: str, partition: int, window: range) -> dict[int, tuple[int, ...]]:
@@ -161,10 +172,11 @@ def _cell(
     return Cell(offset, held, epoch, agreement, missing=missing)
 
 
-def _common_prefix(texts: list[str]) -> str:
-    """Return the digits that may be left out: common to all, of equal length, leaving at least four."""
-    if not texts or len({len(text) for text in texts}) > 1:
-        return ""
-    low, high = min(texts), max(texts)
-    same = next((place for place, (a, b) in enumerate(zip(low, high, strict=True)) if a != b), len(low))
-    return low[: max(0, min(same, len(low) - 4))]
+def _digits_needed(values: Iterable[int]) -> int:
+    """Return how many last digits tell the values apart: at least `DIGITS_MIN`."""
+    texts = {str(value) for value in values}
+    longest = max(map(len, texts), default=DIGITS_MIN)
+    return next(
+        (digits for digits in range(DIGITS_MIN, longest) if len({text[-digits:] for text in texts}) == len(texts)),
+        max(longest, DIGITS_MIN),
+    )

@@ -29,6 +29,8 @@ CHARACTER_INCHES = 0.072
 """Width of a character of a fault's name, on the safe side for any font the page may use."""
 BARS_MAX = 400
 """Faults drawn; a run with more says so."""
+VIOLATION_LINES_MAX = 30
+"""Moments of violations that are drawn through all panels; more of them would hide the curves."""
 
 _FAMILY_COLOURS = {
     "process": theme.PROCESS,
@@ -79,9 +81,9 @@ def timeline(run: Run, joined: Joined) -> Timeline | None:
         return None
     bins = bins_over(start_ns, end_ns)
     rows = _fault_rows(run, bins)
-    lanes = sum(len(row.lanes) for row in rows) + 1
+    lanes = sum(len(row.lanes) for row in rows)
     with mpl.rc_context(_STYLE):
-        figure, axes = _panels(lanes)
+        figure, axes = _panels(lanes + 2)
         axes[0].set_xlim(bins.start_s, bins.edges_s[-1])
         _draw_faults(axes[0], rows)
         _draw_anomalies(axes, run, bins, lanes)
@@ -171,9 +173,9 @@ def _draw_faults(panel: Axes, rows: Sequence[_Row]) -> None:
                 _draw_bar(panel, bar, free_until_s, place)
             place += 1
         panel.axhline(place - 0.5, color=theme.RULE, linewidth=0.6)
-    labels.append((place, "anomalies"))
+    labels += [(place, "violations"), (place + 1, "within contract")]
     panel.set_yticks([at for at, _ in labels], [text for _, text in labels])
-    panel.set_ylim(place + 0.5, -0.5)
+    panel.set_ylim(place + 1.5, -0.5)
 
 
 def _draw_bar(panel: Axes, bar: _Bar, free_until_s: float, place: int) -> None:
@@ -231,21 +233,24 @@ def _draw_phases(axes: Sequence[Axes], run: Run) -> None:
         )
 
 
-def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, lanes: int) -> None:
-    """Mark the bins in which anomalies fall, violations above all."""
+def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, first_lane: int) -> None:
+    """Mark the bins in which anomalies fall: violations in one lane, the others in the next."""
     table = run.tables["anomalies"]
     at_ns = integers(table, "at_ns", null=UNKNOWN)
     within = is_one_of(table, "within_contract", True)
-    for chosen, colour, marker in ((within, theme.ALLOWED, "o"), (~within, theme.VIOLATION, "X")):
+    sides = ((~within, theme.VIOLATION, "X"), (within, theme.ALLOWED, "o"))
+    for lane, (chosen, colour, marker) in enumerate(sides, start=first_lane):
         places, counts = np.unique(bins.of(at_ns[chosen & (at_ns >= 0)]), return_counts=True)
         centres = bins.start_s + bins.width_s * (places + 0.5)
-        axes[0].scatter(centres, np.full(places.shape, lanes - 1), marker=marker, s=34, color=colour, zorder=4)
+        axes[0].scatter(centres, np.full(places.shape, lane), marker=marker, s=30, color=colour, zorder=4)
+        left_s = bins.start_s
         for centre, number in zip(centres.tolist(), counts.tolist(), strict=True):
-            if number > 1 and places.size <= 30:
-                # Left of the mark, where no mark at the right edge can push it out of the picture.
+            # The number stands left of its mark, where the right edge cannot cut it, if no other mark is there.
+            needed_s = (len(str(number)) + 2) * CHARACTER_INCHES * bins.size * bins.width_s / WIDTH_INCHES
+            if number > 1 and centre - needed_s > left_s:
                 axes[0].annotate(
                     str(number),
-                    (centre, lanes - 1),
+                    (centre, lane),
                     xytext=(-6, 0),
                     textcoords="offset points",
                     ha="right",
@@ -253,7 +258,8 @@ def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, lanes: int) -> N
                     fontsize=8,
                     color=colour,
                 )
-        if places.size <= 30:
+            left_s = centre
+        if marker == "X" and places.size <= VIOLATION_LINES_MAX:
             for panel in axes[1:]:
                 for centre in centres.tolist():
                     panel.axvline(centre, color=colour, linewidth=0.9, alpha=0.8)

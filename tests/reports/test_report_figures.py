@@ -176,10 +176,22 @@ def test_the_picture_of_the_logs_shows_agreement_and_where_the_record_is_missing
     assert not any(cell.missing for row in replicas for cell in row.cells if cell.offset != 1)
 
 
-def test_values_lose_the_digits_that_they_share_and_no_more(tmp_path):
-    run = run_of(tmp_path, logs=log(1, [7_000_000_001, 7_000_123_456]))
+def test_long_values_are_shown_by_as_many_last_digits_as_tell_them_apart(tmp_path):
+    run = run_of(tmp_path, logs=log(1, [1_099_511_632_159, 4_429, 32_159, 1_099_511_732_159]))
     picture = log_picture(run, Joined(run), "t", 0, 0, None)
-    assert (picture.prefix, picture.brief(7_000_123_456)) == ("7000", "123456")
+    said = [picture.brief(cell.value) for cell in picture.rows[1].cells[:4]]
+    assert said == ["…632159", "4429", "32159", "…732159"]
+    assert picture.shortened
+
+
+def test_what_was_read_in_its_place_before_a_record_was_written_is_no_sign_of_loss(tmp_path):
+    rows = writes(write(1, 5, offset=0))
+    rows["operations"].append({"op": 2, "process": 9, "kind": "poll", "status": "ok", "completed_ns": 2 * SECOND})
+    rows["reads"] = [{"op": 2, "topic": "t", "partition": 0, "offset": 0, "value": 55}]
+    run = run_of(tmp_path, **rows)
+    life = biography(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    assert life.gone_ns is None
+    assert (life.moments[0].text, life.moments[0].tone) == ("process 9 read another record (55) at offset 0", "cluster")
 
 
 def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
