@@ -25,7 +25,8 @@ def test_everything_is_examined_and_what_is_missing_has_a_reason(tmp_path: Path)
 
 
 def test_what_is_missing_comes_with_the_command_that_adds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "try_fuse", lambda: Trial(False, "no Python package mfusepy"))
+    for trial in ("try_namespaces", "try_ext4", "try_fuse"):
+        monkeypatch.setattr(doctor, trial, lambda: Trial(False, "no Python package mfusepy"))
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     findings = {finding.capability: finding for finding in examine()}
     assert findings["page-cache loss by FUSE"] == Finding(

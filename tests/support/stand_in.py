@@ -169,7 +169,7 @@ def main() -> None:
     """Serve until killed, or politely asked to end."""
     settings = json.loads(Path(sys.argv[1]).read_text())
     server = _Server(settings)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if settings["deaf"] else lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if settings["deaf"] else lambda *_: os._exit(0))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         control.bind(settings["socket"])
         control.listen()

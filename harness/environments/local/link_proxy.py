@@ -55,6 +55,7 @@ class _Flow:
 
     def carry(self) -> None:
         """Move what can be moved without waiting. Raises `ConnectionError` when the origin has reset."""
+        drained = False
         while True:
             if self.held:
                 try:
@@ -70,11 +71,14 @@ class _Flow:
             if self.ended:
                 self._finish()
                 return
+            if drained:
+                return
             try:
                 self.held = self.origin.recv(_CHUNK_BYTES)
             except BlockingIOError:
                 return
             self.ended = not self.held
+            drained = len(self.held) < _CHUNK_BYTES
 
     def _finish(self) -> None:
         if not self.closed:
@@ -173,7 +177,7 @@ class LinkProxy:
                 elif descriptor in self._listeners:
                     self._accept(*self._listeners[descriptor])
                 elif descriptor in self._by_descriptor:
-                    self._advance(self._by_descriptor[descriptor][0])
+                    self._advance(*self._by_descriptor[descriptor])
 
     def _accept(self, route: Route, listener: socket.socket) -> None:
         try:
@@ -187,8 +191,8 @@ class LinkProxy:
         self._by_descriptor[near.fileno()] = (connection, near)
         self._advance(connection)
 
-    def _advance(self, connection: _Connection) -> None:
-        """Do what can be done for a connection as the links are now."""
+    def _advance(self, connection: _Connection, ready: socket.socket | None = None) -> None:
+        """Do what can be done for a connection as the links are now, or only for the end that is ready."""
         try:
             if connection.far is None:
                 if self._blocked.intersection(connection.links):
@@ -198,7 +202,9 @@ class LinkProxy:
             for flow in connection.flows:
                 if connection.is_refused(self._blocked):
                     break
-                if flow.link not in self._blocked and not flow.refused:
+                if flow.link in self._blocked or flow.refused:
+                    continue
+                if ready is None or ready is flow.origin or flow.held:
                     flow.carry()
         except OSError:
             self._drop(connection, reset=True)

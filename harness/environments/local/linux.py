@@ -94,18 +94,25 @@ def attach_loop_device(image: Path) -> tuple[str, int]:
         finally:
             os.close(control)
         device = f"/dev/loop{number}"
-        descriptor = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return device, _attach(device, image)
+        except OSError as error:
+            if error.errno not in (errno.EBUSY, errno.ENXIO):  # somebody was quicker: take the next free one
+                raise
+
+
+def _attach(device: str, image: Path) -> int:
+    descriptor = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+    try:
         backing = os.open(image, os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.ioctl(descriptor, _LOOP_CONFIGURE, _loop_configuration(backing, image))
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno != errno.EBUSY:  # somebody else was quicker: take the next free one
-                raise
-        else:
-            return device, descriptor
         finally:
             os.close(backing)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _loop_configuration(backing: int, image: Path) -> bytes:
