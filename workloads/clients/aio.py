@@ -64,8 +64,19 @@ class _Loop:
                 future.cancel()
 
     def close(self) -> None:
+        """Give up whatever still runs on the loop."""
+        with _ignored_client_errors():
+            self.call(_cancel_others(), MARGIN_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others)
 
 
 class _Connection:
