@@ -219,15 +219,17 @@ def _row(fault: _Fired, healed: bool, ended_ns: int, ending: str) -> Row:
 
 
 def mend(site: Site) -> list[str]:
-    """Undo what any fault may have left: cut links, paused and dead nodes; returns what failed."""
+    """Undo what any fault may have left: cut links and paused nodes; returns what failed.
+
+    Dead nodes are not started here: those that a fault killed it has started itself, and one that died of itself is
+    something that somebody should hear of.
+    """
     site.links.clear()
     troubles = []
     for node in site.cluster.nodes.values():
         try:
             if node.is_paused():
                 node.resume()
-            if not node.is_alive():
-                node.start()
         except NodeError as error:
             troubles.append(_one_line(error))
     return troubles

@@ -33,6 +33,7 @@ def _become_whole(stage: Stage) -> None:
 
     def whole() -> bool:
         stage.see_workers_alive()
+        stage.see_nodes_alive()
         stage.progress.status(acked(stage.workers), ())
         return lacking(cluster) is None
 

@@ -17,6 +17,10 @@ TIMEOUT_S = 60.0
 WORKERS_MAX = 2
 """Worker processes; more would only compete with the brokers for a small machine."""
 
+REQUEST_TIMEOUT_MS = 2_500
+DELIVERY_TIMEOUT_MS = 5_000
+"""Shorter than the clients' own: a process that waits for a dead leader sends nothing to the living."""
+
 _TAIL_LINES = 5
 
 
@@ -85,6 +89,8 @@ def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
             "rate": spec.rate / workers,
             "producers": spec.concurrency // workers + (number < spec.concurrency % workers),
             "seed": spec.seed,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
         }
         for number in range(workers)
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from history.schema import FAULTS
+from nemesis.cluster import NodeError
 from nemesis.nemesis import Conductor, mend
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Role, Target
@@ -226,7 +227,6 @@ def test_active_faults_are_told_in_words() -> None:
 def test_mending_undoes_what_nobody_remembers() -> None:
     cluster = FakeCluster()
     cluster.network.cut = frozenset({(1, 2)})
-    cluster.nodes[1].alive = False
     cluster.nodes[2].paused = True
     assert mend(site_of(cluster)) == []
     assert all(node.is_ready() for node in cluster.nodes.values())
@@ -234,9 +234,18 @@ def test_mending_undoes_what_nobody_remembers() -> None:
 
 
 def test_mending_goes_on_after_a_node_that_refuses() -> None:
+    def refuse() -> None:
+        raise NodeError("node 1 stays\nwhere it is")
+
     cluster = FakeCluster()
-    cluster.nodes[1].alive = cluster.nodes[2].alive = False
-    cluster.nodes[1].refuses_to_start = True
-    (trouble,) = mend(site_of(cluster))
-    assert "no room" in trouble
-    assert cluster.nodes[2].is_alive()
+    cluster.nodes[1].paused = cluster.nodes[2].paused = True
+    cluster.nodes[1].resume = refuse
+    assert mend(site_of(cluster)) == ["node 1 stays where it is"]
+    assert cluster.nodes[2].is_ready()
+
+
+def test_a_node_that_died_of_itself_stays_dead_for_somebody_to_see() -> None:
+    stage = Stage([entry(1, 1, "pause", leader(0))])
+    stage.cluster.nodes[3].alive = False
+    stage.play()
+    assert not stage.cluster.nodes[3].is_alive()

@@ -1,0 +1,184 @@
+"""The runner against an environment of nothing: phases, tables, and what is left when something goes wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness import runner
+from harness.environments.base import EnvironmentFailed
+from harness.journal import is_finished, read_journal
+from harness.phases.stage import Outcome, Plan
+from harness.progress import Progress
+from harness.spec import Spec, from_json
+from harness.stopping import Failed, Interrupted, Stop
+from history.reader import read_table
+from nemesis.schedule import Entry, Schedule, loads
+from nemesis.targets import Target
+from tests.support.fake_environment import FakeEnvironment, FakeSystem, quiet
+
+KILL = Entry(1, 100, "kill", Target("leader", 1), 300, {})
+SPEC = Spec(seed=3, duration=1.0, faults=("kill",), concurrency=5)
+
+
+class Play:
+    """A run on a stage of nothing."""
+
+    def __init__(self, directory: Path, entries: tuple[Entry, ...] = (KILL,), spec: Spec = SPEC) -> None:
+        self.directory = directory
+        self.environment = FakeEnvironment(directory)
+        self.stop = Stop()
+        self.said = quiet()
+        self.plan = Plan(spec, Schedule(entries), directory, "harrow run --seed 3")
+
+    def run(self) -> Outcome:
+        with Progress(Console(file=self.said, width=200)) as progress:
+            system = FakeSystem(self.environment)
+            return runner.run(self.plan, system, lambda _journal: self.environment, progress, self.stop)
+
+    def table(self, name: str) -> list[dict[str, object]]:
+        return read_table(self.directory, name).to_pylist()
+
+    def left_in_order(self) -> bool:
+        finished = is_finished(list(read_journal(self.directory)))
+        ended = all(process.status is not None for process in self.environment.processes)
+        return finished and ended and self.environment.torn_down == 1 and not self.environment.is_up
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    return Play(tmp_path)
+
+
+def test_a_run_leaves_every_table_that_the_harness_writes(play: Play) -> None:
+    outcome = play.run()
+    assert (outcome.fired, outcome.took_hold, outcome.troubles) == (1, 1, [])
+    (run,) = play.table("runs")
+    assert (run["seed"], run["workers"], run["faults_wanted"], run["acks"]) == (3, 2, True, -1)
+    assert run["run_id"] == f"log-{play.directory.name}"
+    assert [row["phase"] for row in play.table("phases")] == ["set-up", "main", "recovery", "final", "tear-down"]
+    (fault,) = play.table("faults")
+    assert (fault["kind"], fault["targets"], fault["took_hold"], fault["healed"]) == ("kill", [2], True, True)
+    assert {row["broker"] for row in play.table("cluster")} == {1, 2, 3}
+    assert [(row["partition"], row["end_offset"], row["agreed"]) for row in play.table("ends")] == [
+        (number, 10, True) for number in range(3)
+    ]
+    logs = play.table("logs")
+    assert len(logs) == 3 * 3 * 10
+    assert logs[0]["value"] == 0
+    assert play.left_in_order()
+
+
+def test_a_run_can_be_had_again_from_what_it_stored(play: Play) -> None:
+    play.run()
+    assert from_json((play.directory / "spec.json").read_text()) == SPEC
+    assert loads((play.directory / "schedule.json").read_text()) == play.plan.schedule
+    stored = json.loads((play.directory / "spec.json").read_text())
+    assert stored["mechanisms"] == {"network": "by wishing"}
+
+
+def test_phases_follow_one_another_on_one_clock(play: Play) -> None:
+    play.run()
+    rows = play.table("phases")
+    for before, after in zip(rows, rows[1:], strict=False):
+        assert before["started_ns"] <= before["ended_ns"] <= after["started_ns"]
+
+
+def test_workers_share_rate_and_processes_and_are_told_what_to_do(play: Play) -> None:
+    play.run()
+    orders = [json.loads((play.directory / "clients" / f"worker-{each}.json").read_text()) for each in (0, 1)]
+    assert [order["producers"] for order in orders] == [3, 2]
+    assert sum(order["rate"] for order in orders) == SPEC.rate
+    assert orders[0]["bootstrap"] == ["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"]
+    for worker in play.environment.workers:
+        drain, final = worker.heard
+        assert drain == "drain"
+        assert json.loads(final.removeprefix("final "))["harrow"] == {"0": 10, "1": 10, "2": 10}
+
+
+def test_a_run_without_faults_wants_none(tmp_path: Path) -> None:
+    play = Play(tmp_path, entries=())
+    assert play.run().fired == 0
+    assert play.table("runs")[0]["faults_wanted"] is False
+
+
+def test_progress_tells_phases_and_faults(play: Play) -> None:
+    play.run()
+    said = play.said.getvalue()
+    assert "main: 1 s, 1 faults to come" in said
+    assert "kill the leader of harrow-1: node 2 (process 1000) killed and reaped" in said
+
+
+def test_an_interrupted_run_heals_stops_and_keeps_its_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(tmp_path, entries=(replace(KILL, duration_ms=60_000),), spec=replace(SPEC, duration=60.0))
+    victim = play.environment.cluster.nodes[2]
+    kill = victim.kill
+    monkeypatch.setattr(victim, "kill", lambda: (kill(), play.stop.request()))
+    with pytest.raises(Interrupted):
+        play.run()
+    (fault,) = play.table("faults")
+    assert fault["healed"]
+    assert all(node.is_ready() for node in play.environment.cluster.nodes.values())
+    assert [row["phase"] for row in play.table("phases")] == ["set-up", "main", "tear-down"]
+    assert play.left_in_order()
+
+
+def test_a_cluster_that_cannot_be_set_up_is_torn_down(play: Play) -> None:
+    play.environment.breaks = EnvironmentFailed("expected a disk, found none")
+    with pytest.raises(EnvironmentFailed, match="expected a disk"):
+        play.run()
+    assert play.left_in_order()
+    assert play.table("runs")
+
+
+def test_a_node_that_will_not_start_is_told_with_its_last_words(play: Play) -> None:
+    play.environment.cluster.nodes[3].alive = False
+    with pytest.raises(Failed, match="expected node 3 to go on, found that it died of itself") as caught:
+        play.run()
+    assert "last words of node 3" in str(caught.value)
+    assert play.left_in_order()
+
+
+def when_the_main_phase_begins(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    torment = runner.torment
+    monkeypatch.setattr(runner, "torment", lambda stage: (act(), torment(stage)))
+
+
+def test_a_node_that_dies_of_itself_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(tmp_path, entries=(), spec=replace(SPEC, duration=60.0))
+    when_the_main_phase_begins(monkeypatch, play.environment.cluster.nodes[1].kill)
+    with pytest.raises(Failed, match="expected node 1 to go on"):
+        play.run()
+    assert play.left_in_order()
+
+
+def test_a_worker_that_ends_is_told_and_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(tmp_path, entries=(), spec=replace(SPEC, duration=60.0))
+    when_the_main_phase_begins(monkeypatch, lambda: play.environment.workers[1].end(4))
+    with pytest.raises(Failed, match="expected worker 1 to go on, found that it ended with status 4"):
+        play.run()
+    assert play.left_in_order()
+
+
+def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.phases.recovery.AGREE_S", 0.3)
+    told = FakeSystem.replicas
+    monkeypatch.setattr(FakeSystem, "replicas", lambda self, plan: () if plan.node_id == 3 else told(self, plan))
+    outcome = play.run()
+    assert outcome.troubles == ["the replicas do not agree on the end of harrow-0, harrow-1, harrow-2"]
+    assert not any(row["agreed"] for row in play.table("ends"))
+
+
+def test_a_cluster_that_does_not_recover_is_noted_and_the_run_goes_on(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.phases.recovery.WHOLE_S", 0.3)
+    play.environment.cluster.insync = (1, 2)
+    outcome = play.run()
+    assert outcome.troubles == ["the cluster was not whole again within 0.3 s: harrow-0 has an ISR without 3"]
+    assert play.table("ends")
