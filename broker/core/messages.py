@@ -280,6 +280,187 @@ class ElectLeadersResponse(NamedTuple):
     partitions: tuple[ElectedPartition, ...]
 
 
+class NewPartitions(NamedTuple):
+    topic: str
+    total_count: int  # after the change
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+class CreatePartitionsRequest(NamedTuple):
+    topics: tuple[NewPartitions, ...]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+
+
+class NamedResult(NamedTuple):
+    name: str
+    error_code: int
+    error_message: str | None = None
+
+
+class CreatePartitionsResponse(NamedTuple):
+    results: tuple[NamedResult, ...]
+
+
+class Reassignment(NamedTuple):
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None  # None cancels
+
+
+class AlterPartitionReassignmentsRequest(NamedTuple):
+    reassignments: tuple[Reassignment, ...]
+    timeout_ms: int = 60_000
+
+
+class ReassignmentResult(NamedTuple):
+    topic: str
+    partition: int
+    error_code: int
+    error_message: str | None = None
+
+
+class AlterPartitionReassignmentsResponse(NamedTuple):
+    error_code: int
+    results: tuple[ReassignmentResult, ...] = ()
+
+
+class ListPartitionReassignmentsRequest(NamedTuple):
+    partitions: tuple[tuple[str, int], ...] | None = None  # None: all
+    timeout_ms: int = 60_000
+
+
+class OngoingReassignment(NamedTuple):
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ListPartitionReassignmentsResponse(NamedTuple):
+    error_code: int
+    reassignments: tuple[OngoingReassignment, ...] = ()
+
+
+class ConfigOperation(NamedTuple):
+    key: str
+    operation: int  # 0 set, 1 delete
+    value: str | None
+
+
+class ConfigResource(NamedTuple):
+    resource_type: int  # 2 topic, 4 broker
+    name: str
+    operations: tuple[ConfigOperation, ...]
+
+
+class IncrementalAlterConfigsRequest(NamedTuple):
+    resources: tuple[ConfigResource, ...]
+    validate_only: bool = False
+
+
+class AlteredConfig(NamedTuple):
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    name: str
+
+
+class IncrementalAlterConfigsResponse(NamedTuple):
+    results: tuple[AlteredConfig, ...]
+
+
+class DescribeConfigsRequest(NamedTuple):
+    """Resources as (type, name, keys or None for all)."""
+
+    resources: tuple[tuple[int, str, tuple[str, ...] | None], ...]
+
+
+class DescribedConfig(NamedTuple):
+    name: str
+    value: str | None
+    is_default: bool
+
+
+class DescribedResource(NamedTuple):
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    name: str
+    configs: tuple[DescribedConfig, ...]
+
+
+class DescribeConfigsResponse(NamedTuple):
+    results: tuple[DescribedResource, ...]
+
+
+class DeleteRecordsPartition(NamedTuple):
+    topic: str
+    partition: int
+    offset: int  # -1: the high watermark
+
+
+class DeleteRecordsRequest(NamedTuple):
+    partitions: tuple[DeleteRecordsPartition, ...]
+    timeout_ms: int = 60_000
+
+
+class DeletedRecords(NamedTuple):
+    topic: str
+    partition: int
+    error_code: int
+    low_watermark: int = -1
+
+
+class DeleteRecordsResponse(NamedTuple):
+    partitions: tuple[DeletedRecords, ...]
+
+
+class DescribeTopicPartitionsRequest(NamedTuple):
+    """DescribeTopicPartitions (75); an empty tuple asks for all topics."""
+
+    topics: tuple[str, ...]
+    partition_limit: int = 2000
+    cursor: tuple[str, int] | None = None
+
+
+class DescribedPartition(NamedTuple):
+    error_code: int
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+class DescribedTopic(NamedTuple):
+    error_code: int
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[DescribedPartition, ...]
+
+
+class DescribeTopicPartitionsResponse(NamedTuple):
+    topics: tuple[DescribedTopic, ...]
+    next_cursor: tuple[str, int] | None = None
+
+
+class DescribeClusterRequest(NamedTuple):
+    """DescribeCluster (60)."""
+
+
+class DescribeClusterResponse(NamedTuple):
+    error_code: int
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[MetadataBroker, ...]
+
+
 # --- brokers and controller ------------------------------------------------------------------------------------------
 
 
@@ -497,6 +678,14 @@ AnyRequest = (
     | EndQuorumEpochRequest
     | FetchSnapshotRequest
     | DescribeQuorumRequest
+    | CreatePartitionsRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | DescribeConfigsRequest
+    | DeleteRecordsRequest
+    | DescribeTopicPartitionsRequest
+    | DescribeClusterRequest
 )
 AnyResponse = (
     MetadataResponse
@@ -519,4 +708,12 @@ AnyResponse = (
     | EndQuorumEpochResponse
     | FetchSnapshotResponse
     | DescribeQuorumResponse
+    | CreatePartitionsResponse
+    | AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
+    | IncrementalAlterConfigsResponse
+    | DescribeConfigsResponse
+    | DeleteRecordsResponse
+    | DescribeTopicPartitionsResponse
+    | DescribeClusterResponse
 )

@@ -60,6 +60,7 @@ class Settings:
     message_max_bytes: int = 1_048_588
     high_watermark_checkpoint_interval_ms: int = 5_000
 
+    log_retention_check_interval_ms: int = 300_000
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1

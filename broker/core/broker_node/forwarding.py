@@ -7,27 +7,35 @@ from broker.core.errors import ErrorCode
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterPartitionReassignmentsRequest,
     AnyResponse,
-    CreatedTopic,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeletedTopic,
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DescribeQuorumRequest,
-    DescribeQuorumResponse,
     ElectLeadersRequest,
-    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ListPartitionReassignmentsRequest,
     NewTopic,
 )
+from broker.core.refusals import refusal
 
 FORWARD = "forward"
 PRODUCER_IDS = "producer-ids"
 AUTO_CREATE = "auto-create"
 
-Forwarded = CreateTopicsRequest | DeleteTopicsRequest | ElectLeadersRequest | DescribeQuorumRequest
+Forwarded = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | ElectLeadersRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | DescribeQuorumRequest
+)
 
 
 def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
@@ -44,20 +52,7 @@ def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
 
 def forwarded(broker: BrokerState, request_id: int, request: Forwarded, response: AnyResponse | None) -> None:
     """Hand the controller's answer back, or say that it cannot be had (the outcome is then unknown)."""
-    broker.runtime.reply(request_id, response if response is not None else _timed_out(request))
-
-
-def _timed_out(request: Forwarded) -> AnyResponse:
-    error, message = ErrorCode.REQUEST_TIMED_OUT, "no answer from the controller"
-    if isinstance(request, CreateTopicsRequest):
-        return CreateTopicsResponse(tuple(CreatedTopic(topic.name, error, message) for topic in request.topics))
-    if isinstance(request, DeleteTopicsRequest):
-        return DeleteTopicsResponse(
-            tuple(DeletedTopic(name, topic_id, error, message) for name, topic_id in request.topics)
-        )
-    if isinstance(request, DescribeQuorumRequest):
-        return DescribeQuorumResponse(error)
-    return ElectLeadersResponse(error, ())
+    broker.runtime.reply(request_id, response or refusal(request, ErrorCode.REQUEST_TIMED_OUT))
 
 
 def create_missing_topics(broker: BrokerState, names: list[str]) -> None:

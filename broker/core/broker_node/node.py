@@ -6,6 +6,8 @@ import base64
 from collections.abc import Hashable
 
 from broker.core.broker_node import (
+    deletion,
+    descriptions,
     fetching,
     forwarding,
     isr_changes,
@@ -39,10 +41,10 @@ from broker.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationResponse,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeQuorumRequest,
-    ElectLeadersRequest,
+    DeleteRecordsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeTopicPartitionsRequest,
     FetchRequest,
     FetchResponse,
     FetchSnapshotResponse,
@@ -136,6 +138,7 @@ class BrokerNode:
         publishing.fetch(broker)
         broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
+        broker.runtime.set_timer((deletion.RETENTION,), settings.log_retention_check_interval_ms)
         if settings.log_flush_interval_ms:
             broker.runtime.set_timer((storage.FLUSH_INTERVAL,), settings.log_flush_interval_ms)
 
@@ -157,10 +160,18 @@ class BrokerNode:
                 broker.runtime.reply(event.request_id, queries.epoch_ends(broker, event.request))
             case InitProducerIdRequest():
                 forwarding.init_producer_id(broker, event.request_id, event.request)
-            case CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest() | DescribeQuorumRequest():
-                forwarding.forward(broker, event.request_id, event.request)
+            case request if isinstance(request, forwarding.Forwarded):
+                forwarding.forward(broker, event.request_id, request)
             case FindCoordinatorRequest():
                 broker.runtime.reply(event.request_id, queries.find_coordinator(event.request))
+            case DescribeConfigsRequest() as request:
+                broker.runtime.reply(event.request_id, descriptions.configs(broker, request))
+            case DescribeTopicPartitionsRequest() as request:
+                broker.runtime.reply(event.request_id, descriptions.topic_partitions(broker, request))
+            case DescribeClusterRequest():
+                broker.runtime.reply(event.request_id, descriptions.cluster(broker))
+            case DeleteRecordsRequest() as request:
+                broker.runtime.reply(event.request_id, deletion.delete_records(broker, request))
             case GetReplicaLogInfoRequest():
                 broker.runtime.reply(event.request_id, queries.replica_log_infos(broker, event.request))
             case request:
@@ -188,9 +199,7 @@ class BrokerNode:
             ) as answer:
                 part = request.partitions[0]
                 isr_changes.answered(broker, (part.topic, part.partition), request, answer)
-            case forwarding.FORWARD, (
-                CreateTopicsRequest() | DeleteTopicsRequest() | ElectLeadersRequest() | DescribeQuorumRequest()
-            ) as request, _:
+            case forwarding.FORWARD, request, _ if isinstance(request, forwarding.Forwarded):
                 forwarding.forwarded(broker, int(str(context)), request, response)
             case forwarding.PRODUCER_IDS, _, (AllocateProducerIdsResponse() | None) as answer:
                 forwarding.producer_ids_came(broker, answer)
@@ -226,6 +235,8 @@ class BrokerNode:
                 isr_changes.shrink_all(broker)
             case (isr_changes.ALTER_PARTITION, str(topic), int(partition), AlterPartitionPartition() as request):
                 isr_changes.retry(broker, (topic, partition), request)
+            case (deletion.RETENTION,):
+                deletion.retain(broker)
             case (storage.CHECKPOINT,):
                 storage.checkpoint_regularly(broker)
             case (storage.FLUSH_INTERVAL,):

@@ -40,15 +40,22 @@ def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
         topics = [_topic(broker, topic) for topic in image.topics.values()]
     else:
         topics = [_asked_topic(broker, name, topic_id) for name, topic_id in request.topics]
+    brokers, controller = reachable_brokers(broker)
+    return MetadataResponse(brokers, broker.settings.cluster_id, controller, tuple(topics))
+
+
+def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], int]:
+    """The brokers that clients can reach, and the one that they should take for the controller.
+
+    Clients send administration to "the controller"; any broker passes it on, so any active one will do.
+    """
     brokers = []
-    for member in image.brokers.values():
+    for member in broker.image.brokers.values():
         address = member.address(CLIENT_LISTENER)
         if not member.fenced and address is not None:
             brokers.append(MetadataBroker(member.broker_id, *address, member.rack))
     active = [member.node_id for member in brokers]
-    # clients send administration to "the controller"; any broker passes it on, so any active one will do
-    controller = broker.broker_id if broker.broker_id in active else (active[0] if active else -1)
-    return MetadataResponse(tuple(brokers), broker.settings.cluster_id, controller, tuple(topics))
+    return tuple(brokers), broker.broker_id if broker.broker_id in active else (active[0] if active else -1)
 
 
 def unknown_topics(broker: BrokerState, request: MetadataRequest) -> list[str]:

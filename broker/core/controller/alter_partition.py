@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.controller import changes, recovery
-from broker.core.controller.partition_changes import changed, effective_min_isr
+from broker.core.controller.partition_changes import changed, min_isr_of
 from broker.core.controller.state import ControllerState
 from broker.core.errors import ErrorCode
 from broker.core.messages import (
@@ -37,11 +37,11 @@ def _alter(controller: ControllerState, sender: int, part: AlterPartitionPartiti
     if error != ErrorCode.NONE:
         return AlteredPartition(name, part.partition, error, topic_id=part.topic_id)
     new = changed(
-        controller.rules.elections,
+        controller.rules,
         state,
         tuple(member for member, _ in part.new_isr),
         image.is_active,
-        effective_min_isr(controller, topic, state),
+        min_isr_of(controller, topic),
         recovery_state=part.leader_recovery_state,
     )
     if new is not None:

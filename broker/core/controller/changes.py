@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from broker.core.controller.refusals import not_controller
 from broker.core.controller.state import ControllerState, PendingReply
+from broker.core.errors import ErrorCode
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.metadata.records import MetadataRecord, encode_change
 from broker.core.quorum import replication
+from broker.core.refusals import refusal
 
 
 def append(controller: ControllerState, records: list[MetadataRecord]) -> int:
@@ -42,5 +43,5 @@ def committed(controller: ControllerState) -> None:
 def give_up(controller: ControllerState) -> None:
     """QU-24: no longer active; what was appended may or may not be committed by another."""
     for pending in controller.replies:
-        controller.runtime.reply(pending.request_id, not_controller(pending.request))
+        controller.runtime.reply(pending.request_id, refusal(pending.request, ErrorCode.NOT_CONTROLLER))
     controller.replies = []

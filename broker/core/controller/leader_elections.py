@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.controller import changes
-from broker.core.controller.partition_changes import changed, effective_min_isr
+from broker.core.controller.partition_changes import changed, min_isr_of
 from broker.core.controller.state import ControllerState
 from broker.core.errors import ErrorCode
 from broker.core.messages import ElectedPartition, ElectLeadersRequest, ElectLeadersResponse
@@ -34,11 +34,11 @@ def _elect(controller: ControllerState, name: str, number: int, *, preferred: bo
     if not preferred and state.leader >= 0 and is_active(state.leader):
         return ElectedPartition(name, number, ErrorCode.ELECTION_NOT_NEEDED)
     new = changed(
-        controller.rules.elections,
+        controller.rules,
         state,
         state.isr,
         is_active,
-        effective_min_isr(controller, topic, state),
+        min_isr_of(controller, topic),
         prefer_first=preferred,
         unclean_allowed=not preferred,
     )

@@ -8,15 +8,16 @@ from collections.abc import Hashable
 from broker.core.controller import (
     alter_partition,
     changes,
+    configs,
     leader_elections,
     membership,
     metadata_fetches,
+    reassignments,
     recovery,
     standing,
     topics,
 )
 from broker.core.controller.partition_changes import all_partitions
-from broker.core.controller.refusals import not_controller
 from broker.core.controller.state import METADATA_DIRECTORY, ControllerState
 from broker.core.errors import ErrorCode
 from broker.core.events import (
@@ -37,6 +38,7 @@ from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AnyRequest,
     AnyResponse,
@@ -44,6 +46,7 @@ from broker.core.messages import (
     BeginQuorumEpochResponse,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeQuorumRequest,
@@ -55,6 +58,8 @@ from broker.core.messages import (
     FetchSnapshotResponse,
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -62,6 +67,7 @@ from broker.core.metadata.records import METADATA_TOPIC, ProducerIdsAllocated
 from broker.core.quorum import elections, replication, snapshots
 from broker.core.quorum.state import Quorum
 from broker.core.records import decode_records, iterate_headers
+from broker.core.refusals import refusal
 from broker.core.rules.flaws import rules_for
 from broker.core.runtime import OpenRequest, Runtime
 from broker.core.settings import BROKER_LISTENER, Settings
@@ -145,7 +151,7 @@ class ControllerNode:
             case DescribeQuorumRequest():
                 reply(event.request_id, replication.describe(quorum))
             case request if not self.state.active or self.state.stopping:
-                reply(event.request_id, not_controller(request))
+                reply(event.request_id, refusal(request, ErrorCode.NOT_CONTROLLER))
             case request:
                 self._administer(event.request_id, request)
 
@@ -165,6 +171,14 @@ class ControllerNode:
                 topics.delete(controller, request_id, request)
             case ElectLeadersRequest():
                 leader_elections.elect(controller, request_id, request)
+            case CreatePartitionsRequest():
+                topics.add_partitions(controller, request_id, request)
+            case IncrementalAlterConfigsRequest():
+                configs.alter(controller, request_id, request)
+            case AlterPartitionReassignmentsRequest():
+                reassignments.alter(controller, request_id, request)
+            case ListPartitionReassignmentsRequest():
+                changes.reply(controller, request_id, request, reassignments.ongoing(controller, request))
             case AllocateProducerIdsRequest():
                 self._allocate_producer_ids(request_id, request)
             case _:

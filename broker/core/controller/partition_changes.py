@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from broker.core.controller.state import ControllerState
+from broker.core.messages import NO_LEADER
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import RECOVERING, PartitionSet, PartitionState
-from broker.core.rules.elections import ElectionRules
+from broker.core.rules import Rules
 
 
 def changed(
-    rules: ElectionRules,
+    rules: Rules,
     state: PartitionState,
     isr: tuple[int, ...],
     is_active: Callable[[int], bool],
@@ -21,16 +22,28 @@ def changed(
     prefer_first: bool = False,
     unclean_allowed: bool = False,
     recovery_state: int | None = None,
+    reassigned: bool = False,
 ) -> PartitionState | None:
     """EL-0: the state after the ISR becomes `isr` and an election is held; None if nothing changes.
 
-    `min_isr` is the effective one (§1). `unclean` are brokers that were just found to have stopped uncleanly (ELR-4).
+    In this order: a reassignment that is now complete ends, the ELR follows, a leader is elected. `min_isr` is the
+    configured one. `unclean` are brokers that were just found to have stopped uncleanly (ELR-4). `reassigned` says that
+    the replicas in `state` are not those before the change.
     """
-    elr, last_known_elr = rules.eligible(
-        state.isr, isr, state.elr, state.last_known_elr, state.replicas, min_isr, unclean
+    before = state
+    state, isr, completed = _complete_reassignment(rules, state, isr, min_isr)
+    effective = min(min_isr, len(state.replicas))
+    elr, last_known_elr = rules.elections.eligible(
+        before.isr,
+        isr,
+        state.elr,
+        state.last_known_elr,
+        rules.reassignment.eligible_among(state.replicas, before.replicas),
+        effective,
+        unclean,
     )
-    election = rules.elect(
-        state.leader,
+    election = rules.elections.elect(
+        state.leader if state.leader in state.replicas else NO_LEADER,
         state.replicas,
         isr,
         elr,
@@ -38,11 +51,11 @@ def changed(
         prefer_first=prefer_first,
         unclean_allowed=unclean_allowed,
     )
-    raised = rules.raises_epoch_on_shrink() and len(election.isr) < len(state.isr)
+    raised = completed or (rules.elections.raises_epoch_on_shrink() and len(election.isr) < len(before.isr))
     new = state._replace(
         isr=election.isr,
         elr=election.elr,
-        last_known_elr=rules.last_known(
+        last_known_elr=rules.elections.last_known(
             (state.leader, state.last_known_elr), election.leader, election.isr, last_known_elr
         ),
         leader=election.leader,
@@ -51,9 +64,22 @@ def changed(
     )
     if election.unclean:
         new = new._replace(last_known_elr=(), recovery_state=RECOVERING)
-    elif len(new.isr) >= min_isr:
+    elif len(new.isr) >= effective and rules.elections.empties_elr():
         new = new._replace(elr=(), last_known_elr=())
-    return None if new == state else new._replace(partition_epoch=state.partition_epoch + 1)
+    return None if new == before and not reassigned else new._replace(partition_epoch=state.partition_epoch + 1)
+
+
+def _complete_reassignment(
+    rules: Rules, state: PartitionState, isr: tuple[int, ...], min_isr: int
+) -> tuple[PartitionState, tuple[int, ...], bool]:
+    """RA-3, RA-4: the state, the ISR, and whether a reassignment ends with this change."""
+    if not state.adding and not state.removing:
+        return state, isr, False
+    target = tuple(replica for replica in state.replicas if replica not in state.removing)
+    remaining = tuple(member for member in isr if member in target)
+    if not rules.reassignment.is_complete(target, state.adding, remaining, min(min_isr, len(target))):
+        return state, isr, False
+    return state._replace(replicas=target, adding=(), removing=()), remaining, True
 
 
 def recovered(state: PartitionState, leader: int) -> PartitionState:
@@ -76,10 +102,9 @@ def all_partitions(controller: ControllerState) -> Iterator[tuple[TopicImage, in
             yield topic, number, state
 
 
-def effective_min_isr(controller: ControllerState, topic: TopicImage, state: PartitionState) -> int:
-    """`min.insync.replicas`, never more than there are replicas (§1)."""
-    configured = controller.image.min_insync_replicas(topic.name, controller.settings.min_insync_replicas)
-    return min(configured, len(state.replicas))
+def min_isr_of(controller: ControllerState, topic: TopicImage) -> int:
+    """`min.insync.replicas` of a topic, as configured."""
+    return controller.image.min_insync_replicas(topic.name, controller.settings.min_insync_replicas)
 
 
 def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
@@ -100,7 +125,7 @@ def without_broker(controller: ControllerState, broker_id: int, *, unclean: bool
         return candidate != broker_id and controller.image.is_active(candidate)
 
     changes = []
-    rules = controller.rules.elections
+    rules = controller.rules
     for topic, number, state in all_partitions(controller):
         concerned = broker_id in state.isr or broker_id == state.leader or (unclean and broker_id in state.elr)
         if not concerned:
@@ -108,9 +133,9 @@ def without_broker(controller: ControllerState, broker_id: int, *, unclean: bool
         new = changed(
             rules,
             state,
-            rules.shrink(state.isr, broker_id),
+            rules.elections.shrink(state.isr, broker_id),
             is_active,
-            effective_min_isr(controller, topic, state),
+            min_isr_of(controller, topic),
             unclean=frozenset((broker_id,)) if unclean else frozenset(),
             unclean_allowed=unclean_allowed(controller, topic),
         )
@@ -130,11 +155,11 @@ def elections_for_leaderless(controller: ControllerState, arrived: int | None = 
         if state.leader >= 0:
             continue
         new = changed(
-            controller.rules.elections,
+            controller.rules,
             state,
             state.isr,
             is_active,
-            effective_min_isr(controller, topic, state),
+            min_isr_of(controller, topic),
             unclean_allowed=unclean_allowed(controller, topic),
         )
         if new is not None:

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from broker.core.errors import ErrorCode
 from broker.core.files import Files
 from broker.core.log.epoch_cache import EpochCache
-from broker.core.log.producer_state import ProducerStates, prune_snapshots
+from broker.core.log.producer_state import ProducerStates, delete_snapshots_above, prune_snapshots
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
 from broker.core.log.rewritten import RewrittenRange
 from broker.core.log.segment import Segment
 from broker.core.log.timestamps import offset_for_timestamp
 from broker.core.log.validation import check_batches, check_replicated
-from broker.core.records import HEADER_BYTES, BatchHeader, headers_of, read_header, stamped, stamped_all
+from broker.core.records import BatchHeader, headers_of, stamped, stamped_all
 
 
 class LogConfig(NamedTuple):
@@ -260,12 +260,12 @@ class Log:
         if not self.start_offset <= offset < self.end_offset:
             return None
         segment = self._segment_of(offset)
-        return read_header(segment.read(segment.locate(offset).position, HEADER_BYTES))
+        return segment.header_at(segment.locate(offset).position)
 
     def offset_for_timestamp(self, timestamp_ms: int, upto: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record below `upto` that is not older than `timestamp_ms`.
 
-        Of a batch whose compression this broker cannot read it is the first offset, with the batch's latest timestamp.
+        Of a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
         return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto)
 
@@ -294,13 +294,16 @@ class Log:
         index = self._index_of(offset)
         segment = self._segments[index]
         place = segment.locate(offset)
-        end_offset = read_header(segment.read(place.position, HEADER_BYTES)).base_offset
+        end_offset = segment.header_at(place.position).base_offset
         self._rewritten.note(end_offset, self.flushed_offset)
         self._drop_segments(index + 1)
         segment.truncate(place.position)
         self._end_at(end_offset)
         self.epochs.truncate_from_end(end_offset)
-        restore_producers(self._files, self.directory, self.producers, self._segments, end_offset)
+        if self.producers.states:
+            restore_producers(self._files, self.directory, self.producers, self._segments, end_offset)
+        else:  # none now means none before: no need to read the log for them
+            delete_snapshots_above(self._files, self.directory, end_offset)
         return end_offset
 
     def truncate_fully(self, start_offset: int) -> None:

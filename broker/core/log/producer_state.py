@@ -153,10 +153,9 @@ class ProducerStates:
         while self._snapshots and self._snapshots[-1][0] > end_offset:
             self._snapshots.pop()
         in_memory = self._snapshots[-1][0] if self._snapshots else -1
+        delete_snapshots_above(files, directory, end_offset)
         for offset in reversed(snapshot_offsets(files, directory)):
-            if offset > end_offset:
-                files.delete(snapshot_name(directory, offset))
-            elif offset > in_memory:
+            if offset > in_memory:
                 states = _read_snapshot(files, directory, offset)
                 if states is not None:
                     self.clear()
@@ -195,6 +194,13 @@ def prune_snapshots(files: Files, directory: str, kept: Collection[int]) -> None
     """Delete the snapshots at all other offsets than `kept`."""
     for offset in snapshot_offsets(files, directory):
         if offset not in kept:
+            files.delete(snapshot_name(directory, offset))
+
+
+def delete_snapshots_above(files: Files, directory: str, end_offset: int) -> None:
+    """Delete the snapshots of a longer log than the one that ends at `end_offset`."""
+    for offset in snapshot_offsets(files, directory):
+        if offset > end_offset:
             files.delete(snapshot_name(directory, offset))
 
 

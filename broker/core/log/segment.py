@@ -5,7 +5,7 @@ The files bear Kafka's names and layouts: `<base offset>.log`, `.index` (relativ
 the two indexes and, for the segment that is being written, the exact places of its latest batches.
 
 Index files are written when a segment is rolled or the log is closed. They are hints: whatever they lack is walked
-through, and one that contradicts itself is thrown away.
+through, and one that contradicts itself or the log file is rebuilt.
 """
 
 from __future__ import annotations
@@ -245,13 +245,21 @@ class Segment:
         rising = all(
             a < b for entries in (self._index_offsets, positions, self._timestamps) for a, b in pairwise(entries)
         )
-        if not rising or (positions and not self._timestamps):
+        return rising and (not positions or (bool(self._timestamps) and self._entry_holds(len(positions) - 1)))
+
+    def _entry_holds(self, entry: int) -> bool:
+        """Whether the batch that an index entry names is where it says."""
+        data = self._files.read(self.name, self._index_positions[entry], _WALK.size)
+        if len(data) < _WALK.size:
             return False
-        try:
-            first = next(self._walk(positions[-1], log_size), None) if positions else None
-        except CorruptLog:
-            return False
-        return first is None or first.last_offset == self._index_offsets[-1]
+        base_offset, _, magic, last_offset_delta, _ = _WALK.unpack(data)
+        return bool(magic == MAGIC and base_offset + last_offset_delta == self._index_offsets[entry])
+
+    def _rebuild_indexes(self) -> None:
+        """Do without index files that turned out to be damaged."""
+        size = self.size
+        self.clear()
+        self._walk_in(size)
 
     def _walk_in(self, size: int) -> None:
         """Rebuild all but the indexes' entries from them and from the batches after the last one, up to `size`."""
@@ -306,6 +314,9 @@ class Segment:
             position = self._tail_ends[found - 1] if found else self._tail_position
             return Place(position, end - position, self._tail_last_offsets[found], -1)
         indexed = bisect_right(self._index_offsets, offset) - 1
+        if indexed >= 0 and not self._entry_holds(indexed):
+            self._rebuild_indexes()
+            return self.locate(offset)
         position = self._index_positions[indexed] if indexed >= 0 else 0
         for place in self._walk(position, self.size):
             if place.last_offset >= offset:
@@ -331,6 +342,9 @@ class Segment:
         indexed = min(bisect_right(self._index_positions, limit), bisect_right(self._index_offsets, upto)) - 1
         end = start + first.size
         if indexed >= 0:
+            if not self._entry_holds(indexed):
+                self._rebuild_indexes()
+                return self.span(offset, max_bytes, upto, minimum_one)
             end = max(end, self._index_positions[indexed])
         for place in self._walk(end, self.size):
             if place.position + place.size > limit or place.last_offset >= upto:
@@ -369,11 +383,21 @@ class Segment:
             return None
         timed = bisect_left(self._timestamps, timestamp) - 1
         indexed = bisect_right(self._index_offsets, self._time_offsets[timed]) - 1 if timed >= 0 else -1
+        if indexed >= 0 and not self._entry_holds(indexed):
+            self._rebuild_indexes()
+            return self.first_at_or_after(timestamp)
         position = self._index_positions[indexed] if indexed >= 0 else 0
         for place in self._walk(position, self.size, _SCAN_BYTES):
             if place.max_timestamp >= timestamp:
                 return place
         return None
+
+    def header_at(self, position: int) -> BatchHeader:
+        """Header of the batch that begins at a position."""
+        try:
+            return read_header(self.read(position, HEADER_BYTES))
+        except MalformedBatch:
+            raise self._corrupt(position) from None
 
     def read(self, position: int, size: int) -> bytes:
         """Bytes of the file."""

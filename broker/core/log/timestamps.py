@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.core.log.segment import Segment
-from broker.core.records import HEADER_BYTES, BatchHeader, UnsupportedCompression, decode_records, read_header
+from broker.core.records import BatchHeader, MalformedBatch, decode_records
 
 
 def offset_for_timestamp(
@@ -16,7 +16,7 @@ def offset_for_timestamp(
         place = segment.first_at_or_after(timestamp_ms)
         if place is None:
             continue
-        first = read_header(segment.read(place.position, HEADER_BYTES)).base_offset
+        first = segment.header_at(place.position).base_offset
         for header in segment.headers(first, upto):
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
                 found = _first_in_batch(segment, header, timestamp_ms, start_offset, upto)
@@ -33,6 +33,6 @@ def _first_in_batch(
         for record in decode_records(batch):
             if record.timestamp >= timestamp_ms and start_offset <= record.offset < upto:
                 return record.timestamp, record.offset
-    except UnsupportedCompression:
+    except MalformedBatch:
         return header.max_timestamp, max(header.base_offset, start_offset)
     return None

@@ -15,6 +15,7 @@ from broker.core.rules.high_watermark import HighWatermarkRules
 from broker.core.rules.insync_replicas import InsyncReplicaRules
 from broker.core.rules.producing import ProduceRules
 from broker.core.rules.quorum import QuorumRules
+from broker.core.rules.reassignment import ReassignmentRules
 from broker.core.rules.registration import RegistrationRules
 from broker.core.rules.truncation import TruncationRules
 
@@ -32,3 +33,4 @@ class Rules:
     registration: RegistrationRules
     alter_partition: AlterPartitionRules
     quorum: QuorumRules
+    reassignment: ReassignmentRules

@@ -34,6 +34,14 @@ class ElectionRules:
         """The LastKnownELR after a change, given ELR-2's (K5). `before` is the (leader, LastKnownELR) until now."""
         return computed
 
+    def empties_elr(self) -> bool:
+        """ELR-1: an ISR of sufficient size is all that is needed; whoever else was eligible has lost its guarantee."""
+        return True
+
+    def forgets_elr_on_new_min_isr(self) -> bool:
+        """ELR-6: a change of min ISR empties the ELR (KIP-966)."""
+        return True
+
     def recovers_by_log(self) -> bool:
         """UR-4, UR-6: a partition without eligible replicas goes to the best log among the last known ones."""
         return True
@@ -52,7 +60,7 @@ class ElectionRules:
 
         Below min ISR the high watermark stands still, so whoever was complete stays so, unless it stopped uncleanly.
         """
-        if len(isr) >= min_isr:
+        if len(isr) >= min_isr and self.empties_elr():
             return (), ()
         complete = set(elr) | set(old_isr)
         new_elr = (complete - set(isr) - unclean) & set(replicas)

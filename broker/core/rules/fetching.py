@@ -31,6 +31,10 @@ class FetchRules:
         """FE-6: the leader's log leaves the follower's before the fetch offset."""
         return epoch < last_fetched_epoch or end_offset < fetch_offset
 
+    def deletion_bound(self, high_watermark: int, log_end: int) -> int:
+        """LO-3: nothing above the high watermark is deleted (KAFKA-5634)."""
+        return high_watermark
+
     def read_bound(self, by_follower: bool, high_watermark: int, log_end: int) -> int:
         """FE-8: followers read to the log end, consumers to the high watermark."""
         return log_end if by_follower else high_watermark

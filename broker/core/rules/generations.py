@@ -16,6 +16,7 @@ from broker.core.rules.high_watermark import HighWatermarkRules
 from broker.core.rules.insync_replicas import InsyncReplicaRules
 from broker.core.rules.producing import ProduceRules
 from broker.core.rules.quorum import QuorumRules
+from broker.core.rules.reassignment import ReassignmentRules
 from broker.core.rules.registration import RegistrationRules
 from broker.core.rules.truncation import TruncationRules
 
@@ -32,6 +33,7 @@ def k5() -> Rules:
         registration=RegistrationRules(),
         alter_partition=AlterPartitionRules(),
         quorum=QuorumRules(),
+        reassignment=ReassignmentRules(),
     )
 
 
@@ -52,9 +54,15 @@ class _LastLeaderKnown(ElectionRules):
         return False
 
 
+class _CompleteWhenAdded(ReassignmentRules):
+    def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
+        """RA-3 before KAFKA-15665: the added replicas are in sync; whoever else of the target may be out."""
+        return bool(isr) and set(adding) <= set(isr)
+
+
 def k4() -> Rules:
     """KIP-966 part 1: ELR and clean-shutdown detection, without the recovery manager."""
-    return replace(k5(), elections=_LastLeaderKnown())
+    return replace(k5(), elections=_LastLeaderKnown(), reassignment=_CompleteWhenAdded())
 
 
 # --- K3: 3.5 ---------------------------------------------------------------------------------------------------------

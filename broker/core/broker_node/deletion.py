@@ -1,0 +1,49 @@
+"""Records that go: on demand, and by retention (LO-3)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import BrokerState
+from broker.core.errors import ErrorCode
+from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
+from broker.core.replica.state import Replica, Role
+
+RETENTION = "retention"
+
+
+def delete_records(broker: BrokerState, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """LO-3: move the log start of partitions that this broker leads; followers learn it by their fetches."""
+    return DeleteRecordsResponse(tuple(_delete(broker, part) for part in request.partitions))
+
+
+def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords:
+    replica = broker.replicas.get((part.topic, part.partition))
+    if replica is None or replica.role is not Role.LEADER:
+        known = broker.image.partition(part.topic, part.partition) is not None
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return DeletedRecords(part.topic, part.partition, error)
+    offset = replica.high_watermark if part.offset == -1 else part.offset
+    if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
+        return DeletedRecords(part.topic, part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    replica.log.advance_start(offset)
+    broker.touch(replica)
+    return DeletedRecords(part.topic, part.partition, ErrorCode.NONE, replica.log.start_offset)
+
+
+def retain(broker: BrokerState) -> None:
+    """`retention.bytes`: a leader drops whole segments that its log has no room for, below the high watermark only."""
+    for replica in broker.replicas.values():
+        topic = broker.image.topics.get(replica.topic)
+        limit = int(topic.configs.get("retention.bytes", "-1")) if topic is not None else -1
+        if limit >= 0 and replica.role is Role.LEADER:
+            _retain_bytes(broker, replica, limit)
+    broker.runtime.set_timer((RETENTION,), broker.settings.log_retention_check_interval_ms)
+
+
+def _retain_bytes(broker: BrokerState, replica: Replica, limit: int) -> None:
+    bound = broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset)
+    while replica.log.size_bytes > limit:
+        following = [offset for offset in replica.log.segment_offsets[1:] if offset > replica.log.start_offset]
+        if not following or following[0] > bound:
+            return
+        replica.log.advance_start(following[0])
+        broker.runtime.note("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")

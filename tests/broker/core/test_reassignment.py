@@ -1,0 +1,133 @@
+"""Moving replicas, changing min ISR, adding partitions, deleting records (§15, §16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.controller.placement import place, spread
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ConfigOperation,
+    ConfigResource,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    NewPartitions,
+    Reassignment,
+)
+from tests.support.cluster import TOPIC, Cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(brokers=4)
+    cluster.create_topic()
+    return cluster
+
+
+def _reassign(cluster: Cluster, replicas: tuple[int, ...] | None) -> int:
+    request = AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, replicas),))
+    response = cluster.call(1, request)
+    assert isinstance(response, AlterPartitionReassignmentsResponse)
+    return response.results[0].error_code
+
+
+def test_a_reassignment_moves_the_data_and_raises_the_leader_epoch(cluster: Cluster) -> None:
+    assert cluster.produce(cluster.leader(), 1, 2, 3) == ErrorCode.NONE
+    epoch = cluster.view()["leader_epoch"]
+    target = (2, 3, 4)
+    assert _reassign(cluster, target) == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.view()["replicas"] == [2, 3, 4])
+    cluster.run_until(cluster.is_whole)
+    assert cluster.view()["leader_epoch"] > epoch  # type: ignore[operator]
+    assert cluster.read(cluster.leader()) == [1, 2, 3]
+    assert cluster.replica(1) == {}
+
+
+def test_a_reassignment_to_a_dead_broker_waits_and_can_be_cancelled(cluster: Cluster) -> None:
+    before = cluster.view()["replicas"]
+    cluster.kill(4)
+    assert _reassign(cluster, (1, 2, 4)) == ErrorCode.NONE
+    cluster.run(2000)
+    assert cluster.view()["replicas"] == [1, 2, 4, 3]
+    assert _reassign(cluster, None) == ErrorCode.NONE
+    assert sorted(cluster.view()["replicas"]) == sorted(before)  # type: ignore[call-overload]
+    assert _reassign(cluster, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_reassignment_to_nobody_or_to_strangers_is_refused(cluster: Cluster) -> None:
+    for target in ((), (1, 1), (1, 9)):
+        assert _reassign(cluster, target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_changing_min_isr_empties_the_elr(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    for number in cluster.view()["replicas"]:  # type: ignore[attr-defined]
+        if number != leader:
+            cluster.kill(number)
+    cluster.run_until(lambda: bool(cluster.view()["elr"]))
+    operation = ConfigOperation("min.insync.replicas", 0, "1")
+    alive = next(number for number in (1, 2, 3, 4) if cluster.machines[number].node is not None)
+    response = cluster.call(alive, IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    assert response.results[0].error_code == ErrorCode.NONE
+    assert cluster.view()["elr"] == []
+    assert cluster.produce(leader, 1) == ErrorCode.NONE
+
+
+def test_partitions_can_be_added_and_written_to(cluster: Cluster) -> None:
+    response = cluster.call(1, CreatePartitionsRequest((NewPartitions(TOPIC, 3),)))
+    assert isinstance(response, CreatePartitionsResponse)
+    assert response.results[0].error_code == ErrorCode.NONE
+    cluster.run_until(lambda: bool(cluster.replica(cluster.leader(2), 2)))
+    assert cluster.produce(cluster.leader(2), 5, partition=2) == ErrorCode.NONE
+
+
+def test_deleted_records_are_gone_on_every_replica(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    for value in range(5):
+        assert cluster.produce(leader, value) == ErrorCode.NONE
+    response = cluster.call(leader, DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, 3),)))
+    assert isinstance(response, DeleteRecordsResponse)
+    assert response.partitions[0].low_watermark == 3
+    cluster.run_until(lambda: all(cluster.replica(n)["log_start"] == 3 for n in cluster.view()["replicas"]))  # type: ignore[attr-defined]
+    beyond = cluster.call(leader, DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, 6),)))
+    assert isinstance(beyond, DeleteRecordsResponse)
+    assert beyond.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_the_elr_can_be_described_page_by_page(cluster: Cluster) -> None:
+    first = cluster.call(1, DescribeTopicPartitionsRequest((), partition_limit=1))
+    assert isinstance(first, DescribeTopicPartitionsResponse)
+    assert [topic.name for topic in first.topics] == [TOPIC]
+    assert first.topics[0].partitions[0].elr == ()
+
+
+def test_replicas_of_a_failed_leader_s_partitions_are_spread_over_all_others() -> None:
+    placed = place([(number, None) for number in range(5)], 40, 2)
+    second = [replicas[1] for _, replicas in placed if replicas[0] == 0]
+    assert {second.count(number) for number in (1, 2, 3, 4)} == {2}
+
+
+def test_replicas_lie_in_different_racks_where_there_are_enough() -> None:
+    brokers = [(number, f"rack{number % 3}") for number in range(7)]
+    for _, replicas in place(brokers, 30, 3):
+        assert len({number % 3 for number in replicas}) == 3
+
+
+def test_adding_a_broker_moves_no_more_replicas_than_its_share() -> None:
+    before = {("t", number): replicas for number, replicas in place([(n, None) for n in (1, 2, 3)], 12, 2)}
+    moves = spread(before, (1, 2, 3, 4))
+    changed = sum(len(set(before[key]) - set(replicas)) for key, replicas in moves.items())
+    after = {**before, **moves}
+    load = [sum(number in replicas for replicas in after.values()) for number in (1, 2, 3, 4)]
+    assert load == [6, 6, 6, 6]
+    assert changed == 6
