@@ -5,7 +5,7 @@ from crc32c import crc32c
 
 from broker.core.errors import ErrorCode
 from broker.core.files import StorageError
-from broker.core.log import CorruptBatch, EpochOutOfRange, Log, LogConfig, OffsetMismatch
+from broker.core.log import CorruptBatch, CorruptLog, EpochOutOfRange, Log, LogConfig, OffsetMismatch
 from broker.core.records import MalformedBatch, decode_records, encode_batch, iterate_headers, read_header
 from tests.support.memory_files import MemoryFiles
 
@@ -222,6 +222,24 @@ def test_a_batch_that_cannot_be_decompressed_is_found_by_its_first_offset() -> N
     assert log.offset_for_timestamp(5, 3) == (9, 1, 1)
 
 
+def test_a_batch_of_unreadable_records_is_found_by_its_first_offset() -> None:
+    log = new_log()
+    log.append_as_leader(with_checksum(changed(batch(2, timestamp=9), 61, 0xFF)), 1)
+    assert log.offset_for_timestamp(5, 2) == (9, 0, 1)
+
+
+def test_a_log_file_damaged_while_it_is_open_is_a_storage_error() -> None:
+    files = MemoryFiles()
+    log = filled(3000, records=1, config=LogConfig(), files=files)
+    files.files["orders-0/00000000000000000000.log"].data[:200] = bytes(200)
+    with pytest.raises(CorruptLog, match="expected a record batch at position 0 of orders-0/0"):
+        log.read(0, 100, 3000)
+    with pytest.raises(CorruptLog):
+        log.offset_for_timestamp(0, 3000)
+    with pytest.raises(StorageError):
+        log.truncate_to(1)
+
+
 # --- truncate --------------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +249,18 @@ def test_truncation_goes_back_to_the_beginning_of_a_batch() -> None:
     assert log.epochs.entries == ((1, 0), (2, 20))
     assert (log.last_epoch, log.truncations) == (2, 1)
     assert log.append_as_leader(batch(), 7).base_offset == 40
+
+
+def test_truncation_does_not_read_a_log_without_producers() -> None:
+    files = MemoryFiles()
+    log = filled(files=files)
+    snapshots = [name for name in files.list("orders-0") if name.endswith(".snapshot")]
+    read: list[int] = []
+    read_file = files.read
+    files.read = lambda name, position, size: read.append(size) or read_file(name, position, size)  # type: ignore
+    log.truncate_to(log.segment_offsets[1] + 4)
+    assert sum(read) < 3000
+    assert [name for name in files.list("orders-0") if name.endswith(".snapshot")] == snapshots[:1]
 
 
 def test_truncating_at_or_beyond_the_end_drops_only_an_epoch_without_records() -> None:

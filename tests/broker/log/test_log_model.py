@@ -114,11 +114,14 @@ class LogAgainstModel(RuleBasedStateMachine):
                 (b.sequence + b.records for b in self.batches if b.producer == producer), default=0
             )
 
+    def _forget_deleted_segments(self) -> None:
+        self.batches = [b for b in self.batches if b.end > self.log.segment_offsets[0]]
+
     @rule(ahead=st.integers(0, 20))
     def advance_start(self, ahead: int) -> None:
         self.start = min(self.end, self.start + ahead)
         self.log.advance_start(self.start)
-        self.batches = [b for b in self.batches if b.end > self.log.segment_offsets[0]]
+        self._forget_deleted_segments()
         self.never_advanced = False
 
     @rule(ahead=st.integers(0, 3))
@@ -132,6 +135,7 @@ class LogAgainstModel(RuleBasedStateMachine):
     def stop_and_start(self) -> None:
         self.log.close_clean()
         self.log = Log.open(self.files, "t-0", CONFIG, clean=True, start_offset=self.start)
+        self._forget_deleted_segments()
         assert self.log.recovery.scanned_bytes == 0
         assert self.log.flushed_offset == self.end
 
@@ -162,6 +166,7 @@ class LogAgainstModel(RuleBasedStateMachine):
         self.log = Log.open(
             self.files, "t-0", CONFIG, clean=clean, recovery_point=self.recovery_point, start_offset=self.start
         )
+        self._forget_deleted_segments()
         assert self.log.recovery.truncated_bytes == 0
         assert self.log.end_offset == end
 
@@ -181,7 +186,7 @@ class LogAgainstModel(RuleBasedStateMachine):
         self.start = self.log.start_offset
         assert durable <= self.log.end_offset <= max(self.end, self.start)
         self._forget_from(self.log.end_offset)
-        self.batches = [b for b in self.batches if b.end > self.log.segment_offsets[0]]
+        self._forget_deleted_segments()
 
     @precondition(lambda self: self.end > self.start)
     @rule(data=st.data())
