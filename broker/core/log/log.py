@@ -49,7 +49,6 @@ class Log:
         "_last",
         "_rewritten",
         "_segments",
-        "_unsynced_indexes",
         "config",
         "directory",
         "end_offset",
@@ -87,7 +86,6 @@ class Log:
         self._files = files
         self._segments = parts.segments
         self._last = parts.segments[-1]
-        self._unsynced_indexes: list[Segment] = []
         self._rewritten = rewritten
         self.directory = directory
         self.config = config
@@ -140,7 +138,6 @@ class Log:
         twin._files = files
         twin._segments = [segment.copy(files) for segment in self._segments]
         twin._last = twin._segments[-1]
-        twin._unsynced_indexes = self._unsynced_indexes.copy()
         twin._rewritten = self._rewritten.copy(files)
         twin.epochs = self.epochs.copy(files)
         twin.producers = self.producers.copy()
@@ -234,7 +231,6 @@ class Log:
             return False
         full.write_indexes()
         full.forget_tail()
-        self._unsynced_indexes.append(full)
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
         self._last = Segment.create(self._files, self.directory, self.end_offset, self.config.index_interval_bytes)
         self._segments.append(self._last)
@@ -330,7 +326,6 @@ class Log:
         for segment in self._segments[:obsolete]:
             segment.delete()
         if obsolete:
-            self._unsynced_indexes = [s for s in self._unsynced_indexes if s.base_offset >= start]
             del self._segments[:obsolete]
             prune_snapshots(self._files, self.directory, self.segment_offsets)
 
@@ -341,7 +336,6 @@ class Log:
 
     def _end_at(self, end_offset: int) -> None:
         self._last = self._segments[-1]
-        self._unsynced_indexes = [s for s in self._unsynced_indexes if s.end_offset < end_offset]
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self.flushed_offset = min(self.flushed_offset, end_offset)
@@ -355,12 +349,14 @@ class Log:
         return 0 < self.config.flush_messages <= self.end_offset - self.flushed_offset
 
     def unflushed_files(self) -> tuple[str, ...]:
-        """Files to sync so that all up to the log end offset is on the disk, data before indexes, oldest first."""
+        """Files to sync so that all up to the log end offset is on the disk, oldest first.
+
+        All others of a log (epochs, indexes, snapshots) are durable as soon as they are written.
+        """
         flushed = self.flushed_offset
-        if self._last.base_offset <= flushed < self.end_offset and not self._unsynced_indexes:
+        if self._last.base_offset <= flushed < self.end_offset:
             return (self._last.name,)
-        data = [segment.name for segment in self._segments if segment.end_offset > flushed and segment.size]
-        return (*data, *(name for segment in self._unsynced_indexes for name in segment.index_names))
+        return tuple(segment.name for segment in self._segments if segment.end_offset > flushed and segment.size)
 
     def mark_flushed(self, upto_offset: int, truncations: int | None = None) -> None:
         """A flush has ended that was asked for when the log ended at `upto_offset`.
@@ -373,23 +369,18 @@ class Log:
         upto_offset = min(upto_offset, self.end_offset)
         if upto_offset > self.flushed_offset:
             self.flushed_offset = upto_offset
-            if self._unsynced_indexes:
-                self._unsynced_indexes = [s for s in self._unsynced_indexes if s.end_offset >= upto_offset]
             self._rewritten.forget(self.flushed_offset)
 
     def sync(self) -> None:
         """Put everything on the disk before returning."""
         for name in self.unflushed_files():
             self._files.sync(name)
-        self._unsynced_indexes = []
         self.mark_flushed(self.end_offset)
 
     def close_clean(self) -> None:
         """Put everything on the disk, with what makes the next opening quick (BL-8). Nothing may be appended after."""
         self.sync()
         self._last.write_indexes()
-        for name in self._last.index_names:
-            self._files.sync(name)
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
         prune_snapshots(self._files, self.directory, (*self.segment_offsets, self.end_offset))
 

@@ -11,8 +11,9 @@ from crc32c import crc32c
 from broker.core.files import Files
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.errors import CorruptLog
+from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.producer_state import ProducerStates
-from broker.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from broker.core.log.segment import LOG_SUFFIX, Segment
 from broker.core.records import CHECKSUMMED_FROM, CONTROL_FLAG, HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
 
 _CHUNK_BYTES = 1 << 20
@@ -142,8 +143,6 @@ def _recover(files: Files, directory: str, segments: list[Segment], recovery_poi
     del segments[kept:]
     for segment in segments[first:-1]:
         segment.write_indexes()
-        for name in segment.index_names:
-            files.sync(name)
     if epochs is None:
         epochs = EpochCache(files, directory)
     start_offset = _start_offset(segments, epochs.entries)

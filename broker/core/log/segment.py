@@ -1,8 +1,8 @@
 """One segment of a log: a file of batches, and where in it an offset is to be found.
 
-The files bear Kafka's names and layouts: `<base offset>.log`, `.index` (relative offset i32, position i32) and
-`.timeindex` (timestamp i64, relative offset i32), an entry at most every `index_interval_bytes`. In memory there are
-the two indexes and, for the segment that is being written, the exact places of its latest batches.
+The files bear Kafka's names: `<base offset>.log`, and `.index` and `.timeindex` with an entry at most every
+`index_interval_bytes`. In memory there are the two indexes and, for the segment that is being written, the exact places
+of its latest batches.
 
 Index files are written when a segment is rolled or the log is closed. They are hints: whatever they lack is walked
 through, and one that contradicts itself or the log file is rebuilt.
@@ -14,16 +14,14 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 from broker.core.files import Files
 from broker.core.log.errors import CorruptLog
+from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Indexes
 from broker.core.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, MalformedBatch, read_header
 
 LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
 
 TAIL_BATCHES = 1024
 """At least so many of the latest batches are found without looking at the file."""
@@ -31,8 +29,6 @@ _LOOKUP_BYTES = 8192
 _SCAN_BYTES = 1 << 20
 
 _WALK = struct.Struct(">qi4xb6xi8xq")  # base offset, length, magic, last offset delta, max timestamp
-_INDEX_ENTRY = struct.Struct(">ii")
-_TIME_INDEX_ENTRY = struct.Struct(">qi")
 
 
 class Place(NamedTuple):
@@ -55,15 +51,13 @@ class Segment:
         "_directory",
         "_files",
         "_index_interval_bytes",
-        "_index_offsets",
-        "_index_positions",
+        "_indexes",
         "_loaded",
+        "_stem",
         "_tail_ends",
         "_tail_last_offsets",
         "_tail_offset",
         "_tail_position",
-        "_time_offsets",
-        "_timestamps",
         "_unindexed_bytes",
         "base_offset",
         "end_offset",
@@ -78,7 +72,8 @@ class Segment:
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
         self.base_offset = base_offset
-        self.name = f"{directory}/{base_offset:020d}{LOG_SUFFIX}"
+        self._stem = f"{directory}/{base_offset:020d}"
+        self.name = self._stem + LOG_SUFFIX
         self.clear()
 
     @classmethod
@@ -107,16 +102,12 @@ class Segment:
         """The same segment over another disk, independent of this one."""
         twin = Segment.__new__(Segment)
         for slot in Segment.__slots__:
-            value = getattr(self, slot)
-            setattr(twin, slot, value[:] if isinstance(value, array) else value)
+            setattr(twin, slot, getattr(self, slot))
         twin._files = files
+        twin._indexes = self._indexes.copy()
+        twin._tail_ends = self._tail_ends[:]
+        twin._tail_last_offsets = self._tail_last_offsets[:]
         return twin
-
-    @property
-    def index_names(self) -> tuple[str, str]:
-        """Paths of the two index files."""
-        stem = self.name.removesuffix(LOG_SUFFIX)
-        return stem + INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -127,10 +118,7 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_offset = self.base_offset
         self._loaded = True
-        self._index_offsets = array("q")
-        self._index_positions = array("q")
-        self._timestamps = array("q")
-        self._time_offsets = array("q")
+        self._indexes = Indexes()
         self._unindexed_bytes = 0
         self._start_tail(0, self.base_offset)
 
@@ -148,9 +136,7 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if self._unindexed_bytes > self._index_interval_bytes:
             self._unindexed_bytes = 0
-            self._index_offsets.append(last_offset)
-            self._index_positions.append(position)
-            self._add_time_entry()
+            self._indexes.add(last_offset, position, self.max_timestamp, self.max_timestamp_offset)
         self._unindexed_bytes += size
         self.size = position = position + size
         self.end_offset = last_offset + 1
@@ -162,24 +148,12 @@ class Segment:
             self._tail_offset = self._tail_last_offsets[TAIL_BATCHES - 1] + 1
             del ends[:TAIL_BATCHES], self._tail_last_offsets[:TAIL_BATCHES]
 
-    def _add_time_entry(self) -> None:
-        if not self._timestamps or self.max_timestamp > self._timestamps[-1]:
-            self._timestamps.append(self.max_timestamp)
-            self._time_offsets.append(self.max_timestamp_offset)
-
     def write_indexes(self) -> None:
-        """Write both index files anew."""
+        """Write both index files anew, durably."""
         self.load()
         if self.size:
-            self._add_time_entry()
-        base = self.base_offset
-        index, time_index = self.index_names
-        entries = zip(self._index_offsets, self._index_positions, strict=True)
-        times = zip(self._timestamps, self._time_offsets, strict=True)
-        self._files.delete(index)
-        self._files.append(index, b"".join(_INDEX_ENTRY.pack(o - base, position) for o, position in entries))
-        self._files.delete(time_index)
-        self._files.append(time_index, b"".join(_TIME_INDEX_ENTRY.pack(t, o - base) for t, o in times))
+            self._indexes.add_time(self.max_timestamp, self.max_timestamp_offset)
+        self._indexes.write(self._files, self._stem, self.base_offset)
 
     def forget_tail(self) -> None:
         """Keep only the sparse indexes, once nothing will be added any more."""
@@ -189,17 +163,13 @@ class Segment:
         """Cut the file at `position`, where a batch begins."""
         self.load()
         self._files.truncate(self.name, position)
-        kept = bisect_left(self._index_positions, position)
-        del self._index_offsets[kept:], self._index_positions[kept:]
-        last_indexed = self._index_offsets[-1] if kept else self.base_offset - 1
-        kept_times = bisect_right(self._time_offsets, last_indexed)
-        del self._timestamps[kept_times:], self._time_offsets[kept_times:]
+        self._indexes.truncate(position)
         self._walk_in(position)
 
     def delete(self) -> None:
         """Delete the files, the one that makes it a segment last."""
-        for name in (*self.index_names, self.name):
-            self._files.delete(name)
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
+            self._files.delete(self._stem + suffix)
 
     # --- opening -------------------------------------------------------------------------------------------------
 
@@ -222,38 +192,18 @@ class Segment:
         """
         size = self._files.size(self.name)
         self.clear()
-        if not self._read_indexes(size):
-            self.clear()
+        self._indexes = Indexes.read(self._files, self._stem, self.base_offset, size)
+        if self._indexes.offsets and not self._entry_holds(len(self._indexes.offsets) - 1):
+            self._indexes = Indexes()
         self._walk_in(size)
-
-    def _read_indexes(self, log_size: int) -> bool:
-        """Whether the index files are consistent with themselves and the log file's size."""
-        base = self.base_offset
-        index, time_index = self.index_names
-        for relative, position in _whole_entries(_INDEX_ENTRY, self._files.read(index, 0, self._files.size(index))):
-            self._index_offsets.append(base + relative)
-            self._index_positions.append(position)
-        data = self._files.read(time_index, 0, self._files.size(time_index))
-        last_indexed = self._index_offsets[-1] if self._index_offsets else base - 1
-        for timestamp, relative in _whole_entries(_TIME_INDEX_ENTRY, data):
-            if base + relative <= last_indexed:
-                self._timestamps.append(timestamp)
-                self._time_offsets.append(base + relative)
-        positions = self._index_positions
-        if positions and not (positions[0] > 0 and positions[-1] <= log_size - HEADER_BYTES):
-            return False
-        rising = all(
-            a < b for entries in (self._index_offsets, positions, self._timestamps) for a, b in pairwise(entries)
-        )
-        return rising and (not positions or (bool(self._timestamps) and self._entry_holds(len(positions) - 1)))
 
     def _entry_holds(self, entry: int) -> bool:
         """Whether the batch that an index entry names is where it says."""
-        data = self._files.read(self.name, self._index_positions[entry], _WALK.size)
+        data = self._files.read(self.name, self._indexes.positions[entry], _WALK.size)
         if len(data) < _WALK.size:
             return False
         base_offset, _, magic, last_offset_delta, _ = _WALK.unpack(data)
-        return bool(magic == MAGIC and base_offset + last_offset_delta == self._index_offsets[entry])
+        return bool(magic == MAGIC and base_offset + last_offset_delta == self._indexes.offsets[entry])
 
     def _rebuild_indexes(self) -> None:
         """Do without index files that turned out to be damaged."""
@@ -263,12 +213,13 @@ class Segment:
 
     def _walk_in(self, size: int) -> None:
         """Rebuild all but the indexes' entries from them and from the batches after the last one, up to `size`."""
-        if self._index_positions:
-            position, offset = self._index_positions[-1], self._index_offsets[-1]
+        indexes = self._indexes
+        if indexes.positions:
+            position, offset = indexes.positions[-1], indexes.offsets[-1]
         else:
             position, offset = 0, self.base_offset
-        if self._timestamps:
-            self.max_timestamp, self.max_timestamp_offset = self._timestamps[-1], self._time_offsets[-1]
+        if indexes.timestamps:
+            self.max_timestamp, self.max_timestamp_offset = indexes.timestamps[-1], indexes.time_offsets[-1]
         else:
             self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
         self._unindexed_bytes = 0
@@ -313,11 +264,11 @@ class Segment:
             end = self._tail_ends[found]
             position = self._tail_ends[found - 1] if found else self._tail_position
             return Place(position, end - position, self._tail_last_offsets[found], -1)
-        indexed = bisect_right(self._index_offsets, offset) - 1
+        indexed = self._indexes.floor(offset)
         if indexed >= 0 and not self._entry_holds(indexed):
             self._rebuild_indexes()
             return self.locate(offset)
-        position = self._index_positions[indexed] if indexed >= 0 else 0
+        position = self._indexes.positions[indexed] if indexed >= 0 else 0
         for place in self._walk(position, self.size):
             if place.last_offset >= offset:
                 return place
@@ -339,13 +290,13 @@ class Segment:
         within = min(bisect_right(self._tail_ends, limit), bisect_left(self._tail_last_offsets, upto))
         if within:
             return start, max(self._tail_ends[within - 1], start + first.size) - start
-        indexed = min(bisect_right(self._index_positions, limit), bisect_right(self._index_offsets, upto)) - 1
+        indexed = self._indexes.floor_of_span(limit, upto)
         end = start + first.size
         if indexed >= 0:
             if not self._entry_holds(indexed):
                 self._rebuild_indexes()
                 return self.span(offset, max_bytes, upto, minimum_one)
-            end = max(end, self._index_positions[indexed])
+            end = max(end, self._indexes.positions[indexed])
         for place in self._walk(end, self.size):
             if place.position + place.size > limit or place.last_offset >= upto:
                 break
@@ -381,12 +332,11 @@ class Segment:
         self.load()
         if timestamp > self.max_timestamp:
             return None
-        timed = bisect_left(self._timestamps, timestamp) - 1
-        indexed = bisect_right(self._index_offsets, self._time_offsets[timed]) - 1 if timed >= 0 else -1
+        indexed = self._indexes.floor_of_time(timestamp)
         if indexed >= 0 and not self._entry_holds(indexed):
             self._rebuild_indexes()
             return self.first_at_or_after(timestamp)
-        position = self._index_positions[indexed] if indexed >= 0 else 0
+        position = self._indexes.positions[indexed] if indexed >= 0 else 0
         for place in self._walk(position, self.size, _SCAN_BYTES):
             if place.max_timestamp >= timestamp:
                 return place
@@ -402,7 +352,3 @@ class Segment:
     def read(self, position: int, size: int) -> bytes:
         """Bytes of the file."""
         return self._files.read(self.name, position, size)
-
-
-def _whole_entries(entry: struct.Struct, data: bytes) -> Iterator[tuple[int, int]]:
-    yield from entry.iter_unpack(data[: len(data) - len(data) % entry.size])
