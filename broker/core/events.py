@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from broker.core.marks import Mark
 from broker.core.messages import AnyRequest, AnyResponse
 
 # --- events ----------------------------------------------------------------------------------------------------------
@@ -125,4 +126,4 @@ class Exit(NamedTuple):
     reason: str
 
 
-Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | Note | Exit
+Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | Note | Mark | Exit

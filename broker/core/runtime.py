@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from broker.core.events import CancelTimer, Effect, Event, Note, Reply, Send, SetTimer
+from broker.core.marks import Mark
 from broker.core.messages import AnyRequest, AnyResponse
 
 
@@ -60,6 +61,10 @@ class Runtime:
     def note(self, level: str, text: str) -> None:
         """Write a line to the node's log."""
         self.effects.append(Note(level, text))
+
+    def mark(self, mark: Mark) -> None:
+        """Say that something that was declared with `sometimes` has happened."""
+        self.effects.append(mark)
 
     def take_effects(self) -> list[Effect]:
         """Hand out what was collected."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 
 from broker.core.events import (
@@ -28,6 +28,7 @@ from broker.core.events import (
     TimerFired,
 )
 from broker.core.files import Files
+from broker.core.marks import Mark
 from broker.core.runtime import Node
 from broker.core.settings import Address, Settings
 from broker.shell.flusher import Flusher
@@ -62,6 +63,7 @@ class Host:
         self._events: deque[Event] = deque()
         self._handling = False
         self._last_ms = 0
+        self.marks: Counter[str] = Counter()
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self._ended: asyncio.Future[int] = self._loop.create_future()
         frame_bytes_max = settings.socket_request_max_bytes
@@ -77,6 +79,7 @@ class Host:
             Flush: self._flusher.submit,
             CloseConnection: self._close_connection,
             Note: self._note,
+            Mark: self._mark,
             Exit: self._exit,
         }
 
@@ -152,6 +155,9 @@ class Host:
         del self._timers[timer.key]
         self._last_ms = max(self._last_ms, timer.at_ms)
         self.post(TimerFired(timer.key))
+
+    def _mark(self, effect: Mark) -> None:
+        self.marks[effect.name] += 1
 
     def _note(self, effect: Note) -> None:
         NODE_LOG.log(_LEVELS[effect.level], "%s", effect.text)

@@ -26,6 +26,7 @@ from broker.core.events import (
     StopRequested,
     TimerFired,
 )
+from broker.core.marks import Mark
 from broker.core.messages import (
     AnyRequest,
     AnyResponse,
@@ -85,7 +86,7 @@ class Cluster:
         self._clients = count(1_000_000)
         self._origin: dict[tuple[int, int], tuple[int, int, int]] = {}
         common: dict[str, object] = {
-            "voters": {number: ("c", 1) for number in range(CONTROLLER, CONTROLLER + controllers)},
+            "voters": dict.fromkeys(range(CONTROLLER, CONTROLLER + controllers), ("c", 1)),
             "broker_session_timeout_ms": 900,
             "broker_heartbeat_interval_ms": 200,
             "replica_lag_time_max_ms": 1500,
@@ -184,16 +185,15 @@ class Cluster:
         match effect:
             case Send(request_id, to, request, _, timeout_ms):
                 self._later(timeout_ms, lambda: self._deliver(number, life, RequestFailed(request_id, "timeout")))
-                if (number, to) not in self.cut and not (self.held and self.held(number, to, request)):
+                if self._passes(number, to, request):
                     self._later(self._latency(), lambda: self._arrive(number, life, request_id, to, request))
             case Reply(request_id, response):
                 origin, origin_life, own_id = self._origin.pop((number, request_id))
                 if origin == 0:
                     self.answers[own_id] = response
-                elif response is not None and (number, origin) not in self.cut:
-                    if not (self.held and self.held(number, origin, response)):
-                        answer = ResponseReceived(own_id, response)
-                        self._later(self._latency(), lambda: self._deliver(origin, origin_life, answer))
+                elif response is not None and self._passes(number, origin, response):
+                    answer = ResponseReceived(own_id, response)
+                    self._later(self._latency(), lambda: self._deliver(origin, origin_life, answer))
             case SetTimer(key, at_ms):
                 machine.timers[key] = at_ms
                 self._later(max(0, at_ms - self.now_ms), lambda: self._fire(number, life, key, at_ms))
@@ -207,8 +207,11 @@ class Cluster:
             case Exit(status, reason):
                 machine.notes.append(f"{self.now_ms} exit {status}: {reason}")
                 self.kill(number)
-            case CloseConnection():
+            case CloseConnection() | Mark():
                 pass
+
+    def _passes(self, source: int, target: int, message: object) -> bool:
+        return (source, target) not in self.cut and not (self.held and self.held(source, target, message))
 
     def _fire(self, number: int, life: int, key: Hashable, at_ms: int) -> None:
         machine = self.machines[number]
