@@ -287,4 +287,4 @@ def test_no_storm_of_troubles_makes_an_outcome_untrue(broker, connect, monkeypat
             assert value not in logs[partition]
         if idempotence:
             assert logs[partition].count(value) <= 1
-    assert {outcome.status for _, outcome in ended.values()} >= {"ok", "info"}
+    assert {outcome.status for _, outcome in ended.values()} > {"ok"}, "there was no storm"

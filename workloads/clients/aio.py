@@ -86,7 +86,7 @@ class _Connection:
         self._settings = settings
         self._loop = _Loop("aiokafka-producer")
         try:
-            self._producer = self._loop.call(self._start(), settings.patience_s)
+            self._producer = self._loop.call(self._start(), settings.request_timeout_ms / 1000 + MARGIN_S)
         except ClientError:
             self._loop.close()
             raise
@@ -110,6 +110,7 @@ class _Connection:
             enable_idempotence=settings.idempotence,
             linger_ms=settings.linger_ms,
             request_timeout_ms=settings.request_timeout_ms,
+            metadata_max_age_ms=settings.metadata_max_age_ms,
         )
         try:
             await producer.start()
@@ -198,6 +199,7 @@ class _Consumer:
             auto_offset_reset="none",
             fetch_max_wait_ms=100,
             request_timeout_ms=self._settings.request_timeout_ms,
+            metadata_max_age_ms=self._settings.metadata_max_age_ms,
         )
         try:
             await consumer.start()
@@ -228,7 +230,7 @@ class _AioKafka:
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
-        return RenewingProducer(partial(_Connection, settings), settings.patience_s)
+        return RenewingProducer(partial(_Connection, settings))
 
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""

@@ -96,12 +96,8 @@ class ClientSettings:
     delivery_timeout_ms: int = 8_000  # from the send until the client gives up, over all its retries
     linger_ms: int = 0
     reconnect_backoff_max_ms: int = 500  # a client must be back within a second of its broker
+    metadata_max_age_ms: int = 1_000  # how long a client may believe in a leader that it can no longer reach
     client_id: str = "harrow"
-
-    @property
-    def patience_s(self) -> float:
-        """How long a send may take before its client can be expected to have given it up."""
-        return self.delivery_timeout_ms / 1000 + 1
 
 
 class Producer(Protocol):

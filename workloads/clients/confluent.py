@@ -191,7 +191,7 @@ class _Confluent:
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
-        return RenewingProducer(partial(_Connection, settings), settings.patience_s)
+        return RenewingProducer(partial(_Connection, settings))
 
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""

@@ -1,9 +1,9 @@
 """A producer that can be had anew while the old one is still answering.
 
-Idempotent producers do not recover from everything: a fatal error is for ever in all three libraries, and
-kafka-python's may lose batches that were drained just before its producer id is reset. A harness must not
-mistake that for an unavailable broker. So once something has gone wrong a fresh connection takes the sends to
-come, while the old one answers those it has and is closed.
+Idempotent producers do not recover from everything. A fatal error is for ever in all three libraries. kafka-python
+3.0.12 drops its producer id when a batch that it had to retry runs out of time, and never asks for another: every later
+send hangs. A harness must not mistake that for an unavailable broker. So once something has gone wrong a fresh
+connection takes the sends to come; the old one is given a moment to answer those it has, and is closed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from workloads.clients.base import ClientError, Done, Outcome, Partition
 
 RENEWAL_INTERVAL_S: Final = 2.0
 """A connection lives at least this long before it is replaced; in a long fault nearly every send asks for it."""
+
+
+RETIREMENT_S: Final = 1.0
+"""How long an old connection may go on answering. What it still owes then may hang for ever, and with it a process."""
+RECONNECT_PAUSE_S: Final = 0.2
 
 
 class Connection(Protocol):
@@ -35,13 +40,12 @@ class Connection(Protocol):
 class RenewingProducer:
     """A producer that outlives its connections."""
 
-    def __init__(self, connect: Callable[[], Connection], patience_s: float) -> None:
-        """`connect` may block and raise `ClientError`; `patience_s` is how long an old connection may still answer."""
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        """`connect` may block, and raise `ClientError`."""
         self._connect = connect
-        self._patience_s = patience_s
         self._lock = threading.Lock()
         self._renewing = False
-        self._closed = False
+        self._closed = threading.Event()
         self._current = _Generation(connect())
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
@@ -54,7 +58,7 @@ class RenewingProducer:
     def renew(self) -> None:
         """Replace the connection in the background, unless it is brand new."""
         with self._lock:
-            if self._closed or self._renewing or self._current.age_s() < RENEWAL_INTERVAL_S:
+            if self._closed.is_set() or self._renewing or self._current.age_s() < RENEWAL_INTERVAL_S:
                 return
             self._renewing = True
         threading.Thread(target=self._renew, name="producer-renewal", daemon=True).start()
@@ -62,24 +66,28 @@ class RenewingProducer:
     def close(self, timeout_s: float) -> None:
         """Wait for open sends, give up what is left, and disconnect."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             generation = self._current
         generation.close(timeout_s)
 
     def _renew(self) -> None:
-        try:
-            fresh = _Generation(self._connect())
-        except ClientError:
-            with self._lock:
-                self._renewing = False
-            return
+        fresh = self._reconnect()
         with self._lock:
-            if self._closed:
-                unwanted = fresh
-            else:
+            unwanted = fresh
+            if fresh is not None and not self._closed.is_set():
                 unwanted, self._current = self._current, fresh
             self._renewing = False
-        unwanted.close(self._patience_s)
+        if unwanted is not None:
+            unwanted.close(RETIREMENT_S)
+
+    def _reconnect(self) -> _Generation | None:
+        """Connect, however long it takes; None once the producer is closed."""
+        while not self._closed.is_set():
+            try:
+                return _Generation(self._connect())
+            except ClientError:
+                self._closed.wait(RECONNECT_PAUSE_S)
+        return None
 
 
 class _Generation:

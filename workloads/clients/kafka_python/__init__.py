@@ -15,7 +15,7 @@ class _KafkaPython:
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
-        return RenewingProducer(partial(KafkaPythonConnection, settings), settings.patience_s)
+        return RenewingProducer(partial(KafkaPythonConnection, settings))
 
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""

@@ -99,6 +99,7 @@ class KafkaPythonConsumer:
                 request_timeout_ms=settings.request_timeout_ms,
                 bootstrap_timeout_ms=settings.request_timeout_ms,
                 reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
+                metadata_max_age_ms=settings.metadata_max_age_ms,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
                 kafka_client=watched_client(self._watch.watch),

@@ -11,6 +11,8 @@ answered it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, for_code
@@ -20,6 +22,8 @@ from workloads.clients.answers import Answers
 from workloads.clients.base import ClientError, ClientSettings, Done, Outcome, Partition
 from workloads.clients.kafka_python.attempts import AttemptLedger
 from workloads.clients.kafka_python.wire import Untyped, watched_client
+
+CLOSE_S: Final = 1.0
 
 
 class KafkaPythonConnection:
@@ -40,6 +44,7 @@ class KafkaPythonConnection:
                 max_block_ms=settings.request_timeout_ms,
                 bootstrap_timeout_ms=settings.request_timeout_ms,
                 reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
+                metadata_max_age_ms=settings.metadata_max_age_ms,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
                 kafka_client=watched_client(self._ledger.watch),
@@ -61,13 +66,13 @@ class KafkaPythonConnection:
                 future.add_errback(self._failed, answers, place, value)
 
     def close(self, *, idle: bool) -> None:
-        """Disconnect."""
-        try:
-            self._producer.close(timeout=1 if idle else 0)
-        except KafkaError:
-            # close() insists on flushing first, and gives up where there is something to flush. Without this
-            # the thread would go on, and send the records whenever a broker comes back.
-            self._producer._sender.force_close()
+        """Disconnect. Without `idle`, batches are given up first: `KafkaProducer.close` would insist on flushing."""
+        if not idle:
+            sender = self._producer._sender
+            sender.force_close()
+            sender.join(CLOSE_S)
+        with suppress(KafkaError):  # a thread that hangs is a daemon, and ends when it notices
+            self._producer.close(timeout=CLOSE_S)
 
     def _acknowledged(self, answers: Answers, place: int, value: bytes, metadata: Untyped) -> None:
         self._ledger.forget(value)
