@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker.core.group_messages import GroupRequest, GroupResponse
+
 NO_LEADER = -1
 UNKNOWN = -1
 """Unknown offset, epoch or broker epoch."""
@@ -677,6 +679,7 @@ AnyRequest = (
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | FetchSnapshotRequest
+    | GroupRequest
     | DescribeQuorumRequest
     | CreatePartitionsRequest
     | AlterPartitionReassignmentsRequest
@@ -707,6 +710,7 @@ AnyResponse = (
     | BeginQuorumEpochResponse
     | EndQuorumEpochResponse
     | FetchSnapshotResponse
+    | GroupResponse
     | DescribeQuorumResponse
     | CreatePartitionsResponse
     | AlterPartitionReassignmentsResponse

@@ -66,6 +66,22 @@ class Settings:
     min_insync_replicas: int = 1
     auto_create_topics_enable: bool = True
 
+    offsets_topic_num_partitions: int = 4
+    """Kafka's default is 50. A group's coordinator leads the partition that the group's name falls on."""
+
+    offsets_topic_replication_factor: int = 3
+    """Never more than there are brokers when the topic is created."""
+
+    offsets_commit_timeout_ms: int = 5_000
+    """How long a coordinator waits for the replicas of what it writes."""
+
+    group_initial_rebalance_delay_ms: int = 3_000
+    """How long an empty group waits for more members after the first."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 0x7FFFFFFF
+
     unclean_leader_election_enable: bool = False
     unclean_recovery_strategy: UncleanRecoveryStrategy = "Balanced"
 
