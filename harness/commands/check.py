@@ -27,6 +27,8 @@ def check(runs: tuple[Path, ...]) -> None:
     from harness.judging import judge
     from reports.terminal import summary_lines
 
+    for directory in runs:
+        _need_history(directory)
     verdicts = judge(runs)
     console = Console(highlight=False)
     for directory in runs:
@@ -40,4 +42,10 @@ def report(run: Path) -> None:
     """Write report.html of a stored run again, and print where it is."""
     from reports import render
 
+    _need_history(run)
     click.echo(render(run))
+
+
+def _need_history(directory: Path) -> None:
+    if not (directory / "history").is_dir():
+        raise click.UsageError(f"{directory}: expected the directory of a run, found no history in it")

@@ -59,7 +59,7 @@ _FLAGS = (
         metavar="NAME",
         told="Put a flaw into the broker; see `harrow flaws`. Repeatable.",
     ),
-    _flag("--generation", metavar="NAME", told="Rules of the protocol that the broker follows (K5)."),
+    _flag("--generation", metavar="NAME", told="Rules that the broker follows: K1 to K5 (K5, the latest)."),
     _flag("--network", metavar="HOW", told="auto (default), namespaces or proxies."),
     _flag("--page-cache", metavar="HOW", told="auto (default), ext4, fuse or page-cache."),
     _flag("--name", metavar="NAME", told="Name under which the run is stored (log)."),
@@ -130,7 +130,7 @@ def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path
 
     from harness import runner
     from harness.environments import registry
-    from harness.judging import judge, need_java
+    from harness.judging import WarmSpark, judge, need_java
     from harness.phases.stage import Plan
     from harness.progress import Progress
     from harness.stopping import Interrupted, Stop, on_signals
@@ -145,19 +145,20 @@ def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path
     plan = Plan(spec, schedule, directory, command)
     system = HarrowBroker(spec)
     stop = Stop()
+    spark = WarmSpark()
     with Progress(Console(stderr=True, highlight=False)) as progress:
         progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
         try:
             with on_signals(stop):
                 make = partial(registry.make, spec, directory, system)
-                outcome = runner.run(plan, system, make, progress, stop)
+                outcome = runner.run(plan, system, make, progress, stop, spark.start)
         except Interrupted:
             click.echo(f"harrow: interrupted; healed and stopped; the history is in {directory}", err=True)
             return Exit.UNKNOWN
         for trouble in outcome.troubles:
             progress.note(trouble, style="yellow")
         progress.phase("check", "Spark reads the history")
-        verdict = judge([directory])[0]
+        verdict = judge([directory], spark.session())[0]
         progress.phase("report")
         page = render(directory)
     console = Console(highlight=False)

@@ -105,7 +105,7 @@ def test_rules_that_the_broker_does_not_know_are_refused() -> None:
     check_rules(Spec(seed=1, flaws=tuple(flaws())))
     with pytest.raises(SpecError, match=r"flaw: expected one of .* found 'gremlin'"):
         check_rules(Spec(seed=1, flaws=("gremlin",)))
-    with pytest.raises(SpecError, match="generation: expected one of K5, found 'V1'"):
+    with pytest.raises(SpecError, match=r"generation: expected one of .*K5, found 'V1'"):
         check_rules(replace(Spec(seed=1), generation="V1"))
 
 

@@ -39,7 +39,10 @@ class Play:
     def run(self) -> Outcome:
         with Progress(Console(file=self.said, width=200)) as progress:
             system = FakeSystem(self.environment)
-            return runner.run(self.plan, system, lambda _journal: self.environment, progress, self.stop)
+            return runner.run(self.plan, system, lambda _journal: self.environment, progress, self.stop, self.rest)
+
+    def rest(self) -> None:
+        self.heard_before_rest = [list(worker.heard) for worker in self.environment.workers]
 
     def table(self, name: str) -> list[dict[str, object]]:
         return read_table(self.directory, name).to_pylist()
@@ -99,6 +102,11 @@ def test_workers_share_rate_and_processes_and_are_told_what_to_do(play: Play) ->
         drain, final = worker.heard
         assert drain == "drain"
         assert json.loads(final.removeprefix("final "))["harrow"] == {"0": 10, "1": 10, "2": 10}
+
+
+def test_the_cluster_is_at_rest_between_the_writes_and_the_final_reads(play: Play) -> None:
+    play.run()
+    assert play.heard_before_rest == [["drain"], ["drain"]]
 
 
 def test_a_run_without_faults_wants_none(tmp_path: Path) -> None:
