@@ -127,13 +127,29 @@ def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: 
             with lock:
                 tree.rename(old, new)
 
-        def chmod(self, path: str, mode: int) -> None:
-            os.chmod(f"{tree.root}{path}", mode)  # noqa: PTH101
+        def chmod(self, path: str | None, mode: int) -> None:
+            os.chmod(self._named(path), mode)  # noqa: PTH101
 
-        def utimens(self, path: str, times: tuple[int, int]) -> None:
-            os.utime(f"{tree.root}{path}", ns=times)
+        def utimens(self, path: str | None, times: tuple[int, int]) -> None:
+            os.utime(self._named(path), ns=times)
+
+        def _named(self, path: str | None) -> str:
+            if path is None:  # mfusepy does not hand over the handle
+                raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+            return f"{tree.root}{path}"
 
     return Operations()
+
+
+def _mount(base: type) -> Any:  # noqa: ANN401
+    """mfusepy's mount, mended: for `ftruncate` it forgets to hand over the handle."""
+
+    class Mount(base):  # type: ignore[misc]
+        def truncate_fuse_3(self, path: bytes | None, length: int, fip: Any) -> Any:  # noqa: ANN401
+            name = None if path is None else os.fsdecode(path)
+            return self.operations.truncate(name, length, fip.contents.fh if fip else None)
+
+    return Mount
 
 
 def unmount(mount_point: Path) -> None:
@@ -190,7 +206,7 @@ def main() -> None:
     obedient = threading.Thread(target=obey)
     obedient.start()
     try:
-        mfusepy.FUSE(
+        _mount(mfusepy.FUSE)(
             _operations(mfusepy.Operations, tree, lock, mounted),
             str(mount_point),
             foreground=True,
