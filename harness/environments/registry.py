@@ -44,7 +44,7 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
 
 def make(spec: Spec, directory: Path, system: System, journal: Journal) -> Environment:
     """Make the environment of a run; nothing is started. Raises `EnvironmentFailed`."""
-    from harness.environments.local import LocalEnvironment
+    from harness.environments.local.environment import LocalEnvironment
 
     return LocalEnvironment(
         directory,
