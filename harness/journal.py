@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.durable import sync_directory
 from harness.environments.local import processes
 
 FILE_NAME = "journal.jsonl"
@@ -32,7 +33,7 @@ class Journal:
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._descriptor: int | None = os.open(run_directory / FILE_NAME, flags, 0o644)
-        _sync_directory(run_directory)
+        sync_directory(run_directory)
         self.record("opened", pid=os.getpid(), start_time=processes.start_time(os.getpid()))
 
     def record(self, kind: str, **details: Any) -> None:  # noqa: ANN401
@@ -79,14 +80,6 @@ def mark_healed(run_directory: Path) -> None:
     descriptor = os.open(run_directory / FILE_NAME, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
         os.write(descriptor, f"\n{line}\n".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.durable import sync_directory
 from harness.environments.local import linux
 from harness.environments.local.processes import wait_until
 
@@ -101,11 +102,7 @@ class Disks:
 def _remove_lost_and_found(mount_point: Path) -> None:
     """Brokers take every directory among their logs for a partition; begin with none, durably."""
     (mount_point / "lost+found").rmdir()
-    directory = os.open(mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(mount_point)
 
 
 def _unmount(mount_point: Path) -> None:

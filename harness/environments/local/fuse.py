@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from harness.durable import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.local.fuse_process import GRAVEYARD, TREE, is_mounted, unmount
 from harness.environments.local.helper import Helper
@@ -101,18 +102,10 @@ def trial() -> str:
                 file.write(bytes(1000))
                 os.fsync(file.fileno())
                 file.write(bytes(500))
-            _sync_directory(disk)
+            sync_directory(disk)
             loss = mount.crash()
         finally:
             mount.close()
     if loss.files != {"trial": (1500, 1000)}:
         raise EnvironmentFailed(f"expected a crash to take 500 bytes of 1500, found {dict(loss.files)}")
     return "mount and crash work"
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

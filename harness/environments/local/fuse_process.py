@@ -142,7 +142,7 @@ def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: 
 
 
 def _mount(base: type) -> Any:  # noqa: ANN401
-    """mfusepy's mount, mended: for `ftruncate` it forgets to hand over the handle."""
+    """The mount of mfusepy, mended: for `ftruncate` it forgets to hand over the handle."""
 
     class Mount(base):  # type: ignore[misc]
         def truncate_fuse_3(self, path: bytes | None, length: int, fip: Any) -> Any:  # noqa: ANN401
