@@ -35,6 +35,7 @@ from broker.core.messages import (
     ListPartitionReassignmentsResponse,
     NamedResult,
 )
+from broker.core.runtime import NotServed
 
 
 def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
@@ -67,4 +68,4 @@ def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
                 tuple(AlteredConfig(error, None, asked.resource_type, asked.name) for asked in request.resources)
             )
         case _:
-            raise TypeError(f"no controller serves {type(request).__name__}")
+            raise NotServed(f"no controller serves {type(request).__name__}")

@@ -6,9 +6,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from broker.core.events import CancelTimer, Effect, Event, Note, Reply, Send, SetTimer
+from broker.core.events import CancelTimer, CloseConnection, Effect, Event, Note, Reply, Send, SetTimer
 from broker.core.marks import Mark
 from broker.core.messages import AnyRequest, AnyResponse
+
+
+class NotServed(Exception):
+    """A request that this kind of node does not know what to do with; the text says which."""
 
 
 class OpenRequest(NamedTuple):
@@ -49,6 +53,11 @@ class Runtime:
     def reply(self, request_id: int, response: AnyResponse | None) -> None:
         """Answer a request that this node received."""
         self.effects.append(Reply(request_id, response))
+
+    def refuse(self, connection: int, reason: str) -> None:
+        """Close a connection on which something came that cannot be answered."""
+        self.note("warning", f"closing connection {connection}: {reason}")
+        self.effects.append(CloseConnection(connection))
 
     def set_timer(self, key: Hashable, after_ms: int) -> None:
         """Fire `key` in `after_ms`, instead of when it was to fire."""

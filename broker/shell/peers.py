@@ -36,11 +36,11 @@ AddressOf = Callable[[int], Address | None]
 class Outgoing:
     """A request on its way."""
 
-    def __init__(self, send: Send, correlation_id: int) -> None:
+    def __init__(self, send: Send, codec: AnyCodec, correlation_id: int) -> None:
         self.send = send
         self.correlation_id = correlation_id
-        self.codec: AnyCodec = codec_of(send.request)
-        self.version = self.codec.own_version(send.request)
+        self.codec = codec
+        self.version = codec.own_version(send.request)
         self.timer: asyncio.TimerHandle | None = None
 
     def settle(self) -> None:
@@ -67,10 +67,10 @@ class Link(asyncio.Protocol):
         self._lost_because = "connection lost"
         self._last_correlation_id = 0
 
-    def send(self, send: Send) -> None:
+    def send(self, send: Send, codec: AnyCodec) -> None:
         """Send now, or as soon as there is a connection."""
         self._last_correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
-        outgoing = Outgoing(send, self._last_correlation_id)
+        outgoing = Outgoing(send, codec, self._last_correlation_id)
         outgoing.timer = self._loop.call_later(send.timeout_ms / 1000, self._late, outgoing)
         if self._transport is not None and not self._transport.is_closing():
             self._write(outgoing)
@@ -207,12 +207,18 @@ class Peers:
         self._links: dict[tuple[int, str], Link] = {}
 
     def send(self, send: Send) -> None:
-        """Carry out a `Send`."""
+        """Carry out a `Send`. What cannot be said on the wire fails like what cannot be delivered."""
+        codec = codec_of(send.request)
+        if codec is None:
+            reason = f"no listener serves {type(send.request).__name__}"
+            LOG.error("request %d to node %d failed: %s", send.request_id, send.to, reason)
+            self.deliver(RequestFailed(send.request_id, reason))
+            return
         key = (send.to, send.channel)
         link = self._links.get(key)
         if link is None:
             link = self._links[key] = Link(self, send.to, send.channel)
-        link.send(send)
+        link.send(send, codec)
 
     def close(self) -> None:
         """Drop all connections."""

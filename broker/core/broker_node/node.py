@@ -61,7 +61,7 @@ from broker.core.records import decode_records, iterate_headers
 from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role
 from broker.core.rules.flaws import rules_for
-from broker.core.runtime import OpenRequest
+from broker.core.runtime import NotServed, OpenRequest
 from broker.core.settings import BROKER_LISTENER, Settings
 
 
@@ -106,7 +106,10 @@ class BrokerNode:
         broker = self.state
         match event:
             case RequestReceived():
-                self._request(event)
+                try:
+                    self._request(event)
+                except NotServed as error:
+                    broker.runtime.refuse(event.connection, str(error))
             case ResponseReceived(request_id, response):
                 opened = broker.runtime.open_requests.pop(request_id, None)
                 if opened is not None:
@@ -175,7 +178,7 @@ class BrokerNode:
             case GetReplicaLogInfoRequest():
                 broker.runtime.reply(event.request_id, queries.replica_log_infos(broker, event.request))
             case request:
-                raise TypeError(f"a broker does not serve {type(request).__name__}")
+                raise NotServed(f"a broker does not serve {type(request).__name__}")
 
     def _answer(self, opened: OpenRequest, response: AnyResponse | None) -> None:
         """An answer to a request of ours, None if there will be none."""

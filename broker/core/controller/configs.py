@@ -25,6 +25,8 @@ _BOUNDED_INTEGERS = {
     "max.message.bytes": 0,
 }
 _CHOICES = {"unclean.leader.election.enable": ("true", "false"), "cleanup.policy": ("delete",)}
+TOPIC_KEYS = (*_BOUNDED_INTEGERS, *_CHOICES)
+"""The settings that a topic may have."""
 
 
 def is_legal(key: str, value: str) -> bool:

@@ -6,6 +6,7 @@ from broker.core.controller.state import ControllerState, WaitingMetadataFetch
 from broker.core.events import RequestReceived
 from broker.core.messages import FetchRequest, FetchResponse
 from broker.core.quorum import replication
+from broker.core.runtime import NotServed
 
 DEADLINE = "fetch-deadline"
 
@@ -13,6 +14,8 @@ DEADLINE = "fetch-deadline"
 def handle(controller: ControllerState, event: RequestReceived, request: FetchRequest) -> bool:
     """Take note of what the fetcher holds, and answer or hold; returns whether the high watermark moved."""
     quorum = controller.quorum
+    if len(request.partitions) != 1:
+        raise NotServed(f"expected a fetch of the metadata log's one partition, found {len(request.partitions)}")
     refusal = replication.check_fetch(quorum, request.partitions[0])
     if refusal is not None:
         replication.touch_fetcher(quorum, request.replica_id)

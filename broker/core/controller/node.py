@@ -69,7 +69,7 @@ from broker.core.quorum.state import Quorum
 from broker.core.records import decode_records, iterate_headers
 from broker.core.refusals import refusal
 from broker.core.rules.flaws import rules_for
-from broker.core.runtime import OpenRequest, Runtime
+from broker.core.runtime import NotServed, OpenRequest, Runtime
 from broker.core.settings import BROKER_LISTENER, Settings
 
 _PRODUCER_ID_BLOCK = 1000
@@ -104,7 +104,10 @@ class ControllerNode:
         controller = self.state
         match event:
             case RequestReceived():
-                self._request(event)
+                try:
+                    self._request(event)
+                except NotServed as error:
+                    controller.runtime.refuse(event.connection, str(error))
             case ResponseReceived(request_id, response):
                 opened = controller.runtime.open_requests.pop(request_id, None)
                 if opened is not None:
@@ -182,7 +185,7 @@ class ControllerNode:
             case AllocateProducerIdsRequest():
                 self._allocate_producer_ids(request_id, request)
             case _:
-                raise TypeError(f"a controller does not serve {type(request).__name__}")
+                raise NotServed(f"a controller does not serve {type(request).__name__}")
 
     def _allocate_producer_ids(self, request_id: int, request: AllocateProducerIdsRequest) -> None:
         controller = self.state

@@ -10,12 +10,20 @@ from typing import Any
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from broker.shell.codec.base import Codec
+from broker.shell.codec.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from broker.shell.codec.coordination import FIND_COORDINATOR, INIT_PRODUCER_ID
+from broker.shell.codec.deletion import DELETE_RECORDS
+from broker.shell.codec.descriptions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS
 from broker.shell.codec.fetch import FETCH
 from broker.shell.codec.lifecycle import ALLOCATE_PRODUCER_IDS, BROKER_HEARTBEAT, BROKER_REGISTRATION
 from broker.shell.codec.metadata import METADATA
 from broker.shell.codec.metadata_log import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from broker.shell.codec.offsets import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from broker.shell.codec.partitions import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 from broker.shell.codec.produce import PRODUCE
 from broker.shell.codec.quorum import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
 from broker.shell.codec.replicas import ALTER_PARTITION, GET_REPLICA_LOG_INFO
@@ -33,7 +41,16 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     DELETE_TOPICS,
     INIT_PRODUCER_ID,
     OFFSET_FOR_LEADER_EPOCH,
+    DELETE_RECORDS,
+    CREATE_PARTITIONS,
     ELECT_LEADERS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    DESCRIBE_CONFIGS,
+    ALTER_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_QUORUM,
 )
 _BROKER: tuple[Codec[Any, Any], ...] = (FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, GET_REPLICA_LOG_INFO)
@@ -46,7 +63,11 @@ _CONTROLLER: tuple[Codec[Any, Any], ...] = (
     DESCRIBE_QUORUM,
     CREATE_TOPICS,
     DELETE_TOPICS,
+    CREATE_PARTITIONS,
     ELECT_LEADERS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    INCREMENTAL_ALTER_CONFIGS,
     ALTER_PARTITION,
     BROKER_REGISTRATION,
     BROKER_HEARTBEAT,
@@ -67,9 +88,12 @@ CODECS: tuple[AnyCodec, ...] = tuple(
     {codec.api_key: codec for apis in LISTENER_APIS.values() for codec in apis.values()}.values()
 )
 
-_OF_REQUEST: dict[type, AnyCodec] = {codec.request_type: codec for codec in CODECS}
+_OF_REQUEST: dict[type, AnyCodec] = {
+    codec.request_type: codec for apis in LISTENER_APIS.values() for codec in apis.values()
+}
+"""Where two APIs carry the same request, the one that nodes serve each other counts: its listener comes later."""
 
 
-def codec_of(request: AnyRequest) -> AnyCodec:
-    """Find the codec for a request of the core."""
-    return _OF_REQUEST[type(request)]
+def codec_of(request: AnyRequest) -> AnyCodec | None:
+    """Find the codec for a request of the core; None if no listener serves it."""
+    return _OF_REQUEST.get(type(request))

@@ -10,7 +10,14 @@ import uuid
 from broker.core import messages
 from broker.shell.codec.base import Codec
 
-_INT8 = {"election_type", "key_type", "isolation_level", "leader_recovery_state"}
+_INT8 = {
+    "election_type",
+    "isolation_level",
+    "key_type",
+    "leader_recovery_state",
+    "operation",
+    "resource_type",
+}
 _INT16 = {"acks", "producer_epoch", "replication_factor"}
 _INT64 = {
     "base_offset",
@@ -25,6 +32,7 @@ _INT64 = {
     "last_stable_offset",
     "log_end_offset",
     "log_start_offset",
+    "low_watermark",
     "offset",
     "position",
     "previous_broker_epoch",
@@ -57,7 +65,7 @@ class Sampler:
 
     def response(self, codec: Codec[typing.Any, typing.Any]) -> typing.Any:
         """A response of an API."""
-        return self._message(getattr(messages, f"{codec.name}Response"))
+        return self._message(getattr(messages, codec.request_type.__name__.replace("Request", "Response")))
 
     def _message(self, kind: type) -> typing.Any:
         hints = typing.get_type_hints(kind)
@@ -88,6 +96,8 @@ class Sampler:
             return tuple(self._bits(bits) for bits in _PAIRS[name])
         if arguments == (str | None, str):  # a topic by name or by id
             return self._random.choice(((self._text("topic"), ""), (None, self._text("topic_id"))))
+        if name == "resources" and arguments[0] is int:  # described by type, name and keys
+            return (self._bits(8), self._text("name"), self._value("keys", arguments[2]))
         if arguments == (str, str, int):  # a forgotten partition
             return (self._text("topic"), self._text("topic_id"), self._bits(32))
         return tuple(self._value(name, argument) for argument in arguments)
