@@ -18,6 +18,7 @@ from broker.core.broker_node import (
     replication,
     storage,
 )
+from broker.core.broker_node.groups import coordinator, finding
 from broker.core.broker_node.state import BrokerState, Lifecycle
 from broker.core.events import (
     Disconnected,
@@ -32,6 +33,7 @@ from broker.core.events import (
     TimerFired,
 )
 from broker.core.files import Files, StorageError
+from broker.core.group_messages import GroupRequest
 from broker.core.messages import (
     AllocateProducerIdsResponse,
     AlterPartitionPartition,
@@ -101,6 +103,7 @@ class BrokerNode:
             if replica is not None:
                 producing.complete(broker, replica)
                 fetching.wake(broker, replica)
+            coordinator.settle(broker, key)
 
     def _dispatch(self, event: Event) -> None:
         broker = self.state
@@ -166,7 +169,9 @@ class BrokerNode:
             case request if isinstance(request, forwarding.Forwarded):
                 forwarding.forward(broker, event.request_id, request)
             case FindCoordinatorRequest():
-                broker.runtime.reply(event.request_id, queries.find_coordinator(event.request))
+                broker.runtime.reply(event.request_id, finding.find(broker, event.request))
+            case request if isinstance(request, GroupRequest):
+                coordinator.handle(broker, event, request)
             case DescribeConfigsRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.configs(broker, request))
             case DescribeTopicPartitionsRequest() as request:
@@ -220,6 +225,8 @@ class BrokerNode:
     def _timer(self, key: Hashable) -> None:
         broker = self.state
         match key:
+            case tuple() if key[:1] == (coordinator.TIMER,):
+                coordinator.timer_fired(broker, key)
             case (producing.DEADLINE, int(request_id)):
                 producing.timed_out(broker, request_id)
             case (fetching.DEADLINE, int(request_id)):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from broker.core.broker_node import storage
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState, WaitingProduce
 from broker.core.errors import ErrorCode
 from broker.core.events import CloseConnection, RequestReceived
+from broker.core.log.log import Appended
 from broker.core.messages import (
     NO_LEADER,
     ProducedPartition,
@@ -13,10 +15,13 @@ from broker.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from broker.core.records import BatchHeader
 from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role
 
 DEADLINE = "produce-deadline"
+ALL_REPLICAS = -1
+"""The `acks` of whoever waits for all in-sync replicas."""
 
 
 def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest) -> None:
@@ -57,6 +62,8 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         ), None
 
     replica = broker.replicas.get((part.topic, part.partition))
+    if part.topic == OFFSETS_TOPIC:
+        return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)  # the coordinator's own
     if replica is None and broker.image.partition(part.topic, part.partition) is None:
         return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if replica is None or replica.role is not Role.LEADER:
@@ -74,12 +81,29 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
     if verdict.duplicate_of is not None:
         base_offset, last_offset = verdict.duplicate_of
     else:
-        base_offset, last_offset, _ = log.append_as_leader(part.records, replica.leader_epoch, headers)
-        storage.appended(broker, replica)
-        leader.advance_high_watermark(replica, broker.rules)
-        broker.touch(replica)
+        base_offset, last_offset, _ = _append_to_log(broker, replica, part.records, headers)
     answer = ProducedPartition(part.topic, part.partition, ErrorCode.NONE, base_offset, log.start_offset, part.topic_id)
     return answer, last_offset + 1
+
+
+def append_own(broker: BrokerState, replica: Replica, records: bytes) -> Appended | ErrorCode:
+    """Append a batch of the broker's own to a replica that it leads, as acks=all would, or say why not.
+
+    `outcome` tells when it is replicated.
+    """
+    error = broker.rules.produce.refuse(ALL_REPLICAS, replica.isr, replica.min_insync_replicas)
+    if error != ErrorCode.NONE:
+        return error
+    headers = replica.log.check_batches(records)
+    return headers if isinstance(headers, ErrorCode) else _append_to_log(broker, replica, records, headers)
+
+
+def _append_to_log(broker: BrokerState, replica: Replica, records: bytes, headers: tuple[BatchHeader]) -> Appended:
+    appended = replica.log.append_as_leader(records, replica.leader_epoch, headers)
+    storage.appended(broker, replica)
+    leader.advance_high_watermark(replica, broker.rules)
+    broker.touch(replica)
+    return appended
 
 
 def _current_leader(replica: Replica | None) -> tuple[int, int] | None:
@@ -92,16 +116,18 @@ def complete(broker: BrokerState, replica: Replica) -> None:
     """PR-6: answer for this partition wherever its rule gives an outcome."""
     if not replica.waiting_produces:
         return
-    maximal_isr_size = len(leader.maximal_isr(replica, broker.rules))
     for request_id, (required, by_replicas) in list(replica.waiting_produces.items()):
-        if not by_replicas:
-            outcome = ErrorCode.NONE if replica.reported_end >= required else None
-        else:
-            outcome = broker.rules.produce.outcome(
-                required, replica.high_watermark, maximal_isr_size, replica.min_insync_replicas
-            )
-        if outcome is not None:
-            _resolve(broker, replica, request_id, outcome)
+        error = outcome(broker, replica, required, by_replicas=by_replicas)
+        if error is not None:
+            _resolve(broker, replica, request_id, error)
+
+
+def outcome(broker: BrokerState, replica: Replica, required: int, *, by_replicas: bool) -> ErrorCode | None:
+    """PR-6: how waiting for an offset ends; None while it goes on."""
+    if not by_replicas:
+        return ErrorCode.NONE if replica.reported_end >= required else None
+    maximal_isr_size = len(leader.maximal_isr(replica, broker.rules))
+    return broker.rules.produce.outcome(required, replica.high_watermark, maximal_isr_size, replica.min_insync_replicas)
 
 
 def fail_all(broker: BrokerState, replica: Replica, error: ErrorCode) -> None:

@@ -178,3 +178,4 @@ def _remove(broker: BrokerState, replica: Replica) -> None:
     broker.runtime.note("info", f"{replica.topic}-{replica.partition}: removed")
     replica.log.delete()
     del broker.replicas[replica.key]
+    broker.touch(replica)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
 from broker.core.messages import (
-    Coordinator,
     EpochEnd,
     EpochEndPartition,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
     ListedOffset,
@@ -59,8 +57,9 @@ def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], 
 
 
 def unknown_topics(broker: BrokerState, request: MetadataRequest) -> list[str]:
-    """Names in a metadata request that do not exist yet."""
-    return [name for name, _ in request.topics or () if name and name not in broker.image.topics]
+    """Names in a metadata request that do not exist yet, but for the one that a coordinator creates."""
+    known = {*broker.image.topics, OFFSETS_TOPIC}
+    return [name for name, _ in request.topics or () if name and name not in known]
 
 
 def _asked_topic(broker: BrokerState, name: str | None, topic_id: str) -> MetadataTopic:
@@ -77,7 +76,7 @@ def _topic(broker: BrokerState, topic: TopicImage) -> MetadataTopic:
         ErrorCode.NONE,
         topic.name,
         topic.topic_id,
-        is_internal=False,
+        is_internal=topic.name == OFFSETS_TOPIC,
         partitions=tuple(_partition(broker, number, state) for number, state in topic.partitions.items()),
     )
 
@@ -168,13 +167,3 @@ def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) ->
             )
         infos.append(info)
     return GetReplicaLogInfoResponse(broker.broker_epoch, tuple(infos))
-
-
-def find_coordinator(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """There are no group coordinators: every key is answered so."""
-    return FindCoordinatorResponse(
-        tuple(
-            Coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="this broker has no group coordinator")
-            for key in request.keys
-        )
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from broker.core.broker_node.groups.state import Coordinator
 from broker.core.files import Files
 from broker.core.messages import FetchRequest, ProducedPartition
 from broker.core.metadata.image import Image
@@ -69,6 +70,7 @@ class BrokerState:
     fetching_from: dict[int, int] = field(default_factory=dict)  # leader -> open request
     producer_ids: tuple[int, int] = (0, 0)  # next, end of the block that the controller gave
     waiting_for_producer_ids: list[int] = field(default_factory=list)  # request ids
+    coordinator: Coordinator = field(default_factory=Coordinator)
 
     def __post_init__(self) -> None:
         self.controller_id = min(self.settings.voters)

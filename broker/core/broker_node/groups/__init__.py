@@ -1,0 +1,1 @@
+"""The group coordinator: consumer groups of the classic protocol, replicated through the offsets topic (KIP-62 …)."""

@@ -1,0 +1,246 @@
+"""The coordinator's doors: requests, timers, and news of the partitions of the offsets topic."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from broker.core.broker_node.groups import administration, joining, loading, membership, offsets, rebalancing, writing
+from broker.core.broker_node.groups.records import STRING_BYTES_MAX
+from broker.core.broker_node.groups.state import (
+    TIMER,
+    AssignmentWrite,
+    DeletionWrite,
+    EmptyWrite,
+    OffsetsWrite,
+    Purpose,
+    ReplacementWrite,
+    Shard,
+)
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
+from broker.core.broker_node.state import BrokerState
+from broker.core.errors import ErrorCode
+from broker.core.events import RequestReceived
+from broker.core.group_messages import (
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FetchedGroup,
+    GroupRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from broker.core.replica.state import Role
+
+__all__ = ["TIMER", "find_shard", "handle", "settle", "timer_fired"]
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+def handle(broker: BrokerState, event: RequestReceived, request: GroupRequest) -> None:
+    """Serve a request that speaks of groups."""
+    request_id = event.request_id
+    match request:
+        case DescribeGroupsRequest():
+            described = tuple(_describe(broker, group_id) for group_id in request.groups)
+            broker.runtime.reply(request_id, DescribeGroupsResponse(described))
+        case ListGroupsRequest():
+            broker.runtime.reply(request_id, administration.list_groups(broker, request))
+        case DeleteGroupsRequest():
+            shards = {group_id: find_shard(broker, group_id, may_be_nameless=True) for group_id in request.groups}
+            administration.delete(broker, request_id, shards)
+        case OffsetFetchRequest():
+            broker.runtime.reply(request_id, _fetch(broker, request))
+        case _:
+            _handle_for_group(broker, event, request)
+
+
+def _handle_for_group(
+    broker: BrokerState,
+    event: RequestReceived,
+    request: JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetDeleteRequest,
+) -> None:
+    shard = find_shard(broker, request.group_id, may_be_nameless=isinstance(request, OffsetCommitRequest))
+    if isinstance(shard, ErrorCode):
+        _refuse(broker, event.request_id, request, shard)
+        return
+    match request:
+        case JoinGroupRequest():
+            joining.handle(broker, shard, event, request)
+        case SyncGroupRequest():
+            membership.sync(broker, shard, event.request_id, request)
+        case HeartbeatRequest():
+            membership.heartbeat(broker, shard, event.request_id, request)
+        case LeaveGroupRequest():
+            membership.leave(broker, shard, event.request_id, request)
+        case OffsetCommitRequest():
+            offsets.commit(broker, shard, event.request_id, request)
+        case OffsetDeleteRequest():
+            offsets.delete(broker, shard, event.request_id, request)
+
+
+def find_shard(broker: BrokerState, group_id: str, *, may_be_nameless: bool = False) -> Shard | ErrorCode:
+    """The shard of a group, if this broker coordinates it and has loaded it.
+
+    The name "" is allowed where Kafka allows it: offsets without a group's management.
+    """
+    if (not group_id and not may_be_nameless) or len(group_id.encode()) > STRING_BYTES_MAX:
+        return ErrorCode.INVALID_GROUP_ID
+    topic = broker.image.topics.get(OFFSETS_TOPIC)
+    if topic is None or not topic.partitions:
+        return ErrorCode.NOT_COORDINATOR
+    shard = broker.coordinator.shards.get(partition_of(group_id, len(topic.partitions)))
+    if shard is None:
+        return ErrorCode.NOT_COORDINATOR
+    return shard if shard.load_from is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def _refuse(broker: BrokerState, request_id: int, request: GroupRequest, error: ErrorCode) -> None:
+    loading_now = error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    match request:
+        case JoinGroupRequest():
+            broker.runtime.reply(request_id, JoinGroupResponse(error, member_id=request.member_id))
+        case SyncGroupRequest():  # the rebalance was lost with the old coordinator: start it over, here
+            answer = ErrorCode.REBALANCE_IN_PROGRESS if loading_now else error
+            broker.runtime.reply(request_id, SyncGroupResponse(answer))
+        case HeartbeatRequest():  # nobody is thrown out for our loading
+            broker.runtime.reply(request_id, HeartbeatResponse(ErrorCode.NONE if loading_now else error))
+        case LeaveGroupRequest():
+            broker.runtime.reply(request_id, LeaveGroupResponse(error))
+        case OffsetCommitRequest():
+            offsets.answer_all(broker, request_id, request, error)
+        case OffsetDeleteRequest():
+            broker.runtime.reply(request_id, OffsetDeleteResponse(error))
+
+
+def _describe(broker: BrokerState, group_id: str) -> DescribedGroup:
+    shard = find_shard(broker, group_id, may_be_nameless=True)
+    if isinstance(shard, ErrorCode):
+        return DescribedGroup(shard, group_id)
+    return administration.describe(shard, group_id)
+
+
+def _fetch(broker: BrokerState, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    answers = []
+    for asked in request.groups:
+        shard = find_shard(broker, asked.group_id, may_be_nameless=True)
+        if isinstance(shard, ErrorCode):
+            answers.append(FetchedGroup(asked.group_id, shard))
+        else:
+            answers.append(offsets.fetch(shard, asked, require_stable=request.require_stable))
+    return OffsetFetchResponse(tuple(answers))
+
+
+# --- timers ----------------------------------------------------------------------------------------------------------
+
+
+def timer_fired(broker: BrokerState, key: Hashable) -> None:
+    """A timer whose key begins with `TIMER`. One of a group or shard that is gone means nothing any more."""
+    coordinator = broker.coordinator
+    match key:
+        case (_, writing.DEADLINE, int(partition), int(required)):
+            shard = coordinator.shards.get(partition)
+            write = writing.take_overdue(shard, required) if shard is not None else None
+            if shard is not None and write is not None:
+                _given_up(broker, shard, write.purpose, writing.error_for_clients(ErrorCode.REQUEST_TIMED_OUT))
+        case (_, loading.LOAD, int(partition), _):
+            settle(broker, (OFFSETS_TOPIC, partition))
+        case (_, str(name), str(group_id), str(member_id)):
+            for shard in coordinator.shards.values():
+                if shard.load_from is None and group_id in shard.groups:
+                    _group_timer_fired(broker, shard, name, group_id, member_id)
+
+
+def _group_timer_fired(broker: BrokerState, shard: Shard, name: str, group_id: str, member_id: str) -> None:
+    group = shard.groups[group_id]
+    if name == rebalancing.SESSION:
+        rebalancing.session_expired(broker, shard, group, member_id)
+    elif name == rebalancing.PENDING:
+        rebalancing.pending_expired(broker, shard, group, member_id)
+    elif name == rebalancing.JOIN:
+        rebalancing.join_timer_fired(broker, shard, group)
+    else:
+        rebalancing.sync_timer_fired(broker, shard, group)
+
+
+# --- news of the offsets topic ---------------------------------------------------------------------------------------
+
+
+def settle(broker: BrokerState, key: tuple[str, int]) -> None:
+    """Role, log or high watermark of a replica may have changed: drop what is no longer ours, load, let go on.
+
+    Level-triggered like roles themselves (MD-2), and fenced by the leader epoch: another epoch is another shard.
+    """
+    topic, partition = key
+    if topic != OFFSETS_TOPIC:
+        return
+    shards = broker.coordinator.shards
+    shard = shards.get(partition)
+    if shard is not None and loading.is_behind(broker, shard):
+        del shards[partition]
+        loading.give_up(broker, shard)
+        for write in writing.drop_all(broker, shard):
+            _given_up(broker, shard, write.purpose, ErrorCode.NOT_COORDINATOR)
+        shard = None
+    replica = broker.replicas.get(key)
+    if replica is None or replica.role is not Role.LEADER:
+        return
+    if shard is None:
+        shard = shards[partition] = loading.begin(replica)
+    loading.go_on(broker, shard, replica)
+    for write, error in writing.take_replicated(broker, shard, replica):
+        _replicated(broker, shard, write.purpose, error, answer=not write.given_up)
+
+
+def _replicated(broker: BrokerState, shard: Shard, purpose: Purpose, error: ErrorCode, *, answer: bool) -> None:
+    """A write is in the log for good. `answer`: its client has not been told anything yet."""
+    match purpose:
+        case OffsetsWrite():
+            offsets.apply(shard, purpose)
+            if answer:
+                offsets.answer(broker, purpose, error)
+        case AssignmentWrite(group_id):
+            if error == ErrorCode.NONE:
+                rebalancing.assigned(broker, shard.groups[group_id], purpose)
+            else:
+                rebalancing.assignment_failed(broker, shard, shard.groups[group_id], purpose, error)
+        case ReplacementWrite(group_id):
+            joining.replaced(broker, shard.groups[group_id], purpose, answer=answer)
+        case DeletionWrite(_, group_id):
+            del shard.groups[group_id]
+            if answer:
+                administration.deleted(broker, purpose, error)
+        case EmptyWrite():
+            pass
+
+
+def _given_up(broker: BrokerState, shard: Shard, purpose: Purpose, error: ErrorCode) -> None:
+    """A write that came too late, or whose end another coordinator will see: whoever waits is told that."""
+    match purpose:
+        case OffsetsWrite():
+            offsets.answer(broker, purpose, error)
+        case AssignmentWrite(group_id) if error != ErrorCode.NOT_COORDINATOR:
+            rebalancing.assignment_failed(broker, shard, shard.groups[group_id], purpose, error)
+        case ReplacementWrite():
+            joining.replacement_failed(broker, purpose, error)
+        case DeletionWrite():
+            administration.deleted(broker, purpose, error)
+        case _:
+            pass  # with the leadership, `loading.give_up` has told those who wait

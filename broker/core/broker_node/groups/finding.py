@@ -1,0 +1,67 @@
+"""FindCoordinator: who leads the partition of a group; without the topic, it is created first."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
+from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    Coordinator,
+    CreateTopicsRequest,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    NewTopic,
+)
+from broker.core.settings import CLIENT_LISTENER
+
+CREATE = "create-offsets-topic"
+GROUP_KEY = 0
+"""The `key_type` of a group; others are transactions and share groups, which have no coordinator here."""
+
+
+def find(broker: BrokerState, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """The coordinator of every key, as this broker's image has it."""
+    if request.key_type != GROUP_KEY:
+        message = "this broker coordinates consumer groups only"
+        return FindCoordinatorResponse(
+            tuple(Coordinator(key, ErrorCode.INVALID_REQUEST, error_message=message) for key in request.keys)
+        )
+    if OFFSETS_TOPIC not in broker.image.topics:
+        _create_topic(broker)
+    return FindCoordinatorResponse(tuple(_find(broker, key) for key in request.keys))
+
+
+def _find(broker: BrokerState, group_id: str) -> Coordinator:
+    topic = broker.image.topics.get(OFFSETS_TOPIC)
+    if topic is None or not topic.partitions:
+        return _unavailable(group_id, f"{OFFSETS_TOPIC} is being created")
+    number = partition_of(group_id, len(topic.partitions))
+    leader = broker.image.brokers.get(topic.partitions[number].leader)
+    address = leader.address(CLIENT_LISTENER) if leader is not None and not leader.fenced else None
+    if leader is None or address is None:
+        return _unavailable(group_id, f"{OFFSETS_TOPIC}-{number} has no leader")
+    return Coordinator(group_id, ErrorCode.NONE, leader.broker_id, *address)
+
+
+def _unavailable(group_id: str, message: str) -> Coordinator:
+    return Coordinator(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=message)
+
+
+def _create_topic(broker: BrokerState) -> None:
+    """Ask the controller, unless it is being asked. Whoever wants a coordinator will ask again.
+
+    With fewer brokers than in-sync replicas wanted, the topic asks for fewer of these too: else no group could ever
+    be written down.
+    """
+    settings = broker.settings
+    if any(opened.purpose == CREATE for opened in broker.runtime.open_requests.values()):
+        return
+    factor = min(settings.offsets_topic_replication_factor, len(broker.image.brokers))
+    configs = (("min.insync.replicas", str(factor)),) if factor < settings.min_insync_replicas else ()
+    broker.runtime.send(
+        broker.controller_id,
+        CreateTopicsRequest((NewTopic(OFFSETS_TOPIC, settings.offsets_topic_num_partitions, factor, configs=configs),)),
+        channel=CONTROL,
+        timeout_ms=settings.request_timeout_ms,
+        purpose=CREATE,
+    )

@@ -1,0 +1,120 @@
+"""Taking over a partition of the offsets topic: read it up to the start of the leader epoch, in steps."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.groups import rebalancing, writing
+from broker.core.broker_node.groups.records import (
+    GroupKey,
+    OffsetKey,
+    StoredGroup,
+    UnknownRecord,
+    decode_group,
+    decode_key,
+    decode_offset,
+)
+from broker.core.broker_node.groups.state import TIMER, Group, GroupState, Member, Shard
+from broker.core.broker_node.state import BrokerState
+from broker.core.records import MalformedBatch, Record, decode_records, iterate_headers
+from broker.core.replica.state import Replica
+
+LOAD = "load"
+
+_STEP_BYTES = 256 << 10
+"""What is read before other events get their turn."""
+
+
+def begin(replica: Replica) -> Shard:
+    """A shard for a replica that this broker has come to lead. It serves when it is loaded."""
+    return Shard(replica.partition, replica.leader_epoch, replica.log.start_offset)
+
+
+def go_on(broker: BrokerState, shard: Shard, replica: Replica) -> None:
+    """Read the next step, as soon as everything before this leader epoch is known to be committed (HW-9)."""
+    if shard.load_from is None:
+        return
+    if not broker.rules.high_watermark.is_certain(replica.high_watermark, replica.leader_epoch_start):
+        return
+    end = replica.leader_epoch_start
+    batches = replica.log.read(max(shard.load_from, replica.log.start_offset), _STEP_BYTES, end)
+    for position, header in iterate_headers(batches):
+        if not header.is_control:
+            _replay_batch(broker, shard, batches, position)
+        shard.load_from = header.last_offset + 1
+    if batches and shard.load_from < end:
+        broker.runtime.set_timer((TIMER, LOAD, shard.partition, shard.leader_epoch), 0)
+    else:
+        _finish(broker, shard)
+
+
+def _replay_batch(broker: BrokerState, shard: Shard, batches: bytes, position: int) -> None:
+    try:
+        for record in decode_records(batches, position):
+            _replay(shard, record)
+    except (MalformedBatch, UnknownRecord) as error:
+        broker.runtime.note("warning", f"offsets partition {shard.partition}: passed over: {error}")
+
+
+def _replay(shard: Shard, record: Record) -> None:
+    key = decode_key(record.key)
+    group = shard.groups.setdefault(key.group_id, Group(key.group_id))
+    match key, record.value:
+        case OffsetKey(_, topic, partition), None:
+            group.offsets.pop((topic, partition), None)
+        case OffsetKey(_, topic, partition), bytes(value):
+            group.offsets[topic, partition] = decode_offset(value)
+        case GroupKey(), None:
+            shard.groups[key.group_id] = Group(key.group_id, offsets=group.offsets)
+        case GroupKey(), bytes(value):
+            shard.groups[key.group_id] = _restored(key.group_id, decode_group(value), group)
+
+
+def _restored(group_id: str, stored: StoredGroup, before: Group) -> Group:
+    members = {
+        each.member_id: Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.session_timeout_ms,
+            each.rebalance_timeout_ms,
+            ((stored.protocol or "", each.subscription),),
+            each.assignment,
+            each.client_host,
+        )
+        for each in stored.members
+    }
+    return Group(
+        group_id,
+        GroupState.STABLE if members else GroupState.EMPTY,
+        stored.protocol_type,
+        stored.generation,
+        stored.protocol,
+        stored.leader,
+        members,
+        static_members={m.instance_id: m.member_id for m in members.values() if m.instance_id is not None},
+        offsets=before.offsets,
+    )
+
+
+def _finish(broker: BrokerState, shard: Shard) -> None:
+    shard.load_from = None
+    shard.groups = {name: group for name, group in shard.groups.items() if not group.is_void}
+    for group in shard.groups.values():
+        for member in group.members.values():
+            rebalancing.expect_heartbeat(broker, group, member)
+    broker.runtime.note(
+        "info",
+        f"coordinates offsets partition {shard.partition} in epoch {shard.leader_epoch}: {len(shard.groups)} groups",
+    )
+
+
+def give_up(broker: BrokerState, shard: Shard) -> None:
+    """The leadership is gone: whoever waits is sent to look for the new coordinator."""
+    for group in shard.groups.values():
+        rebalancing.abandon(broker, group)
+    broker.runtime.cancel_timer((TIMER, LOAD, shard.partition, shard.leader_epoch))
+    broker.runtime.note("info", f"no longer coordinates offsets partition {shard.partition}")
+
+
+def is_behind(broker: BrokerState, shard: Shard) -> bool:
+    """Whether the shard belongs to a leadership that this broker no longer has."""
+    return writing.led_replica(broker, shard) is None
