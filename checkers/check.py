@@ -27,6 +27,10 @@ from checkers.tables import RunFiles, survey
 from checkers.verdict import ACKNOWLEDGED_MIN, Figures, RunResult, judge
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
+PARTITIONS_MIN = 2
+PARTITIONS_MAX = 400
+ROWS_PER_PARTITION = 1_000_000
+
 
 class RunNotFoundError(Exception):
     """There is no run where one was looked for. One line."""
@@ -72,16 +76,13 @@ def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
 
 
 def _check_batch(spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int) -> list[RunResult]:
+    spark.conf.set("spark.sql.shuffle.partitions", _partitions(runs))
     facts = [facts_of(run) for run in runs]
     relations = base_relations(spark, runs, facts)
-    try:
-        found = unite([*(anomaly(relations) for anomaly in ANOMALIES), malformed_history(relations)])
-        collected = collect_findings(classified(found, relations))
-        numbers = _numbers_by_run(figures(relations).collect())
-        every_row = [row for of_run in collected.values() for row in of_run.rows]
-        replicas = replicas_at(spark, relations, every_row)
-    finally:
-        relations.release()
+    found = unite([*(anomaly(relations) for anomaly in ANOMALIES), malformed_history(relations)])
+    collected = collect_findings(classified(found, relations))
+    numbers = _numbers_by_run(figures(relations).collect())
+    replicas = replicas_at(spark, relations, [row for of_run in collected.values() for row in of_run.rows])
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):
         of_run = collected.get(run.run_id, Collected())
@@ -91,6 +92,12 @@ def _check_batch(spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min
         _write_results(run.directory, result)
         results.append(result)
     return results
+
+
+def _partitions(runs: Sequence[RunFiles]) -> int:
+    """Choose few partitions for few rows: every partition of every shuffle is a task to be shipped and started."""
+    rows = sum(parts.rows for run in runs for parts in run.large.values())
+    return max(PARTITIONS_MIN, min(PARTITIONS_MAX, rows // ROWS_PER_PARTITION))
 
 
 def _numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:

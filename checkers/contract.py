@@ -32,7 +32,7 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame:
         .join(fn.broadcast(relations.runs.select("run_id", "brokers")), "run_id", "left")
     )
     kept = fn.size(fn.filter("promises", lambda promise: ~_excused(promise)))
-    loss_excused = fn.coalesce(kept < fn.col("promises_needed"), fn.lit(False))
+    loss_excused = fn.when(fn.col("promises").isNull(), fn.lit(False)).otherwise(kept < fn.col("promises_needed"))
     return (
         judged.withColumn("stale_because", fn.when(fn.col("staleness").isNotNull(), stale_because()))
         .withColumn("within_contract", loss_excused | fn.col("stale_because").isNotNull())

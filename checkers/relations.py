@@ -52,41 +52,26 @@ class Relations:
     logs: DataFrame
     examined: dict[str, DataFrame]
     """Rows of each large table with the column `problem`, null for good rows."""
-    cached: tuple[DataFrame, ...]
-
-    def release(self) -> None:
-        """Let Spark forget what was kept in memory."""
-        for frame in self.cached:
-            frame.unpersist()
 
 
 def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]) -> Relations:
     """Derive the base relations of some runs with distinct ids."""
-    cached: list[DataFrame] = []
-
-    def keep(frame: DataFrame) -> DataFrame:
-        cached.append(frame.persist())
-        return frame
-
-    def keep_by_key(frame: DataFrame) -> DataFrame:
-        return keep(frame.repartition(*KEY))
-
-    operations = keep(examined_operations(read_large(spark, runs, "operations")))
+    operations = kept(examined_operations(read_large(spark, runs, "operations")))
     examined = {
         "operations": operations,
-        "sends": keep_by_key(examined_sends(read_large(spark, runs, "sends"), operations)),
-        "reads": keep_by_key(examined_reads(read_large(spark, runs, "reads"), operations)),
-        "cluster": keep_by_key(examined_samples(read_large(spark, runs, "cluster"))),
-        "logs": keep_by_key(examined_logs(read_large(spark, runs, "logs"))),
+        "sends": _kept_by_key(examined_sends(read_large(spark, runs, "sends"), operations)),
+        "reads": _kept_by_key(examined_reads(read_large(spark, runs, "reads"), operations)),
+        "cluster": _kept_by_key(examined_samples(read_large(spark, runs, "cluster"))),
+        "logs": _kept_by_key(examined_logs(read_large(spark, runs, "logs"))),
     }
     reads = _usable(examined["reads"])
-    examined["polls"] = keep_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads))
+    examined["polls"] = _kept_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads))
     sends = _usable(examined["sends"])
     polls = _usable(examined["polls"])
     cluster = _usable(examined["cluster"])
     run_frame = _run_frame(spark, facts)
-    finals = keep(final_reads(_end_frame(spark, facts), polls, cluster))
-    values = keep(_values(sends, reads))
+    finals = kept(final_reads(_end_frame(spark, facts), polls, cluster))
+    values = kept(_values(sends, reads))
     return Relations(
         runs=run_frame,
         faults=_fault_frame(spark, facts),
@@ -95,13 +80,24 @@ def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequenc
         reads=reads,
         polls=polls,
         values=values,
-        walk=keep(_walk(values, reads, polls)),
+        walk=kept(_walk(values, reads, polls)),
         finals=finals,
         cluster=cluster,
         logs=_usable(examined["logs"]),
         examined=examined,
-        cached=tuple(cached),
     )
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """Compute a frame once, when it is first needed, and cut its plan: what builds on it is planned from here.
+
+    Planning is most of the work on a small history, and it grows with the depth of the plan.
+    """
+    return frame.localCheckpoint(eager=False)
+
+
+def _kept_by_key(frame: DataFrame) -> DataFrame:
+    return kept(frame.repartition(*KEY))
 
 
 def _usable(examined: DataFrame) -> DataFrame:

@@ -37,7 +37,8 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.files.ignoreMissingFiles": "true",
     # One run is small and its plan is large: what follows was measured to spend less on planning than it costs.
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "4",
+    # Spark would start a job to look at more than 32 files.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-
 _OPERATION = ("process", "kind", "status", "node", "phase", "invoked_ns", "completed_ns")
 
 

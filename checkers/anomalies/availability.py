@@ -28,7 +28,7 @@ def no_acknowledged_write(relations: Relations) -> DataFrame:
         .agg(
             fn.sum(acknowledged.cast("int")).alias("successes"),
             fn.sum(_between("invoked_ns").cast("int")).alias("attempts"),
-            _quarters_tried(fn.lit(True)).alias("quarters"),
+            _quarters_tried().alias("quarters"),
         )
         .where(f"successes = 0 and quarters = {_QUARTERS}")
     )
@@ -47,7 +47,7 @@ def no_progress_of_readers(relations: Relations) -> DataFrame:
         .groupBy("run_id", "process")
         .agg(
             fn.sum(_between("invoked_ns").cast("int")).alias("attempts"),
-            _quarters_tried(fn.lit(True)).alias("quarters"),
+            _quarters_tried().alias("quarters"),
         )
         .where(f"quarters = {_QUARTERS}")
     )
@@ -86,9 +86,9 @@ def isr_not_full(relations: Relations) -> DataFrame:
         .agg(
             fn.sum(fn.coalesce(full, fn.lit(False)).cast("int")).alias("successes"),
             fn.count("*").alias("attempts"),
-            fn.max("at_ns").alias("observed_ns"),
+            _quarters_tried("at_ns", "at_ns").alias("quarters"),
         )
-        .where("successes = 0 and observed_ns >= bound_ns")
+        .where(f"successes = 0 and quarters = {_QUARTERS}")
     )
     return _unavailable(partial, "isr-not-full")
 
@@ -102,14 +102,14 @@ def _bounds(relations: Relations) -> DataFrame:
     )
 
 
-def _quarters_tried(attempt: Column) -> Column:
+def _quarters_tried(begins_at: str = "invoked_ns", ends_at: str = "completed_ns") -> Column:
     """Count the quarters of the bound during which some attempt was under way."""
     quarter = (fn.col("bound_ns") - fn.col("healed_ns")) / _QUARTERS
-    until = fn.coalesce("completed_ns", "invoked_ns")
+    until = fn.coalesce(ends_at, begins_at)
     tried = fn.lit(0)
     for number in range(_QUARTERS):
         begins = fn.col("healed_ns") + quarter * number
-        under_way = attempt & (fn.col("invoked_ns") <= begins + quarter) & (until >= begins)
+        under_way = (fn.col(begins_at) <= begins + quarter) & (until >= begins)
         tried = tried + fn.max(fn.coalesce(under_way, fn.lit(False)).cast("int"))
     return tried
 

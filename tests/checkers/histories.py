@@ -1,0 +1,259 @@
+"""Tiny histories written by hand: each method adds rows, times are milliseconds, everything unsaid is a good default."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from history.schema import TABLES
+
+TOPIC = "log"
+MS = 1_000_000
+BOUND_MS = 1_000
+READER = 900
+FINAL_READER = 990
+MAIN_MS, RECOVERY_MS, FINAL_MS, END_MS = 0, 100_000, 110_000, 120_000
+
+Moments = tuple[int, int | None]
+
+
+class History:
+    """The history of one run; `name` is its run id. It begins with one send, of value 1, that never arrived."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        self.name = name
+        self.tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
+        self._op = 0
+        self.row(
+            "runs",
+            **{
+                "name": name,
+                "seed": 1,
+                "system": "harrow",
+                "environment": "local",
+                "brokers": 3,
+                "replication_factor": 3,
+                "min_insync_replicas": 2,
+                "acks": -1,
+                "idempotence": True,
+                "unclean_election": False,
+                "workers": 1,
+                "faults_wanted": False,
+                "unavailable_after_ms": BOUND_MS,
+                **settings,
+            },
+        )
+        self.row("workers", worker=0, operations=0)
+        self.send(1, (1, 2), process=50, status="info", node=None)
+        bounds = [MAIN_MS, RECOVERY_MS, FINAL_MS, END_MS]
+        for phase, started, ended in zip(("main", "recovery", "final"), bounds, bounds[1:], strict=False):
+            self.row("phases", phase=phase, started_ns=started * MS, ended_ns=ended * MS)
+
+    def row(self, table: str, **columns: Any) -> None:
+        """Add any row."""
+        self.tables[table].append({"run_id": self.name, **columns})
+
+    def operation(self, kind: str, at: Moments, *, process: int, status: str, phase: str, node: int | None) -> int:
+        self._op += 1
+        invoked, completed = at
+        self.row(
+            "operations",
+            op=self._op,
+            process=process,
+            client="test",
+            kind=kind,
+            status=status,
+            node=node,
+            phase=phase,
+            invoked_ns=invoked * MS,
+            completed_ns=None if completed is None else completed * MS,
+        )
+        return self._op
+
+    def send(
+        self,
+        value: int,
+        at: Moments,
+        *,
+        offset: int | None = None,
+        process: int = 1,
+        status: str = "ok",
+        acks: int = -1,
+        node: int | None = 1,
+        partition: int = 0,
+    ) -> int:
+        """A send of one record."""
+        op = self.operation("send", at, process=process, status=status, phase="main", node=node)
+        self.row("sends", op=op, topic=TOPIC, partition=partition, value=value, acks=acks, offset=offset, ordinal=0)
+        return op
+
+    def poll(
+        self,
+        position: int,
+        records: Sequence[int | tuple[int, int | None] | None],
+        at: Moments,
+        *,
+        next_position: int | None = None,
+        process: int = READER,
+        status: str = "ok",
+        phase: str = "main",
+        node: int | None = 1,
+        high_watermark: int | None = None,
+        assigned: bool = False,
+        partition: int = 0,
+    ) -> int:
+        """A poll that returned values from `position` on, or pairs of offset and value."""
+        op = self.operation("poll", at, process=process, status=status, phase=phase, node=node)
+        pairs = [
+            record if isinstance(record, tuple) else (position + place, record) for place, record in enumerate(records)
+        ]
+        if next_position is None:
+            next_position = max((offset for offset, _ in pairs), default=position - 1) + 1
+        self.row(
+            "polls",
+            op=op,
+            topic=TOPIC,
+            partition=partition,
+            position=position,
+            next_position=next_position,
+            high_watermark=high_watermark,
+            records=len(pairs),
+            assigned=assigned,
+        )
+        for ordinal, (offset, value) in enumerate(pairs):
+            self.row(
+                "reads",
+                op=op,
+                topic=TOPIC,
+                partition=partition,
+                offset=offset,
+                leader_epoch=0,
+                value=value,
+                ordinal=ordinal,
+            )
+        return op
+
+    def latest(self, end: int, at: Moments, *, node: int | None = 1, process: int = READER, partition: int = 0) -> int:
+        """A question for the end of the log."""
+        op = self.operation("latest", at, process=process, status="ok", phase="main", node=node)
+        self.row("polls", op=op, topic=TOPIC, partition=partition, next_position=end, records=0, assigned=False)
+        return op
+
+    def written(self, values: Iterable[int], *, first_ms: int = 10, node: int = 1, partition: int = 0) -> None:
+        """Sends one after the other, acknowledged at consecutive offsets from 0."""
+        for offset, value in enumerate(values):
+            begins = first_ms + 10 * offset
+            self.send(value, (begins, begins + 5), offset=offset, node=node, partition=partition)
+
+    def final(
+        self,
+        values: Sequence[int | tuple[int, int | None] | None],
+        *,
+        end: int | None = None,
+        agreed: bool = True,
+        partition: int = 0,
+    ) -> None:
+        """The final phase: everything read from the start in one poll, to an end on which all replicas agree."""
+        self.poll(
+            0,
+            values,
+            (FINAL_MS, FINAL_MS + 10),
+            next_position=end,
+            process=FINAL_READER,
+            phase="final",
+            node=None,
+            assigned=True,
+            partition=partition,
+        )
+        next_position = self.tables["polls"][-1]["next_position"]
+        self.row("ends", topic=TOPIC, partition=partition, end_offset=next_position, agreed=agreed)
+
+    def fault(
+        self,
+        kind: str,
+        targets: Sequence[int],
+        at: Moments,
+        *,
+        took_hold: bool = True,
+        healed: bool = True,
+    ) -> None:
+        """A fault, numbered in order."""
+        started, ended = at
+        self.row(
+            "faults",
+            fault=len(self.tables["faults"]) + 1,
+            kind=kind,
+            targets=list(targets),
+            parameters=json.dumps({}),
+            started_ns=started * MS,
+            ended_ns=None if ended is None else ended * MS,
+            took_hold=took_hold,
+            healed=healed,
+            evidence="the test says so",
+        )
+
+    def sampled(
+        self,
+        at_ms: int,
+        leader: int,
+        epoch: int,
+        *,
+        isr: Sequence[int] = (1, 2, 3),
+        elr: Sequence[int] = (),
+        high_watermark: int = 0,
+        brokers: Sequence[int] = (1, 2, 3),
+        partition: int = 0,
+        log_start: int = 0,
+    ) -> None:
+        """All `brokers` are sampled at one time and agree."""
+        for broker in brokers:
+            self.row(
+                "cluster",
+                at_ns=at_ms * MS,
+                broker=broker,
+                topic=TOPIC,
+                partition=partition,
+                role="leader" if broker == leader else "follower",
+                leader=leader,
+                leader_epoch=epoch,
+                log_start=log_start,
+                log_end=high_watermark,
+                high_watermark=high_watermark,
+                isr=list(isr),
+                elr=list(elr),
+                broker_epoch=1,
+            )
+
+    def log(
+        self, broker: int, values: Sequence[int], *, high_watermark: int | None = None, epoch: int = 0, first: int = 0
+    ) -> None:
+        """The log of one replica after the run."""
+        for place, value in enumerate(values):
+            self.row(
+                "logs",
+                broker=broker,
+                topic=TOPIC,
+                partition=0,
+                offset=first + place,
+                leader_epoch=epoch,
+                value=value,
+                crc=value & 0xFFFF,
+                high_watermark=first + len(values) if high_watermark is None else high_watermark,
+            )
+
+    def write(self, directory: Path) -> Path:
+        """Write the tables into a run directory of this name; returns it."""
+        run = directory / self.name
+        for table, rows in self.tables.items():
+            if not rows:
+                continue
+            parts = run / "history" / table
+            parts.mkdir(parents=True)
+            pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[table]), parts / "part-t-000000.parquet")
+        (run / "history").mkdir(parents=True, exist_ok=True)
+        return run
