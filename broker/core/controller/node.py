@@ -238,6 +238,7 @@ class ControllerNode:
                     recovery.consider_all(controller)
             case (elections.ELECTION,):
                 elections.timed_out(controller.quorum)
+                replication.fetch(controller.quorum)
             case (elections.CHECK,):
                 elections.check_quorum(controller.quorum)
             case (replication.FETCH,):

@@ -185,7 +185,10 @@ def _count_votes(quorum: Quorum) -> None:
 
 
 def _back_off(quorum: Quorum) -> None:
-    """QU-6, QU-7: lost; wait longer after each loss."""
+    """QU-6, QU-7: lost; go on with the leader that is known, or wait longer after each loss."""
+    if quorum.role is QuorumRole.PROSPECTIVE and quorum.leader != NO_LEADER:
+        become_follower(quorum, quorum.epoch, quorum.leader)
+        return
     quorum.failed_rounds += 1
     bound_ms = quorum.settings.controller_quorum_election_backoff_max_ms
     step_ms = min(bound_ms, 50 << min(quorum.failed_rounds, 8))

@@ -1,0 +1,87 @@
+"""The record of what clients saw, in the form of the history's tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class SendRow(NamedTuple):
+    op: int
+    topic: str
+    partition: int
+    value: int
+    acks: int
+    offset: int | None
+    ordinal: int
+
+
+class ReadRow(NamedTuple):
+    op: int
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    value: int | None
+    ordinal: int
+
+
+class PollRow(NamedTuple):
+    op: int
+    topic: str
+    partition: int
+    position: int | None
+    next_position: int
+    high_watermark: int | None
+    records: int
+    assigned: bool
+
+
+class OperationRow(NamedTuple):
+    op: int
+    process: int
+    kind: str
+    status: str
+    error: str | None
+    node: int | None
+    phase: str
+    invoked_ns: int
+    completed_ns: int | None
+
+
+class FaultRow(NamedTuple):
+    fault: int
+    kind: str
+    targets: tuple[int, ...]
+    parameters: str
+    started_ns: int
+    ended_ns: int | None
+
+
+@dataclass(slots=True)
+class SimulatedHistory:
+    """Everything that the clients of one simulation saw, in the order in which it was complete."""
+
+    operations: list[OperationRow] = field(default_factory=list)
+    sends: list[SendRow] = field(default_factory=list)
+    polls: list[PollRow] = field(default_factory=list)
+    reads: list[ReadRow] = field(default_factory=list)
+    faults: list[FaultRow] = field(default_factory=list)
+    next_op: int = 1
+    next_value: int = 1
+    next_process: int = 1
+
+    def new_op(self) -> int:
+        """Number of a new operation."""
+        self.next_op += 1
+        return self.next_op - 1
+
+    def new_value(self) -> int:
+        """A value that no other record has."""
+        self.next_value += 1
+        return self.next_value - 1
+
+    def new_process(self) -> int:
+        """Number of a new logical process."""
+        self.next_process += 1
+        return self.next_process - 1

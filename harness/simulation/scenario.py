@@ -1,0 +1,284 @@
+"""One simulated test from beginning to end: set up, torment, heal, recover, squeeze, read everything."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    AnyResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    Listener,
+    NewTopic,
+)
+from broker.core.settings import Settings
+from harness.simulation import schedule, swarm
+from harness.simulation.clients import TOPIC, Producer, ProducerPlan, Reader
+from harness.simulation.records import SimulatedHistory
+from harness.simulation.schedule import ADMINISTRATOR, Fault, Nemesis
+from harness.simulation.swarm import Configuration
+from harness.simulation.tape import Tape
+from harness.simulation.views import brokers, partition_states
+from harness.simulation.world import CLIENTS_FROM, MS, NodeCrashed, Observer, World
+
+_RECOVERY_MS = 60_000
+
+
+class Violation(Exception):
+    """A property of the protocol is broken. `property_id` is its id, as in the observer's list."""
+
+    def __init__(self, property_id: str, what: str) -> None:
+        super().__init__(f"{property_id}: {what}")
+        self.property_id = property_id
+
+
+@dataclass
+class Outcome:
+    """What became of one simulation."""
+
+    seed: int | None
+    configuration: Configuration
+    faults: Sequence[Fault]
+    digest: str
+    events: int
+    virtual_ms: int
+    failure: str | None
+    failed_property: str | None
+    history: SimulatedHistory
+    ends: Mapping[int, int]
+    marks: Mapping[str, int]
+    values: Mapping[str, Sequence[int]]
+    notes: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
+
+
+class _Administrator:
+    """Creates the topic."""
+
+    def __init__(self) -> None:
+        self.created = False
+        self.asked = 0
+
+    def timer(self, world: World, key: Hashable) -> None:
+        """It sets none."""
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        """Whether the topic is there."""
+        if isinstance(response, CreateTopicsResponse):
+            codes = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            self.created = self.created or response.topics[0].error_code in codes
+
+
+def settings_of(configuration: Configuration) -> list[Settings]:
+    """Settings of all nodes: controllers from 100 on, brokers from 1 on."""
+    controllers = range(100, 100 + configuration.controllers)
+    nodes = []
+    for node_id in (*controllers, *range(1, configuration.brokers + 1)):
+        nodes.append(
+            Settings(
+                node_id=node_id,
+                roles=("controller",) if node_id in controllers else ("broker",),
+                voters=dict.fromkeys(controllers, ("controller", 1)),
+                listeners=(Listener("CLIENT", f"b{node_id}", 1), Listener("BROKER", f"b{node_id}", 2)),
+                log_dir="/",
+                log_flush_interval_messages=configuration.flush_messages,
+                log_flush_interval_ms=configuration.flush_ms,
+                min_insync_replicas=configuration.min_insync_replicas,
+                unclean_leader_election_enable=configuration.unclean_election,
+                broker_session_timeout_ms=configuration.session_timeout_ms,
+                broker_heartbeat_interval_ms=configuration.heartbeat_ms,
+                replica_lag_time_max_ms=configuration.lag_ms,
+                metadata_snapshot_records=configuration.metadata_snapshot_records,
+                generation=configuration.generation,
+                flaws=configuration.flaws,
+                auto_create_topics_enable=False,
+            )
+        )
+    return nodes
+
+
+def run(
+    tape: Tape,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    observers: Sequence[Observer] = (),
+    keep_notes: bool = False,
+) -> Outcome:
+    """Run the simulation that a tape describes."""
+    configuration = swarm.draw(tape["configuration"], overrides)
+    faults = schedule.draw(tape["schedule"], configuration)
+    world = World(tape, settings_of(configuration), observers)
+    if keep_notes:
+        world.notes = []
+    test = _Test(world, configuration, faults)
+    failure = failed_property = None
+    try:
+        test.run()
+    except Violation as violation:
+        failure, failed_property = str(violation), violation.property_id
+    except NodeCrashed as crash:
+        failure, failed_property = str(crash), "crash"
+    return Outcome(
+        tape.seed,
+        configuration,
+        faults,
+        str(world.digest),
+        world.digest.count,
+        world.now_us // MS,
+        failure,
+        failed_property,
+        test.history,
+        test.ends,
+        world.marks,
+        tape.values(),
+        world.notes or (),
+    )
+
+
+class _Test:
+    def __init__(self, world: World, configuration: Configuration, faults: Sequence[Fault]) -> None:
+        self.world = world
+        self.configuration = configuration
+        self.faults = list(faults)
+        self.history = SimulatedHistory()
+        self.ends: dict[int, int] = {}
+        self.administrator = _Administrator()
+        broker_ids = list(range(1, configuration.brokers + 1))
+        plan = ProducerPlan(
+            configuration.partitions,
+            configuration.acks,
+            configuration.idempotence and configuration.acks == -1,
+            configuration.retries,
+            interval_ms=max(1, configuration.duration_ms * configuration.producers // (2 * configuration.operations)),
+            batch_max=3,
+            request_timeout_ms=1_500,
+            delivery_timeout_ms=6_000,
+            operations=-(-configuration.operations // configuration.producers),
+        )
+        poll_ms = max(1, configuration.duration_ms * configuration.readers // configuration.polls)
+        ids = iter(range(CLIENTS_FROM, CLIENTS_FROM + 1_000))
+        self.producers = [Producer(next(ids), plan, broker_ids, self.history) for _ in range(configuration.producers)]
+        self.readers = [
+            Reader(next(ids), configuration.partitions, broker_ids, self.history, poll_ms)
+            for _ in range(configuration.readers)
+        ]
+        world.clients = {producer.client_id: producer for producer in self.producers}
+        world.clients |= {reader.client_id: reader for reader in self.readers}
+        world.clients[ADMINISTRATOR] = self.administrator
+        self.nemesis = Nemesis(world, configuration, self.history)
+
+    def run(self) -> None:
+        self._set_up()
+        faults = self.world.network.faults
+        faults.slow_of_1000 = self.configuration.slow_of_1000
+        faults.answer_lost_of_1000 = self.configuration.answer_lost_of_1000
+        faults.repeated_of_1000 = self.configuration.repeated_of_1000
+        self.nemesis.plan(self.faults)
+        for producer in self.producers:
+            self.world.after(0, producer.timer, self.world, "next")
+        for reader in self.readers:
+            reader.start(self.world)
+        self.world.run_until(self.configuration.duration_ms * MS)
+        faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
+        self.nemesis.heal()
+        self._finish_sending()
+        self._wait_until_whole("after the last fault was healed")
+        if self.configuration.squeeze:
+            self._squeeze()
+        self._read_everything()
+
+    def _finish_sending(self) -> None:
+        """V-5: with everything healed each open operation ends, and every producer gets one more acknowledged."""
+        for producer in self.producers:
+            producer.plan = replace(producer.plan, operations=1 << 30)
+            producer.timer(self.world, "next")
+        acknowledged = {producer.client_id: producer.acknowledged for producer in self.producers}
+
+        def progressed() -> bool:
+            return all(producer.acknowledged > acknowledged[producer.client_id] for producer in self.producers)
+
+        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, progressed):
+            raise Violation("V-5", "no write was acknowledged within 60 s after the last fault was healed")
+        for producer in self.producers:
+            producer.stopped = True
+        self.world.run_until(self.world.now_us + 10_000 * MS, lambda: all(one.idle for one in self.producers))
+        for producer in self.producers:
+            producer.give_up(self.world)
+
+    def _set_up(self) -> None:
+        for node_id in self.world.machines:
+            self.world.start(node_id)
+        ready = self.world.run_until(20_000 * MS, self._all_ready)
+        if not ready:
+            raise Violation("V-1", "not all nodes became ready within 20 s")
+        topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor)
+        request = CreateTopicsRequest((topic,), 5_000)
+        while not self.administrator.created:
+            self.administrator.asked += 1
+            self.world.send_from_client(ADMINISTRATOR, self.administrator.asked, 1, request, 6_000)
+            self.world.run_until(self.world.now_us + 6_000 * MS, lambda: self.administrator.created)
+        self.world.run_until(self.world.now_us + 10_000 * MS, self._is_whole)
+
+    def _all_ready(self) -> bool:
+        return all(machine.node is not None and machine.node.is_ready() for machine in self.world.machines.values())
+
+    def _is_whole(self) -> bool:
+        """V-4: every partition has its full ISR by everybody's account, and all replicas end where it is committed."""
+        states = partition_states(self.world)
+        if not states or not self._all_ready():
+            return False
+        by_broker = dict(brokers(self.world))
+        for number, state in enumerate(states):
+            if state.leader < 0 or set(state.isr) != set(state.replicas) or state.adding or state.removing:
+                return False
+            ends = set()
+            for broker_id in state.replicas:
+                replica = by_broker[broker_id].replicas.get((TOPIC, number))
+                if replica is None or replica.leader_epoch != state.leader_epoch:
+                    return False
+                ends |= {replica.log.end_offset, replica.high_watermark}
+            if len(ends) != 1:
+                return False
+        return True
+
+    def _wait_until_whole(self, when: str) -> None:
+        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, self._is_whole):
+            states = "; ".join(
+                f"p{number}: leader {state.leader}, ISR {list(state.isr)}, ELR {list(state.elr)}"
+                for number, state in enumerate(partition_states(self.world))
+            )
+            raise Violation("V-4", f"the cluster is not whole {_RECOVERY_MS // 1000} s {when}: {states}")
+
+    def _squeeze(self) -> None:
+        """Let each broker be the only one alive for a while, so that what it lacks is lost, then let the others join."""
+        for last in range(1, self.configuration.brokers + 1):
+            others = [node for node in range(1, self.configuration.brokers + 1) if node != last]
+            for node in others:
+                self.world.kill(node)
+            wait_us = 3 * self.configuration.session_timeout_ms * MS
+            self.world.run_until(self.world.now_us + wait_us, partial(self._leads_all, last))
+            for node in others:
+                self.world.start(node)
+            self._wait_until_whole(f"after broker {last} was alone")
+
+    def _leads_all(self, broker_id: int) -> bool:
+        mine = [state for state in partition_states(self.world) if broker_id in state.replicas]
+        return all(state.leader == broker_id for state in mine)
+
+    def _read_everything(self) -> None:
+        by_broker = dict(brokers(self.world))
+        for number, state in enumerate(partition_states(self.world)):
+            self.ends[number] = by_broker[state.leader].replicas[TOPIC, number].high_watermark
+        for reader in self.readers:
+            reader.assign_from_start()
+            reader.interval_ms = 1
+
+        def finished() -> bool:
+            return all(reader.positions[number] >= end for reader in self.readers for number, end in self.ends.items())
+
+        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, finished):
+            raise Violation("V-5", "the final reads did not reach the end of the log within 60 s")
+        for reader in self.readers:
+            reader.stopped = True

@@ -1,0 +1,103 @@
+"""What one seed makes of everything: cluster, topics, clients, faults. Each seed draws its own subset (swarm testing).
+
+Drawn from the stream "configuration", in a fixed order, so that a flag may override one part and leave the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+from harness.simulation.tape import Stream
+
+FAULTS = (
+    "kill",
+    "lossy-kill",
+    "pause",
+    "isolate",
+    "halves",
+    "one-way",
+    "controllers-from-brokers",
+    "break-connections",
+    "restart",
+    "slow-fsync",
+    "clock-jump",
+    "disk-loss",
+    "reassign",
+    "min-isr",
+)
+"""Kinds of fault that a schedule may contain."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One simulated test. Times in milliseconds of virtual time; chances per thousand."""
+
+    generation: str = "K5"
+    flaws: tuple[str, ...] = ()
+    brokers: int = 3
+    controllers: int = 3
+    partitions: int = 2
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+    acks: int = -1
+    idempotence: bool = True
+    retries: bool = True
+    producers: int = 2
+    readers: int = 1
+    operations: int = 200
+    polls: int = 200
+    flush_messages: int = 0
+    flush_ms: int = 0
+    unclean_election: bool = False
+    session_timeout_ms: int = 3_000
+    heartbeat_ms: int = 600
+    lag_ms: int = 4_000
+    metadata_snapshot_records: int = 5_000
+    duration_ms: int = 60_000
+    faults: tuple[str, ...] = FAULTS
+    fault_interval_ms: int = 6_000
+    fault_duration_ms: int = 5_000
+    lossy_budget: int = 1
+    slow_of_1000: int = 0
+    answer_lost_of_1000: int = 0
+    repeated_of_1000: int = 0
+    squeeze: bool = True
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, for records and files."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Configuration:
+        """The inverse of `to_json`; raises ValueError for a key that does not exist."""
+        known = {one.name for one in fields(cls)}
+        for key in data:
+            if key not in known:
+                raise ValueError(f"expected one of {', '.join(sorted(known))}, found {key!r}")
+        plain = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        return cls(**plain)  # type: ignore[arg-type]
+
+
+def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
+    """The configuration of a seed. `overrides` replace parts after the draws."""
+    drawn = Configuration(
+        brokers=3 + (stream.draw("brokers", 6) == 5),
+        controllers=(3, 3, 1)[stream.draw("controllers", 3)],
+        partitions=2 - (stream.draw("partitions", 3) == 2),
+        flush_messages=(0, 0, 0, 1, 5)[stream.draw("flush every n", 5)],
+        flush_ms=(0, 0, 500)[stream.draw("flush every ms", 3)],
+        idempotence=stream.draw("no idempotence", 4) < 3,
+        retries=stream.draw("no retries", 5) < 4,
+        producers=1 + stream.draw("producers", 3),
+        readers=1 + stream.draw("readers", 2),
+        lag_ms=(4_000, 1_500, 8_000)[stream.draw("lag", 3)],
+        metadata_snapshot_records=(5_000, 30)[stream.draw("snapshots", 2)],
+        faults=tuple(kind for kind in FAULTS if stream.draw(f"with {kind}", 2)),
+        fault_interval_ms=(6_000, 3_000, 1_500)[stream.draw("fault interval", 3)],
+        fault_duration_ms=(5_000, 2_000, 12_000)[stream.draw("fault duration", 3)],
+        slow_of_1000=(0, 0, 20)[stream.draw("slow network", 3)],
+        answer_lost_of_1000=(0, 0, 10)[stream.draw("lost answers", 3)],
+        repeated_of_1000=(0, 0, 0, 10)[stream.draw("repeated requests", 4)],
+    )
+    return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]

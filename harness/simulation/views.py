@@ -1,0 +1,52 @@
+"""Looking into nodes: what the active controller holds, what brokers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.state import BrokerState
+from broker.core.controller.node import ControllerNode
+from broker.core.controller.state import ControllerState
+from broker.core.metadata.records import PartitionState
+from harness.simulation.clients import TOPIC
+from harness.simulation.world import World
+
+
+def controllers(world: World) -> Iterator[tuple[int, ControllerState]]:
+    """Controllers that are up."""
+    for node_id, machine in world.machines.items():
+        if isinstance(machine.node, ControllerNode):
+            yield node_id, machine.node.state
+
+
+def brokers(world: World) -> Iterator[tuple[int, BrokerState]]:
+    """Brokers that are up."""
+    for node_id, machine in world.machines.items():
+        if isinstance(machine.node, BrokerNode):
+            yield node_id, machine.node.state
+
+
+def leading(world: World) -> ControllerState | None:
+    """The active controller of the highest epoch."""
+    active = [state for _, state in controllers(world) if state.active]
+    return max(active, key=lambda state: state.quorum.epoch) if active else None
+
+
+def active_controller(world: World) -> int | None:
+    """Its node id."""
+    state = leading(world)
+    return state.settings.node_id if state is not None else None
+
+
+def partition_states(world: World) -> list[PartitionState]:
+    """The active controller's view of the log's partitions, in order; empty if there is none."""
+    state = leading(world)
+    topic = state.image.topics.get(TOPIC) if state is not None else None
+    return [topic.partitions[number] for number in sorted(topic.partitions)] if topic is not None else []
+
+
+def broker_epoch(world: World, broker_id: int) -> int:
+    """Epoch of a broker's registration as the active controller knows it; a large number when nobody knows."""
+    state = leading(world)
+    return state.image.broker_epoch(broker_id) if state is not None else -1

@@ -1,0 +1,447 @@
+"""The world: one heap of timed events, the machines that react to them, and the network between.
+
+Nodes are the broker's own cores; clients and the nemesis are state machines of the same kind. Nothing here knows what is
+tested: observers are told of every step, and judge.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from broker.core.events import (
+    CancelTimer,
+    CloseConnection,
+    Disconnected,
+    Effect,
+    Event,
+    Exit,
+    Flush,
+    FlushDone,
+    Note,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    SetTimer,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from broker.core.files import StorageError
+from broker.core.marks import Mark
+from broker.core.messages import AnyRequest, AnyResponse
+from broker.core.node import make_node
+from broker.core.runtime import Node
+from broker.core.settings import Settings
+from harness.simulation.clock import NodeClock
+from harness.simulation.disk import SimulatedDisk, Survival
+from harness.simulation.network import Network
+from harness.simulation.tape import RollingHash, Tape
+
+MS = 1_000
+"""Microseconds in a millisecond."""
+
+CLIENTS_FROM = 1_000
+"""Endpoints from here on are clients."""
+
+
+class Step(NamedTuple):
+    """What an observer is told after a node has reacted to an event."""
+
+    node_id: int
+    event: Event
+    effects: Sequence[Effect]
+
+
+class Observer(Protocol):
+    """Somebody who watches. Raises to say that a property is broken."""
+
+    def after(self, world: World, step: Step) -> None:
+        """A node has reacted."""
+        ...
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """A node has died; with `lost_bytes` >= 0 its machine lost power, else only the process died."""
+        ...
+
+
+class Client(Protocol):
+    """A client: told of answers and of its own timers."""
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        """The answer to a request, None if there will be none."""
+        ...
+
+    def timer(self, world: World, key: Hashable) -> None:
+        """A timer that it set."""
+        ...
+
+
+class NodeCrashed(Exception):
+    """A node's core raised: a failure of the protocol's implementation."""
+
+    def __init__(self, node_id: int, error: BaseException) -> None:
+        super().__init__(f"node {node_id} crashed: {type(error).__name__}: {error}")
+        self.node_id = node_id
+        self.error = error
+
+
+class Machine:
+    """One node's computer: disk, clock, process."""
+
+    __slots__ = ("backlog", "clock", "disk", "exit_status", "fsync_us", "life", "node", "paused", "settings", "timers")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.disk = SimulatedDisk()
+        self.clock = NodeClock()
+        self.node: Node | None = None
+        self.life = 0
+        self.paused = False
+        self.backlog: list[Event] = []
+        self.timers: dict[Hashable, int] = {}
+        self.fsync_us = 500
+        self.exit_status: int | None = None
+
+
+class _OpenRequest(NamedTuple):
+    source: int
+    life: int
+    request_id: int
+    channel: str
+    target: int
+    target_life: int
+
+
+class World:
+    """Everything there is. Time is integer microseconds."""
+
+    def __init__(self, tape: Tape, settings: Sequence[Settings], observers: Sequence[Observer] = ()) -> None:
+        self.tape = tape
+        self.now_us = 0
+        self.digest = RollingHash()
+        self.network = Network(tape["network"])
+        self.machines = {one.node_id: Machine(one) for one in settings}
+        self.clients: dict[int, Client] = {}
+        self.observers = list(observers)
+        self.marks: dict[str, int] = {}
+        self.notes: list[tuple[int, int, str]] | None = None
+        self.listen: Callable[[World, Step], None] | None = None
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+        self._requests: dict[int, _OpenRequest] = {}
+        self._sent: dict[tuple[int, int, int], int] = {}
+        self._next_request = 1
+        self._held: dict[tuple[int, int], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def at(self, at_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+        """Do something at a time; what is due at one time happens in the order of the calls."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (at_us, self._sequence, action, arguments))
+
+    def after(self, delay_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+        """Do something after a delay."""
+        self.at(self.now_us + delay_us, action, *arguments)
+
+    def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
+        """Let time pass up to `end_us`, or until `done`; returns whether it was done."""
+        heap = self._heap
+        while heap and heap[0][0] <= end_us:
+            at_us, _, action, arguments = heapq.heappop(heap)
+            self.now_us = at_us
+            action(*arguments)
+            if done is not None and done():
+                return True
+        self.now_us = max(self.now_us, end_us)
+        return done is not None and done()
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def start(self, node_id: int) -> None:
+        """Start a node's process on its disk."""
+        machine = self.machines[node_id]
+        if machine.node is not None:
+            return
+        machine.life += 1
+        machine.timers = {}
+        machine.backlog = []
+        machine.paused = False
+        machine.exit_status = None
+        try:
+            machine.node = make_node(machine.settings, machine.disk, f"{node_id}/{machine.life}")
+        except StorageError:
+            machine.exit_status = 4
+            return
+        except Exception as error:
+            raise NodeCrashed(node_id, error) from error
+        self.deliver(node_id, machine.life, Started())
+
+    def kill(self, node_id: int, survival: Survival | None = None) -> int:
+        """Kill a node's process; with `survival`, cut its power too. Returns how many bytes were lost, -1 for none."""
+        machine = self.machines[node_id]
+        alive, machine.node = machine.node is not None, None
+        machine.paused = False
+        self._drop_connections(node_id)
+        lost = -1 if survival is None else machine.disk.lose_power(survival, self.tape["disk"])
+        if alive or lost > 0:
+            for observer in self.observers:
+                observer.crashed(self, node_id, lost)
+        return lost
+
+    def stop(self, node_id: int) -> None:
+        """Ask a node to stop in good order."""
+        self.deliver(node_id, self.machines[node_id].life, StopRequested())
+
+    def pause(self, node_id: int) -> None:
+        """Freeze a node's process: nothing reaches it until it is resumed."""
+        self.machines[node_id].paused = True
+
+    def resume(self, node_id: int) -> None:
+        """Let a frozen process go on with what has piled up."""
+        machine = self.machines[node_id]
+        if not machine.paused:
+            return
+        machine.paused = False
+        backlog, machine.backlog = machine.backlog, []
+        for event in backlog:
+            self.deliver(node_id, machine.life, event)
+
+    def deliver(self, node_id: int, life: int, event: Event) -> None:
+        """Hand an event to a node, if it still lives the same life, and carry out what it wants."""
+        machine = self.machines[node_id]
+        node = machine.node
+        if node is None or machine.life != life:
+            return
+        if machine.paused:
+            machine.backlog.append(event)
+            return
+        digest = self.digest
+        digest.add(self.now_us)
+        digest.add(node_id)
+        digest.add(_EVENT_NUMBERS[type(event)])
+        try:
+            effects = node.handle(machine.clock.now_ms(self.now_us), event)
+        except Exception as error:
+            raise NodeCrashed(node_id, error) from error
+        for effect in effects:
+            _CARRY_OUT[type(effect)](self, node_id, machine, effect)
+        digest.add(len(effects))
+        if self.observers or self.listen is not None:
+            step = Step(node_id, event, effects)
+            for observer in self.observers:
+                observer.after(self, step)
+            if self.listen is not None:
+                self.listen(self, step)
+
+    # --- effects -----------------------------------------------------------------------------------------------------
+
+    def _send(self, node_id: int, machine: Machine, effect: Send) -> None:
+        self._transmit(node_id, machine.life, effect.request_id, effect.to, effect.request, effect.channel)
+        self.after(effect.timeout_ms * MS, self._time_out, node_id, machine.life, effect.request_id)
+
+    def _reply(self, node_id: int, machine: Machine, effect: Reply) -> None:
+        opened = self._requests.pop(effect.request_id, None)
+        if opened is None or effect.response is None:
+            return
+        if self.network.answer_is_lost():
+            self.after(MS, self._fail, opened, "connection lost")
+            return
+        at_us = self.network.arrival_us(self.now_us, node_id, opened.source, opened.channel)
+        self.at(at_us, self._arrive_response, node_id, machine.life, opened, effect.response)
+
+    def _set_timer(self, node_id: int, machine: Machine, effect: SetTimer) -> None:
+        at_us = machine.clock.world_us(effect.at_ms, self.now_us)
+        machine.timers[effect.key] = at_us
+        self.at(at_us, self._fire, node_id, machine.life, effect.key, at_us)
+
+    def _cancel_timer(self, node_id: int, machine: Machine, effect: CancelTimer) -> None:
+        machine.timers.pop(effect.key, None)
+
+    def _flush(self, node_id: int, machine: Machine, effect: Flush) -> None:
+        self.after(machine.fsync_us, self._flush_done, node_id, machine.life, effect)
+
+    def _note(self, node_id: int, machine: Machine, effect: Note) -> None:
+        if self.notes is not None:
+            self.notes.append((self.now_us, node_id, effect.text))
+
+    def _mark(self, node_id: int, machine: Machine, effect: Mark) -> None:
+        self.marks[effect.name] = self.marks.get(effect.name, 0) + 1
+
+    def _close(self, node_id: int, machine: Machine, effect: CloseConnection) -> None:
+        for number, opened in list(self._requests.items()):
+            if opened.target == node_id and opened.source == effect.connection:
+                del self._requests[number]
+                self.after(MS, self._fail, opened, "connection closed")
+
+    def _exit(self, node_id: int, machine: Machine, effect: Exit) -> None:
+        machine.exit_status = effect.status
+        machine.node = None
+        self._drop_connections(node_id)
+        if effect.status:
+            for observer in self.observers:
+                observer.crashed(self, node_id, -1)
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
+        """A client's request; `answered` will be called once."""
+        self._transmit(client_id, 0, request_id, to, request, "client")
+        self.after(timeout_ms * MS, self._time_out, client_id, 0, request_id)
+
+    def _transmit(self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str) -> None:
+        number = self._next_request
+        self._next_request += 1
+        self._sent[source, life, request_id] = number
+        target = self.machines[to]
+        opened = _OpenRequest(source, life, request_id, channel, to, target.life)
+        if target.node is None:
+            self.after(MS, self._fail, opened, "connection refused")
+            return
+        at_us = self.network.arrival_us(self.now_us, source, to, channel)
+        self.at(at_us, self._arrive_request, number, opened, request)
+        if source < CLIENTS_FROM and self.network.is_repeated():
+            again_us = self.network.arrival_us(at_us, source, to, channel)
+            self.at(again_us, self._arrive_request, 0, opened, request)
+
+    def _arrive_request(self, number: int, opened: _OpenRequest, request: AnyRequest) -> None:
+        link = (opened.source, opened.target)
+        if link in self.network.cut:
+            if self.network.held_message_survives():
+                self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
+            return
+        machine = self.machines[opened.target]
+        if machine.node is None or machine.life != opened.target_life:
+            return
+        if number == 0:  # a repetition, whose answer nobody waits for
+            number = self._next_request
+            self._next_request += 1
+        else:
+            self._requests[number] = opened
+        self.deliver(opened.target, machine.life, RequestReceived(number, opened.source, request))
+
+    def _arrive_response(self, node_id: int, life: int, opened: _OpenRequest, response: AnyResponse) -> None:
+        link = (node_id, opened.source)
+        if link in self.network.cut:
+            if self.network.held_message_survives():
+                self._held.setdefault(link, []).append((self._arrive_response, (node_id, life, opened, response)))
+            return
+        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is None:
+            return
+        self._hand_over(opened, response)
+
+    def _hand_over(self, opened: _OpenRequest, response: AnyResponse) -> None:
+        if opened.source >= CLIENTS_FROM:
+            self.clients[opened.source].answered(self, opened.request_id, response)
+        else:
+            self.deliver(opened.source, opened.life, ResponseReceived(opened.request_id, response))
+
+    def _time_out(self, source: int, life: int, request_id: int) -> None:
+        if self._sent.pop((source, life, request_id), None) is not None:
+            self._tell_failed(source, life, request_id, "timeout")
+
+    def _fail(self, opened: _OpenRequest, reason: str) -> None:
+        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is not None:
+            self._tell_failed(opened.source, opened.life, opened.request_id, reason)
+
+    def _tell_failed(self, source: int, life: int, request_id: int, reason: str) -> None:
+        if source >= CLIENTS_FROM:
+            self.clients[source].answered(self, request_id, None)
+        else:
+            self.deliver(source, life, RequestFailed(request_id, reason))
+
+    def _drop_connections(self, node_id: int) -> None:
+        """A process is gone: those who wait for it learn it, those it served are forgotten."""
+        peers: set[int] = set()
+        for number, opened in list(self._requests.items()):
+            if opened.target == node_id:
+                del self._requests[number]
+                self.after(MS, self._fail, opened, "connection lost")
+            elif opened.source == node_id:
+                peers.add(opened.target)
+        for peer in sorted(peers):
+            machine = self.machines[peer]
+            if (node_id, peer) not in self.network.cut:
+                self.after(MS, self.deliver, peer, machine.life, Disconnected(node_id))
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    def cut(self, links: frozenset[tuple[int, int]]) -> None:
+        """Let nothing pass from the first of each pair to the second."""
+        self.network.cut |= links
+
+    def mend(self, links: frozenset[tuple[int, int]]) -> None:
+        """Let messages pass again; those that were held come now."""
+        self.network.cut -= links
+        for link in sorted(links):
+            for action, arguments in self._held.pop(link, []):
+                self.after(self.network.faults.latency_us_min, action, *arguments)
+
+    def break_connections(self, node_id: int) -> None:
+        """Reset all connections of a node whose requests are being served: they may have been applied."""
+        for number, opened in list(self._requests.items()):
+            if node_id in (opened.target, opened.source):
+                del self._requests[number]
+                self.after(MS, self._fail, opened, "connection reset")
+
+    # --- timers and flushes ------------------------------------------------------------------------------------------
+
+    def _fire(self, node_id: int, life: int, key: Hashable, at_us: int) -> None:
+        machine = self.machines[node_id]
+        if machine.life == life and machine.timers.get(key) == at_us:
+            del machine.timers[key]
+            self.deliver(node_id, life, TimerFired(key))
+
+    def _flush_done(self, node_id: int, life: int, effect: Flush) -> None:
+        machine = self.machines[node_id]
+        if machine.life != life or machine.node is None:
+            return
+        error = None
+        try:
+            for name in effect.files:
+                machine.disk.sync(name)
+        except StorageError as refused:
+            error = str(refused)
+        self.deliver(node_id, life, FlushDone(effect.token, error))
+
+    def jump_clock(self, node_id: int, by_ms: int) -> None:
+        """Move a node's clock forward; timers that are due by it fire."""
+        machine = self.machines[node_id]
+        machine.clock.jump(self.now_us, by_ms)
+        for key, at_us in list(machine.timers.items()):
+            sooner_us = max(self.now_us, at_us - by_ms * MS)
+            machine.timers[key] = sooner_us
+            self.at(sooner_us, self._fire, node_id, machine.life, key, sooner_us)
+
+
+_EVENT_NUMBERS: dict[type, int] = {
+    kind: number
+    for number, kind in enumerate(
+        (
+            Started,
+            RequestReceived,
+            ResponseReceived,
+            RequestFailed,
+            Disconnected,
+            TimerFired,
+            FlushDone,
+            StopRequested,
+        )
+    )
+}
+
+_CARRY_OUT: dict[type, Callable[[World, int, Machine, Any], None]] = {
+    Send: World._send,
+    Reply: World._reply,
+    SetTimer: World._set_timer,
+    CancelTimer: World._cancel_timer,
+    Flush: World._flush,
+    Note: World._note,
+    Mark: World._mark,
+    CloseConnection: World._close,
+    Exit: World._exit,
+}
