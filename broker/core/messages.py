@@ -455,6 +455,8 @@ class DescribeTopicPartitionsResponse(NamedTuple):
 class DescribeClusterRequest(NamedTuple):
     """DescribeCluster (60)."""
 
+    endpoint_type: int = 1  # 1 brokers, 2 controllers (KIP-919)
+
 
 class DescribeClusterResponse(NamedTuple):
     error_code: int

@@ -77,7 +77,11 @@ class Aiokafka(Client):
         from aiokafka import AIOKafkaProducer
 
         producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, enable_idempotence=True, acks="all", linger_ms=5, request_timeout_ms=DELIVERY_MS
+            bootstrap_servers=bootstrap,
+            enable_idempotence=True,
+            acks="all",
+            linger_ms=5,
+            request_timeout_ms=DELIVERY_MS,
         )
         await producer.start()
         sent = []

@@ -12,7 +12,7 @@ from interop_clients import CLIENTS
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from tests.support.local_cluster import LocalCluster, eventually
+from tests.support.local_cluster import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.clients, pytest.mark.timeout(120)]
 
@@ -21,12 +21,6 @@ DOWN_AFTER, UP_AFTER = 30_000, 70_000
 PARTITIONS = 3
 VICTIM = 2
 FLOW_S_MAX = 20.0
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster() as running:
-        yield running
 
 
 @pytest.mark.parametrize("way_down", ["kill", "stop"])

@@ -208,9 +208,7 @@ class LocalCluster:
 
         def whole() -> bool:
             return all(
-                sorted(each["isr"]) == sorted(each["replicas"])
-                for topic in topics
-                for each in self.partitions(topic)
+                sorted(each["isr"]) == sorted(each["replicas"]) for topic in topics for each in self.partitions(topic)
             )
 
         eventually(whole, limit_s, f"all replicas of {', '.join(topics)} are in sync")

@@ -6,6 +6,7 @@ from broker.core.broker_node.queries import reachable_brokers
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
 from broker.core.messages import (
+    DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -18,10 +19,13 @@ from broker.core.messages import (
 )
 
 _TOPIC, _BROKER = 2, 4
+_BROKERS = 1
 
 
-def cluster(broker: BrokerState) -> DescribeClusterResponse:
-    """DescribeCluster (60)."""
+def cluster(broker: BrokerState, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """DescribeCluster (60). A broker tells of brokers only (KIP-919)."""
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, broker.settings.cluster_id, -1, ())
     brokers, controller = reachable_brokers(broker)
     return DescribeClusterResponse(ErrorCode.NONE, broker.settings.cluster_id, controller, brokers)
 

@@ -176,8 +176,8 @@ class BrokerNode:
                 broker.runtime.reply(event.request_id, descriptions.configs(broker, request))
             case DescribeTopicPartitionsRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.topic_partitions(broker, request))
-            case DescribeClusterRequest():
-                broker.runtime.reply(event.request_id, descriptions.cluster(broker))
+            case DescribeClusterRequest() as request:
+                broker.runtime.reply(event.request_id, descriptions.cluster(broker, request))
             case DeleteRecordsRequest() as request:
                 broker.runtime.reply(event.request_id, deletion.delete_records(broker, request))
             case GetReplicaLogInfoRequest():

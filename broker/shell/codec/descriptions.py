@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (75), version 0, and DescribeCluster (60), version 0.
+"""DescribeTopicPartitions (75), version 0, and DescribeCluster (60), versions 0 and 1.
 
-Later versions of DescribeCluster ask for controllers or for fenced brokers, of which the core does not tell.
+Version 2 of DescribeCluster asks for fenced brokers too, of which the core does not tell.
 """
 
 from __future__ import annotations
@@ -132,13 +132,24 @@ DESCRIBE_TOPIC_PARTITIONS = Codec(
 # --- DescribeCluster --------------------------------------------------------------------------------------
 
 
+_ENDPOINT_TYPE = 1
+"""From this version on one may ask for controllers instead (KIP-919)."""
+
+_BROKERS = 1
+
+
 def _decode_cluster_request(data: bytes, position: int, version: int) -> DescribeClusterRequest:
-    schema.decode(WireClusterRequest, data, position, version)
-    return DescribeClusterRequest()
+    wire = schema.decode(WireClusterRequest, data, position, version)
+    return DescribeClusterRequest(wire.endpoint_type if version >= _ENDPOINT_TYPE else _BROKERS)
 
 
-def _encode_cluster_request(_: DescribeClusterRequest, version: int) -> Parts:
-    return schema.encode(WireClusterRequest, version, include_cluster_authorized_operations=False)
+def _encode_cluster_request(request: DescribeClusterRequest, version: int) -> Parts:
+    return schema.encode(
+        WireClusterRequest,
+        version,
+        include_cluster_authorized_operations=False,
+        endpoint_type=request.endpoint_type,
+    )
 
 
 def _decode_cluster_response(data: bytes, position: int, version: int) -> DescribeClusterResponse:
@@ -169,7 +180,7 @@ def _encode_cluster_response(response: DescribeClusterResponse, version: int) ->
 DESCRIBE_CLUSTER = Codec(
     api_key=60,
     name="DescribeCluster",
-    versions=(0, 0),
+    versions=(0, 1),
     flexible_from=0,
     request_type=DescribeClusterRequest,
     decode_request=_decode_cluster_request,

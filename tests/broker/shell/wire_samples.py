@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+import sys
 import types
 import typing
 import uuid
 
-from broker.core import messages
 from broker.shell.codec.base import Codec
 
 _INT8 = {
     "election_type",
+    "endpoint_type",
     "isolation_level",
     "key_type",
     "leader_recovery_state",
@@ -65,7 +66,8 @@ class Sampler:
 
     def response(self, codec: Codec[typing.Any, typing.Any]) -> typing.Any:
         """A response of an API."""
-        return self._message(getattr(messages, codec.request_type.__name__.replace("Request", "Response")))
+        module = sys.modules[codec.request_type.__module__]
+        return self._message(getattr(module, codec.request_type.__name__.replace("Request", "Response")))
 
     def _message(self, kind: type) -> typing.Any:
         hints = typing.get_type_hints(kind)

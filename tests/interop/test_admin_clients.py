@@ -1,0 +1,135 @@
+"""What the libraries' own administration clients ask, and what they make of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, NewTopic
+
+from tests.support.local_cluster import eventually
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+
+BROKERS = {1, 2, 3}
+
+
+@pytest.fixture
+def admin(cluster):
+    client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def topic(admin, request):
+    name = request.node.name.translate(str.maketrans("[]", "--"))
+    admin.create_topics([NewTopic(name, 1, 2)])
+    return name
+
+
+def has_partitions(cluster, topic, count):
+    eventually(lambda: len(cluster.partitions(topic)) == count, 10, f"{topic} has {count} partitions")
+
+
+# --- kafka-python -----------------------------------------------------------------------------------------
+
+
+def test_kafka_python_describes_the_cluster(admin):
+    assert {broker["node_id"] for broker in admin.describe_cluster()["brokers"]} == BROKERS
+
+
+def test_kafka_python_adds_partitions(cluster, admin, topic):
+    admin.create_partitions({topic: 3})
+    has_partitions(cluster, topic, 3)
+
+
+def test_kafka_python_moves_a_partition(cluster, admin, topic):
+    before = set(cluster.partitions(topic)[0]["replicas"])
+    wanted = sorted(BROKERS - {min(before)})
+    admin.alter_partition_reassignments({TopicPartition(topic, 0): wanted})
+    eventually(lambda: cluster.partitions(topic)[0]["isr"] == wanted, 20, f"the replicas are {wanted}")
+    eventually(lambda: not admin.list_partition_reassignments(), 10, "nothing moves any more")
+
+
+def test_kafka_python_alters_and_describes_settings(admin, topic):
+    admin.alter_configs([ConfigResource("TOPIC", topic, {"min.insync.replicas": "2"})])
+    resource = ConfigResource("TOPIC", topic)
+
+    def described():
+        return str(admin.describe_configs([resource]))
+
+    eventually(lambda: "min.insync.replicas" in described(), 10, "the setting has changed")
+
+
+def test_kafka_python_deletes_records(cluster, admin, topic):
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
+    for number in range(10):
+        producer.send(topic, b"%d" % number).get(10)
+    producer.close()
+    admin.delete_records({TopicPartition(topic, 0): 4})
+    leader = cluster.nodes[cluster.leader_of(topic)]
+    (replica,) = [each for each in leader.replicas() if each["topic"] == topic]
+    assert (replica["log_start"], replica["log_end"]) == (4, 10)
+
+
+def test_kafka_python_describes_partitions_with_their_eligible_leaders(admin, topic):
+    (described,) = admin.describe_topic_partitions([topic])["topics"]
+    (partition,) = described["partitions"]
+    assert sorted(partition["isr_nodes"]) == sorted(partition["replica_nodes"])
+    assert not partition["eligible_leader_replicas"]
+
+
+# --- aiokafka ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.clients
+def test_aiokafka_administers(cluster, topic):
+    module = pytest.importorskip("aiokafka.admin", reason="aiokafka is not installed: pip install harrow[clients]")
+
+    async def scenario():
+        admin = module.AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+        await admin.start()
+        try:
+            kind = module.config_resource.ConfigResourceType.TOPIC
+            old_way = module.config_resource.ConfigResource(kind, topic, {"retention.ms": "1000000"})
+            (answer,) = await admin.alter_configs([old_way])
+            assert answer.resources[0][0] == 0
+            answers = await admin.describe_configs([module.config_resource.ConfigResource(kind, topic)])
+            values = {config[0]: config[1] for config in answers[0].resources[0][4]}
+            assert values["min.insync.replicas"] == "2"
+            await admin.create_partitions({topic: module.NewPartitions(2)})
+            assert {broker["node_id"] for broker in (await admin.describe_cluster())["brokers"]} == BROKERS
+        finally:
+            await admin.close()
+
+    asyncio.run(scenario())
+    has_partitions(cluster, topic, 2)
+
+
+# --- librdkafka -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.clients
+def test_confluent_kafka_administers(cluster, topic):
+    module = pytest.importorskip(
+        "confluent_kafka.admin", reason="confluent-kafka is not installed: pip install harrow[clients]"
+    )
+    from confluent_kafka import TopicPartition as Position
+
+    admin = module.AdminClient({"bootstrap.servers": ",".join(cluster.bootstrap)})
+    resource = module.ConfigResource(module.ResourceType.TOPIC, topic)
+    change = module.ConfigEntry("max.message.bytes", "5000", incremental_operation=module.AlterConfigOpType.SET)
+    changed = module.ConfigResource(module.ResourceType.TOPIC, topic, incremental_configs=[change])
+    admin.incremental_alter_configs([changed])[changed].result(10)
+
+    def value():
+        return admin.describe_configs([resource])[resource].result(10)["max.message.bytes"].value
+
+    eventually(lambda: value() == "5000", 10, "the setting has changed")
+    admin.create_partitions([module.NewPartitions(topic, 2)])[topic].result(10)
+    has_partitions(cluster, topic, 2)
+    deleted = admin.delete_records([Position(topic, 0, 0)])
+    assert [future.result(10).low_watermark for future in deleted.values()] == [0]
+    assert {node.id for node in admin.describe_cluster().result(10).nodes} == BROKERS
