@@ -15,6 +15,9 @@ from broker.shell.codec.coordination import FIND_COORDINATOR, INIT_PRODUCER_ID
 from broker.shell.codec.deletion import DELETE_RECORDS
 from broker.shell.codec.descriptions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS
 from broker.shell.codec.fetch import FETCH
+from broker.shell.codec.group_administration import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
+from broker.shell.codec.group_offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from broker.shell.codec.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from broker.shell.codec.lifecycle import ALLOCATE_PRODUCER_IDS, BROKER_HEARTBEAT, BROKER_REGISTRATION
 from broker.shell.codec.metadata import METADATA
 from broker.shell.codec.metadata_log import DESCRIBE_QUORUM, FETCH_SNAPSHOT
@@ -36,7 +39,17 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     FETCH,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
     FIND_COORDINATOR,
+    JOIN_GROUP,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    DELETE_GROUPS,
+    OFFSET_DELETE,
     CREATE_TOPICS,
     DELETE_TOPICS,
     INIT_PRODUCER_ID,
