@@ -37,7 +37,7 @@ def has_partitions(cluster, topic, count):
 
 
 def test_kafka_python_describes_the_cluster(admin):
-    assert {broker["node_id"] for broker in admin.describe_cluster()["brokers"]} == BROKERS
+    assert {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]} == BROKERS
 
 
 def test_kafka_python_adds_partitions(cluster, admin, topic):
@@ -49,7 +49,7 @@ def test_kafka_python_moves_a_partition(cluster, admin, topic):
     before = set(cluster.partitions(topic)[0]["replicas"])
     wanted = sorted(BROKERS - {min(before)})
     admin.alter_partition_reassignments({TopicPartition(topic, 0): wanted})
-    eventually(lambda: cluster.partitions(topic)[0]["isr"] == wanted, 20, f"the replicas are {wanted}")
+    eventually(lambda: sorted(cluster.partitions(topic)[0]["isr"]) == wanted, 20, f"the replicas are {wanted}")
     eventually(lambda: not admin.list_partition_reassignments(), 10, "nothing moves any more")
 
 
