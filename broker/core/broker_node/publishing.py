@@ -113,6 +113,7 @@ def publish(broker: BrokerState) -> None:
             if replica is None:
                 replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
             replica.min_insync_replicas = min_insync_replicas
+            replica.elr = state.elr
             if state.partition_epoch > replica.partition_epoch:
                 _apply(broker, replica, state)
     for replica in [replica for replica in broker.replicas.values() if not _assigned(image, replica)]:
@@ -133,7 +134,6 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
     new_leader = state.leader != replica.leader
     replica.replicas = state.replicas
     replica.isr = state.isr
-    replica.elr = state.elr
     replica.partition_epoch = state.partition_epoch
     replica.leader_epoch = state.leader_epoch
     replica.recovery_state = state.recovery_state
