@@ -226,19 +226,19 @@ class Cluster:
                 machine.files.sync(name)
             self._deliver(number, life, FlushDone(token))
 
-    def _arrive(self, origin: int, life: int, own_id: int, to: int, request: AnyRequest) -> None:
+    def _arrive(self, origin: int, life: int, own_id: int, to: int, request: AnyRequest, api_version: int = 0) -> None:
         if (origin, to) in self.cut or self.machines[to].node is None:
             return
         request_id = next(self._numbers)
         self._origin[to, request_id] = (origin, life, own_id)
-        self._deliver(to, self.machines[to].life, RequestReceived(request_id, origin, request))
+        self._deliver(to, self.machines[to].life, RequestReceived(request_id, origin, request, api_version, "test"))
 
     # --- clients -------------------------------------------------------------------------------------------------
 
-    def ask(self, number: int, request: AnyRequest) -> int:
+    def ask(self, number: int, request: AnyRequest, api_version: int = 0) -> int:
         """Send a client's request; its answer will be in `answers`."""
         own_id = next(self._clients)
-        self._arrive(0, 0, own_id, number, request)
+        self._arrive(0, 0, own_id, number, request, api_version)
         return own_id
 
     def call(self, number: int, request: AnyRequest, limit_ms: int = 20_000) -> AnyResponse | None:
