@@ -5,7 +5,8 @@ in which an entry says that it may fire beside those that still hold:
 
     lag       a follower falls behind; while it is behind, the replicas that have everything go.
               Who is made leader then?
-    succession  a follower is cut off from the other brokers, the leader goes, and its successor goes too
+    succession  a follower is cut off from the other brokers, the leader goes, and soon after whoever else is in sync:
+                the follower must lead with what it kept when its leader changed
 
 A stored schedule is replayed exactly: `loads(dumps(schedule)) == schedule`.
 """
@@ -142,13 +143,13 @@ def _succession(draws: Draws, wanted: Sequence[str], partitions: int) -> list[En
     partition = draws.below(partitions)
     striker = draws.choice([name for name in _STRIKERS if name in wanted])
     follower = Target("in-sync-follower", partition, draws.below(1 << 30))
-    leader = Target("leader", partition)
+    leader, rest = Target("leader", partition), Target("in-sync-replicas", partition)
     first_ms = draws.between(100, 500)
     second_ms = first_ms + draws.between(3_800, 5_000)
     return [
         Entry(0, 0, "isolate", follower, second_ms + 4_000, {"from": "brokers"}),
         Entry(0, first_ms, striker, leader, second_ms + 1_000, _everyone(striker), beside=True),
-        Entry(0, second_ms, striker, leader, 4_500, _everyone(striker), beside=True),
+        Entry(0, second_ms, striker, rest, 4_500, _everyone(striker), beside=True),
     ]
 
 

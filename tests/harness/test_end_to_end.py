@@ -23,13 +23,16 @@ from harness.environments.local import processes
 from harness.exits import Exit
 from harness.heal import heal
 from harness.journal import is_finished, read_journal
+from harness.judging import judge
 from harness.phases.stage import Plan
 from harness.progress import Progress
 from harness.spec import Spec
 from harness.stopping import Failed, Stop
+from harness.store import make_run_directory
 from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
 from history.reader import read_table
-from nemesis.schedule import Schedule
+from nemesis.schedule import Entry, Schedule
+from nemesis.targets import Target
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -106,12 +109,36 @@ def test_a_correct_broker_keeps_its_promises_under_faults(tmp_path: Path) -> Non
     assert not left_over(run)
 
 
+DEPOSE = (Entry(1, 2_000, "isolate", Target("leader"), 5_000, {"from": "nodes"}),)
+"""A leader loses touch with the cluster, but not with its clients."""
+
+LAG = (
+    Entry(1, 2_000, "pause", Target("in-sync-follower"), 5_500, {}),
+    Entry(2, 7_000, "kill", Target("in-sync-replicas"), 6_000, {}, beside=True),
+)
+"""A follower leaves the ISR; as it comes back, everybody who has everything goes."""
+
+
 @pytest.mark.spark
-def test_a_broker_that_lies_is_found_out(tmp_path: Path) -> None:
-    flawed = ("--flaw", "ack-before-replication", "--faults", "isolate,kill", "--interval", "3")
-    done = harrow(tmp_path, "--duration", "20", "--seed", "3", *flawed)
-    assert done.returncode == Exit.ANOMALIES, done.stdout + done.stderr
-    assert "lost-acked-write" in done.stdout
+def test_brokers_that_break_a_rule_are_found_out(tmp_path: Path) -> None:
+    broken = {"ack-before-replication": DEPOSE, "unclean-election": LAG}
+    directories = []
+    for flaw, entries in broken.items():
+        duration_s = (entries[-1].at_ms + entries[-1].duration_ms) / 1000 + 1
+        spec = Spec(seed=1, name=flaw, duration=duration_s, flaws=(flaw,))
+        directories.append(make_run_directory(tmp_path, flaw, 1))
+        perform(Plan(spec, Schedule(entries), directories[-1], "harrow run"), HarrowBroker(spec))
+    assert judge(directories) == ["invalid", "invalid"]
+    for directory in directories:
+        found = read_table(directory, "anomalies").to_pylist()
+        lost = [row for row in found if row["anomaly"] == "lost-acked-write" and not row["within_contract"]]
+        assert lost, directory.parent.name
+        assert all(row["explanation"] for row in lost)
+
+
+def perform(plan: Plan, system: HarrowBroker) -> None:
+    with Progress(Console(file=io.StringIO())) as progress:
+        runner.run(plan, system, partial(registry.make, plan.spec, plan.directory, system), progress, Stop())
 
 
 def test_ctrl_c_heals_stops_the_nodes_and_keeps_the_history(begun: subprocess.Popen[str], tmp_path: Path) -> None:
@@ -152,8 +179,8 @@ def test_a_node_that_will_not_start_is_told_with_its_last_words(tmp_path: Path) 
     spec = Spec(seed=1, page_cache="page-cache")
     plan = Plan(spec, Schedule(()), tmp_path, "harrow run")
     system = Doomed(spec)
-    with Progress(Console(file=io.StringIO())) as progress, pytest.raises(Failed) as caught:
-        runner.run(plan, system, partial(registry.make, spec, tmp_path, system), progress, Stop())
+    with pytest.raises(Failed) as caught:
+        perform(plan, system)
     first, *log = str(caught.value).splitlines()
     assert first == "expected node 2 to go on, found that it died of itself; its last log lines:"
     assert any("log.dirs: expected a directory" in line for line in log)
