@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,12 +18,16 @@ from broker.core.messages import (
 from broker.core.settings import Settings
 from harness.simulation import schedule, swarm
 from harness.simulation.clients import TOPIC, Producer, ProducerPlan, Reader
+from harness.simulation.logs import ReplicaLog, replica_logs
 from harness.simulation.records import SimulatedHistory
 from harness.simulation.schedule import ADMINISTRATOR, Fault, Nemesis
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import Tape
 from harness.simulation.views import brokers, partition_states
 from harness.simulation.world import CLIENTS_FROM, MS, NodeCrashed, Observer, World
+
+CRASH = "crash"
+"""Stands for a property when a node's core raised."""
 
 _RECOVERY_MS = 60_000
 
@@ -37,7 +42,7 @@ class Violation(Exception):
 
 @dataclass
 class Outcome:
-    """What became of one simulation."""
+    """What became of one simulation. `phases` holds start and end in microseconds of those that ended."""
 
     seed: int | None
     configuration: Configuration
@@ -51,6 +56,8 @@ class Outcome:
     ends: Mapping[int, int]
     marks: Mapping[str, int]
     values: Mapping[str, Sequence[int]]
+    logs: Mapping[tuple[int, int], ReplicaLog]
+    phases: Mapping[str, tuple[int, int]]
     notes: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
 
 
@@ -103,12 +110,14 @@ def run(
     tape: Tape,
     *,
     overrides: Mapping[str, object] | None = None,
+    faults: Sequence[Fault] | None = None,
     observers: Sequence[Observer] = (),
     keep_notes: bool = False,
 ) -> Outcome:
-    """Run the simulation that a tape describes."""
+    """Run the simulation of a tape. `overrides` replace parts of its configuration, `faults` its schedule."""
     configuration = swarm.draw(tape["configuration"], overrides)
-    faults = schedule.draw(tape["schedule"], configuration)
+    if faults is None:
+        faults = schedule.draw(tape["schedule"], configuration)
     world = World(tape, settings_of(configuration), observers)
     if keep_notes:
         world.notes = []
@@ -119,7 +128,10 @@ def run(
     except Violation as violation:
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
-        failure, failed_property = str(crash), "crash"
+        failure, failed_property = str(crash), CRASH
+    values = tape.values()
+    for name in ("workload", "network", "disk"):
+        world.digest.add_all(values[name])
     return Outcome(
         tape.seed,
         configuration,
@@ -132,7 +144,9 @@ def run(
         test.history,
         test.ends,
         world.marks,
-        tape.values(),
+        values,
+        replica_logs(world),
+        test.phases,
         world.notes or (),
     )
 
@@ -144,6 +158,7 @@ class _Test:
         self.faults = list(faults)
         self.history = SimulatedHistory()
         self.ends: dict[int, int] = {}
+        self.phases: dict[str, tuple[int, int]] = {}
         self.administrator = _Administrator()
         broker_ids = list(range(1, configuration.brokers + 1))
         plan = ProducerPlan(
@@ -170,7 +185,23 @@ class _Test:
         self.nemesis = Nemesis(world, configuration, self.history)
 
     def run(self) -> None:
-        self._set_up()
+        """Go through all phases."""
+        with self._phase("set-up"):
+            self._set_up()
+        with self._phase("main"):
+            self._torment()
+        with self._phase("recovery"):
+            self._recover()
+        with self._phase("final"):
+            self._read_everything()
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        started_us = self.world.now_us
+        yield
+        self.phases[name] = (started_us, self.world.now_us)
+
+    def _torment(self) -> None:
         faults = self.world.network.faults
         faults.slow_of_1000 = self.configuration.slow_of_1000
         faults.answer_lost_of_1000 = self.configuration.answer_lost_of_1000
@@ -183,11 +214,12 @@ class _Test:
         self.world.run_until(self.configuration.duration_ms * MS)
         faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
         self.nemesis.heal()
+
+    def _recover(self) -> None:
         self._finish_sending()
         self._wait_until_whole("after the last fault was healed")
         if self.configuration.squeeze:
             self._squeeze()
-        self._read_everything()
 
     def _finish_sending(self) -> None:
         """V-5: with everything healed each open operation ends, and every producer gets one more acknowledged."""

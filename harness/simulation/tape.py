@@ -8,6 +8,7 @@ streams are separate, taking a fault away does not shift the draws of the networ
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -118,6 +119,10 @@ class RollingHash:
         """Take one number in."""
         self.value = ((self.value ^ (number & _HASH_MASK)) * _HASH_FACTOR) & _HASH_MASK
         self.count += 1
+
+    def add_all(self, numbers: Sequence[int]) -> None:
+        """Take a list of numbers in, as one."""
+        self.add(zlib.crc32(repr(list(numbers)).encode()))
 
     def __str__(self) -> str:
         return f"{self.value:016x}"

@@ -220,17 +220,13 @@ class World:
         if machine.paused:
             machine.backlog.append(event)
             return
-        digest = self.digest
-        digest.add(self.now_us)
-        digest.add(node_id)
-        digest.add(_EVENT_NUMBERS[type(event)])
         try:
             effects = node.handle(machine.clock.now_ms(self.now_us), event)
         except Exception as error:
             raise NodeCrashed(node_id, error) from error
         for effect in effects:
             _CARRY_OUT[type(effect)](self, node_id, machine, effect)
-        digest.add(len(effects))
+        self.digest.add(self.now_us << 24 ^ node_id << 12 ^ _EVENT_NUMBERS[type(event)] << 8 ^ len(effects))
         if self.observers or self.listen is not None:
             step = Step(node_id, event, effects)
             for observer in self.observers:
