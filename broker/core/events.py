@@ -20,13 +20,17 @@ class Started(NamedTuple):
 
 
 class RequestReceived(NamedTuple):
-    """A request arrived on a connection that this node accepted. `request_id` names it in the `Reply`."""
+    """A request arrived on a connection that this node accepted. `request_id` names it in the `Reply`.
+
+    `listener` is the name of the one that it came in by; only a node of both roles needs it.
+    """
 
     request_id: int
     connection: int
     request: AnyRequest
     api_version: int = 0
     client_id: str = ""
+    listener: str = ""
 
 
 class ResponseReceived(NamedTuple):
@@ -69,6 +73,10 @@ Event = (
 )
 
 # --- effects ---------------------------------------------------------------------------------------------------------
+
+
+CONTROLLER_CHANNELS = frozenset({"control", "metadata", "quorum", "quorum-fetch"})
+"""Channels that lead to a node's controller listener; all others lead to its broker listener."""
 
 
 class Send(NamedTuple):

@@ -1,8 +1,9 @@
-"""One node of the cluster, made from its settings: a broker or a controller."""
+"""One node of the cluster, made from its settings: a broker, a controller, or both."""
 
 from __future__ import annotations
 
 from broker.core.broker_node.node import BrokerNode
+from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
 from broker.core.files import Files
 from broker.core.runtime import Node
@@ -14,6 +15,8 @@ def make_node(settings: Settings, files: Files, incarnation_id: str) -> Node:
 
     Raises `StorageError` if the disk refuses, `UnknownRules` for a generation or flaw that does not exist.
     """
+    if settings.is_controller and settings.is_broker:
+        return CombinedNode(settings, files, incarnation_id)
     if settings.is_controller:
         return ControllerNode(settings, files, incarnation_id)
     return BrokerNode(settings, files, incarnation_id)

@@ -115,6 +115,9 @@ class Settings:
     request_timeout_ms: int = 2_000
     """Patience with a request between nodes, on top of the wait that the request itself asks for."""
 
+    fetch_session_slots: int = 1_000
+    """`max.incremental.fetch.session.cache.slots`: how many readers may have a fetch session; 0: nobody."""
+
     socket_request_max_bytes: int = 100 << 20
     connections_max_idle_ms: int = 600_000
 
@@ -125,5 +128,10 @@ class Settings:
 
     @property
     def is_controller(self) -> bool:
-        """Whether the node is a controller; else it is a broker."""
+        """Whether the node is a controller."""
         return "controller" in self.roles
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether the node is a broker."""
+        return "broker" in self.roles

@@ -15,7 +15,7 @@ from broker.core.messages import (
     Listener,
     NewTopic,
 )
-from broker.core.settings import Settings
+from broker.core.settings import Role, Settings
 from harness.simulation import schedule, swarm
 from harness.simulation.clients import TOPIC, Producer, ProducerPlan, Reader
 from harness.simulation.logs import ReplicaLog, replica_logs
@@ -79,14 +79,16 @@ class _Administrator:
 
 
 def settings_of(configuration: Configuration) -> list[Settings]:
-    """Settings of all nodes: controllers from 100 on, brokers from 1 on."""
-    controllers = range(100, 100 + configuration.controllers)
+    """Settings of all nodes: controllers from 100 on, or the first brokers if roles are combined; brokers from 1 on."""
+    controllers = controllers_of(configuration)
+    broker_ids = range(1, configuration.brokers + 1)
     nodes = []
-    for node_id in (*controllers, *range(1, configuration.brokers + 1)):
+    for node_id in dict.fromkeys((*controllers, *broker_ids)):
+        roles: tuple[Role, ...] = ("broker",) if node_id in broker_ids else ()
         nodes.append(
             Settings(
                 node_id=node_id,
-                roles=("controller",) if node_id in controllers else ("broker",),
+                roles=(*roles, "controller") if node_id in controllers else roles,
                 voters=dict.fromkeys(controllers, ("controller", 1)),
                 listeners=(Listener("CLIENT", f"b{node_id}", 1), Listener("BROKER", f"b{node_id}", 2)),
                 log_dir="/",
@@ -104,6 +106,12 @@ def settings_of(configuration: Configuration) -> list[Settings]:
             )
         )
     return nodes
+
+
+def controllers_of(configuration: Configuration) -> range:
+    """Node ids of the controllers."""
+    first = 1 if configuration.combined else 100
+    return range(first, first + configuration.controllers)
 
 
 def run(

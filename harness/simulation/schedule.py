@@ -67,7 +67,7 @@ class Nemesis:
         self.configuration = configuration
         self.history = history
         self.brokers = list(range(1, configuration.brokers + 1))
-        self.controllers = sorted(node for node in world.machines if node >= 100)
+        self.controllers = sorted(node for node, one in world.machines.items() if one.settings.is_controller)
         self.lossy: dict[int, int] = {}  # broker in a lossy window -> its epoch when it crashed
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
@@ -140,7 +140,8 @@ class Nemesis:
         self._opened("page-cache-loss", (target,), lambda: self.world.start(target), fault.duration_ms, why)
 
     def _disk_loss(self, fault: Fault, target: int) -> None:
-        if target not in self.brokers or not self._may_lose(target):
+        """ST-4, for brokers only: a voter that returns with an empty disk could vote twice (B-71)."""
+        if target in self.controllers or not self._may_lose(target):
             return
         self.lossy[target] = broker_epoch(self.world, target)
         self.world.kill(target)

@@ -37,6 +37,7 @@ class Configuration:
     flaws: tuple[str, ...] = ()
     brokers: int = 3
     controllers: int = 3
+    combined: bool = False
     partitions: int = 2
     replication_factor: int = 3
     min_insync_replicas: int = 2
@@ -99,5 +100,6 @@ def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Confi
         slow_of_1000=(0, 0, 20)[stream.draw("slow network", 3)],
         answer_lost_of_1000=(0, 0, 10)[stream.draw("lost answers", 3)],
         repeated_of_1000=(0, 0, 0, 10)[stream.draw("repeated requests", 4)],
+        combined=stream.draw("combined roles", 6) == 5,
     )
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
+from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
 from broker.core.controller.state import ControllerState
 from broker.core.metadata.records import PartitionState
@@ -16,15 +17,17 @@ from harness.simulation.world import World
 def controllers(world: World) -> Iterator[tuple[int, ControllerState]]:
     """Controllers that are up."""
     for node_id, machine in world.machines.items():
-        if isinstance(machine.node, ControllerNode):
-            yield node_id, machine.node.state
+        node = machine.node.controller if isinstance(machine.node, CombinedNode) else machine.node
+        if isinstance(node, ControllerNode):
+            yield node_id, node.state
 
 
 def brokers(world: World) -> Iterator[tuple[int, BrokerState]]:
     """Brokers that are up."""
     for node_id, machine in world.machines.items():
-        if isinstance(machine.node, BrokerNode):
-            yield node_id, machine.node.state
+        node = machine.node.broker if isinstance(machine.node, CombinedNode) else machine.node
+        if isinstance(node, BrokerNode):
+            yield node_id, node.state
 
 
 def leading(world: World) -> ControllerState | None:

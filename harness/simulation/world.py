@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from broker.core.events import (
+    CONTROLLER_CHANNELS,
     CancelTimer,
     CloseConnection,
     Disconnected,
@@ -35,7 +36,7 @@ from broker.core.marks import Mark
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.node import make_node
 from broker.core.runtime import Node
-from broker.core.settings import Settings
+from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER, Settings
 from harness.simulation.clock import NodeClock
 from harness.simulation.disk import SimulatedDisk, Survival
 from harness.simulation.network import Network
@@ -318,7 +319,9 @@ class World:
             self._next_request += 1
         else:
             self._requests[number] = opened
-        self.deliver(opened.target, machine.life, RequestReceived(number, opened.source, request))
+        self.deliver(
+            opened.target, machine.life, RequestReceived(number, opened.source, request, listener=_listener(opened))
+        )
 
     def _arrive_response(self, node_id: int, life: int, opened: _OpenRequest, response: AnyResponse) -> None:
         link = (node_id, opened.source)
@@ -412,6 +415,12 @@ class World:
             sooner_us = max(self.now_us, at_us - by_ms * MS)
             machine.timers[key] = sooner_us
             self.at(sooner_us, self._fire, node_id, machine.life, key, sooner_us)
+
+
+def _listener(opened: _OpenRequest) -> str:
+    if opened.source >= CLIENTS_FROM:
+        return CLIENT_LISTENER
+    return CONTROLLER_LISTENER if opened.channel in CONTROLLER_CHANNELS else BROKER_LISTENER
 
 
 _EVENT_NUMBERS: dict[type, int] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.broker_node import storage
-from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
 from broker.core.log.errors import AppendError
 from broker.core.messages import (
@@ -23,6 +23,7 @@ RETRY = "replica-fetch-retry"
 LEADER_END = "leader-end"
 LEADER_START = "leader-start"
 CHANNEL = "replication"
+OFFSETS_CHANNEL = "replication-offsets"
 
 _LATEST, _EARLIEST = -1, -2
 
@@ -124,7 +125,7 @@ def _ask_offset(broker: BrokerState, replica: Replica, timestamp: int, purpose: 
             (ListOffsetsPartition(replica.topic, replica.partition, timestamp, replica.leader_epoch),),
             replica_id=broker.broker_id,
         ),
-        channel=CONTROL,
+        channel=OFFSETS_CHANNEL,
         timeout_ms=broker.settings.request_timeout_ms,
         purpose=purpose,
         context=(replica.topic, replica.partition, replica.leader_epoch),

@@ -1,0 +1,108 @@
+"""A node that is broker and controller at once: two cores that share a process, a disk and an id, and nothing else.
+
+They speak to each other as any two nodes do. Requests go to the part that owns the listener on which they came; what
+the parts ask of their host is told apart by the part's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from broker.core.broker_node.node import BrokerNode
+from broker.core.controller.node import ControllerNode
+from broker.core.events import (
+    CancelTimer,
+    Disconnected,
+    Effect,
+    Event,
+    Exit,
+    Flush,
+    FlushDone,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    SetTimer,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from broker.core.files import Files
+from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.settings import CONTROLLER_LISTENER, Settings
+
+_BROKER, _CONTROLLER = 0, 1
+
+
+class CombinedNode:
+    """Both roles. The controller stops after the broker, which needs it for its controlled shutdown (BL-7)."""
+
+    def __init__(self, settings: Settings, files: Files, incarnation_id: str) -> None:
+        """Open the logs of both parts. Raises `StorageError`, `UnknownRules`."""
+        self.controller = ControllerNode(settings, files, incarnation_id)
+        self.broker = BrokerNode(settings, files, incarnation_id)
+
+    def handle(self, now_ms: int, event: Event) -> list[Effect]:
+        """Hand an event to the part, or parts, that it concerns."""
+        match event:
+            case RequestReceived():
+                return self._to(_CONTROLLER if event.listener == CONTROLLER_LISTENER else _BROKER, now_ms, event)
+            case ResponseReceived(number, response):
+                return self._to(number % 2, now_ms, ResponseReceived(number // 2, response))
+            case RequestFailed(number, reason):
+                return self._to(number % 2, now_ms, RequestFailed(number // 2, reason))
+            case TimerFired((int(part), key)):
+                return self._to(part, now_ms, TimerFired(key))
+            case FlushDone((int(part), token), error):
+                return self._to(part, now_ms, FlushDone(token, error))
+            case Started() | Disconnected():
+                return [*self._to(_CONTROLLER, now_ms, event), *self._to(_BROKER, now_ms, event)]
+            case StopRequested():
+                return self._to(_BROKER, now_ms, event)
+            case _:
+                raise ValueError(f"an event that concerns nobody: {event!r}")
+
+    def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:
+        node = self.controller if part == _CONTROLLER else self.broker
+        effects: list[Effect] = []
+        for effect in node.handle(now_ms, event):
+            if isinstance(effect, Exit) and part == _BROKER and effect.status == 0:
+                effects += self._to(_CONTROLLER, now_ms, StopRequested())
+            else:
+                effects.append(_named(part, effect))
+        return effects
+
+    # --- what others may ask -----------------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        """Whether both parts serve."""
+        return self.controller.is_ready() and self.broker.is_ready()
+
+    def broker_address(self, node_id: int) -> tuple[str, int] | None:
+        """Where a broker's inter-broker listener is; whichever part knows more."""
+        return self.broker.broker_address(node_id) or self.controller.broker_address(node_id)
+
+    def describe(self) -> dict[str, object]:
+        """The broker's beliefs, and the controller's under "controller_state"."""
+        return {**self.broker.describe(), "role": "combined", "controller_state": self.controller.describe()}
+
+    def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
+        """Records of a replica's log, or of the metadata log."""
+        node = self.controller if topic == METADATA_TOPIC else self.broker
+        return node.read_log(topic, partition, offset, limit)
+
+
+def _named(part: int, effect: Effect) -> Effect:
+    """The effect with its number, timer key or token told apart from the other part's."""
+    match effect:
+        case Send():
+            return effect._replace(request_id=effect.request_id * 2 + part)
+        case SetTimer():
+            return effect._replace(key=(part, effect.key))
+        case CancelTimer():
+            return effect._replace(key=(part, effect.key))
+        case Flush():
+            token: Hashable = (part, effect.token)
+            return effect._replace(token=token)
+        case _:
+            return effect
