@@ -31,7 +31,8 @@ def fetch(broker: BrokerState) -> None:
         broker.controller_id,
         FetchRequest(
             (FetchPartition(METADATA_TOPIC, 0, broker.image.end_offset, settings.metadata_fetch_max_bytes),),
-            replica_id=broker.broker_id,
+            # a node of both roles votes under this id; what its broker has applied must not count as its voter's log
+            replica_id=-1 if settings.is_controller else broker.broker_id,
             max_wait_ms=settings.metadata_fetch_wait_max_ms,
             cluster_id=settings.cluster_id,
         ),
@@ -114,7 +115,7 @@ def publish(broker: BrokerState) -> None:
                 replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
             replica.min_insync_replicas = min_insync_replicas
             replica.elr = state.elr
-            if state.partition_epoch > replica.partition_epoch:
+            if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
                 _apply(broker, replica, state)
     for replica in [replica for replica in broker.replicas.values() if not _assigned(image, replica)]:
         _remove(broker, replica)
@@ -132,6 +133,8 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
     now_ms = broker.runtime.now_ms
     new_epoch = state.leader_epoch > replica.leader_epoch
     new_leader = state.leader != replica.leader
+    if replica.role is Role.LEADER and not (new_leader or new_epoch or broker.rules.metadata.refreshes_leader()):
+        return
     replica.replicas = state.replicas
     replica.isr = state.isr
     replica.partition_epoch = state.partition_epoch
@@ -141,14 +144,14 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
     replica.pending_isr = None
     if state.leader == broker.broker_id:
         if replica.role is not Role.LEADER:
-            leader.become_leader(replica, now_ms)
+            leader.become_leader(replica, broker.rules, now_ms)
             _note_role(broker, replica, "leads")
         elif new_epoch:
-            leader.renew_leadership(replica, now_ms)
+            leader.renew_leadership(replica, broker.rules, now_ms)
             _note_role(broker, replica, "leads again")
         else:
             leader.adopt_assignment(replica, now_ms)
-        isr_changes.high_watermark_may_move(broker, replica)
+        isr_changes.changed(broker, replica)
         isr_changes.finish_recovery(broker, replica)
         broker.touch(replica)
         return
@@ -160,7 +163,7 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
             replica.remotes = {}
             _note_role(broker, replica, "has no leader")
             return
-        cut_to = follower.become_follower(replica, broker.rules)
+        cut_to = follower.become_follower(replica, broker.rules, new_leader=new_leader)
         _note_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
 
 
