@@ -1,0 +1,174 @@
+"""A pool of worker processes that survives the death of its workers.
+
+Tasks go out one by one, so that memory stays flat however many there are, and each worker holds one task ahead, so that
+it never waits. What a task raises and what kills its process are results like any other. Nothing here knows what a task
+is.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from types import TracebackType
+from typing import Generic, NamedTuple, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+AHEAD = 2
+"""Tasks that a worker holds: the one it works on, and the next."""
+
+TASK_S_MAX = 120.0
+"""A task that takes longer is taken for one that never ends."""
+
+_IDLE_S = 1.0
+
+
+class Done(NamedTuple, Generic[Task, Result]):
+    """A finished task: its result, or else why there is none."""
+
+    task: Task
+    result: Result | None
+    trouble: str | None
+
+
+@dataclass
+class _Worker(Generic[Task]):
+    process: SpawnProcess
+    connection: Connection
+    tasks: deque[Task] = field(default_factory=deque)
+    since_s: float = 0.0  # when the first of the tasks began
+
+
+def cores() -> int:
+    """How many processes this one may keep busy."""
+    return len(os.sched_getaffinity(0))
+
+
+class Pool(Generic[Task, Result]):
+    """Workers that each apply one function; it must be importable, since processes are spawned."""
+
+    def __init__(self, work: Callable[[Task], Result], jobs: int, task_s_max: float = TASK_S_MAX) -> None:
+        if jobs < 1:
+            raise ValueError(f"expected at least one job, found {jobs}")
+        self._work = work
+        self._task_s_max = task_s_max
+        self._context = multiprocessing.get_context("spawn")
+        self._workers: list[_Worker[Task]] = []
+        self._jobs = jobs
+
+    def __enter__(self) -> Pool[Task, Result]:
+        self._workers = [self._started() for _ in range(self._jobs)]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            worker.connection.close()
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+        self._workers = []
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, Result]]:
+        """Yield tasks as they are done, in any order. `tasks` is asked only when a worker has room."""
+        source = iter(tasks)
+        again: deque[Task] = deque()
+        while True:
+            self._hand_out(source, again)
+            if not any(worker.tasks for worker in self._workers):
+                return
+            yield from self._collect(again)
+
+    def _hand_out(self, source: Iterator[Task], again: deque[Task]) -> None:
+        for held in range(AHEAD):
+            for worker in self._workers:
+                if len(worker.tasks) > held:
+                    continue
+                if again:
+                    task = again.popleft()
+                else:
+                    try:
+                        task = next(source)
+                    except StopIteration:
+                        return
+                if not worker.tasks:
+                    worker.since_s = time.monotonic()
+                worker.tasks.append(task)
+                try:
+                    worker.connection.send(task)
+                except OSError:
+                    continue  # it is dead: `_collect` will find it
+
+    def _collect(self, again: deque[Task]) -> Iterator[Done[Task, Result]]:
+        ready = wait([worker.connection for worker in self._workers if worker.tasks], _IDLE_S)
+        for place, worker in enumerate(self._workers):
+            if worker.connection in ready:
+                try:
+                    result, trouble = worker.connection.recv()
+                except (EOFError, OSError):
+                    yield self._replaced(place, again, None)
+                    continue
+                worker.since_s = time.monotonic()
+                yield Done(worker.tasks.popleft(), result, trouble)
+            elif worker.tasks and time.monotonic() - worker.since_s > self._task_s_max:
+                worker.process.kill()
+                yield self._replaced(place, again, f"did not end within {self._task_s_max:g} s")
+
+    def _replaced(self, place: int, again: deque[Task], why: str | None) -> Done[Task, Result]:
+        """Put a new worker in the place of a dead one; what it held but had not begun is done by others."""
+        dead = self._workers[place]
+        dead.connection.close()
+        dead.process.join()
+        self._workers[place] = self._started()
+        culprit = dead.tasks.popleft()
+        again.extend(dead.tasks)
+        return Done(culprit, None, why or f"its process died: {_ending(dead.process.exitcode)}")
+
+    def _started(self) -> _Worker[Task]:
+        here, there = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(there, self._work), daemon=True)
+        process.start()
+        there.close()
+        return _Worker(process, here)
+
+
+def _ending(status: int | None) -> str:
+    if status is not None and status < 0:
+        return signal.Signals(-status).name
+    return f"exit status {status}"
+
+
+def _serve(connection: Connection, work: Callable[[Task], object]) -> None:
+    """The life of a worker process: it ends when its owner closes the connection, or dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to stop
+    gc.freeze()
+    while True:
+        try:
+            task = connection.recv()
+        except (EOFError, OSError):
+            return
+        result, trouble = None, None
+        try:
+            result = work(task)
+        except Exception as error:
+            trouble = _told(error)
+        try:
+            connection.send((result, trouble))
+        except OSError:
+            return
+
+
+def _told(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"  # noqa: PTH119
