@@ -15,6 +15,7 @@ from harness.commands.lists import faults, flaws
 from harness.commands.run import run
 from harness.exits import Exit
 from harness.spec import SpecError
+from harness.stopping import sigterm_interrupts
 from nemesis.schedule import ScheduleError
 
 DEBUG = "--debug"
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = DEBUG in given
     given = [word for word in given if word != DEBUG]
     try:
-        sys.exit(harrow.main(given, prog_name="harrow", standalone_mode=False))
+        with sigterm_interrupts():
+            sys.exit(harrow.main(given, prog_name="harrow", standalone_mode=False))
     except click.ClickException as error:
         _tell(error, f"{error.format_message().rstrip('.')}; see `{_where(error)} --help`", Exit.USAGE, debug)
     except (SpecError, ScheduleError) as error:

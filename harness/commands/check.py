@@ -22,15 +22,14 @@ def check(runs: tuple[Path, ...]) -> None:
       harrow check store/latest
       harrow check store/log/*
     """  # noqa: D301 (\b is for click)
-    from rich.console import Console
-
+    from harness import consoles
     from harness.judging import judge
     from reports.terminal import summary_lines
 
     for directory in runs:
         _need_history(directory)
     verdicts = judge(runs)
-    console = Console(highlight=False)
+    console = consoles.results()
     for directory in runs:
         console.print(summary_lines(directory), soft_wrap=True)
     sys.exit(worst(verdicts))

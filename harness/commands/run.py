@@ -5,18 +5,25 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from harness import spec as specs
 from harness.exits import VERDICTS, Exit
 from harness.spec import Spec
+from harness.stopping import Interrupted
 from harness.store import DEFAULT
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
+
+if TYPE_CHECKING:
+    from harness.judging import WarmSpark
+    from harness.phases.stage import Plan
+    from harness.progress import Progress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -124,44 +131,47 @@ def _check(spec: Spec, schedule: Schedule) -> None:
 
 
 def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path) -> Exit:
-    from functools import partial
-
-    from rich.console import Console
-
-    from harness import runner
-    from harness.environments import registry
+    from harness import consoles
     from harness.judging import WarmSpark, judge, need_java
     from harness.phases.stage import Plan
     from harness.progress import Progress
-    from harness.stopping import Interrupted, Stop, on_signals
     from harness.store import make_run_directory
-    from harness.systems.harrow_broker import HarrowBroker
     from reports import render
     from reports.terminal import summary_lines
 
     need_java()
     directory = make_run_directory(store, spec.name, spec.seed)
     command = specs.reproduce(spec, directory / "schedule.json" if schedule_file is not None else None)
-    plan = Plan(spec, schedule, directory, command)
-    system = HarrowBroker(spec)
-    stop = Stop()
     spark = WarmSpark()
-    with Progress(Console(stderr=True, highlight=False)) as progress:
-        progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
-        try:
-            with on_signals(stop):
-                make = partial(registry.make, spec, directory, system)
-                outcome = runner.run(plan, system, make, progress, stop, spark.start)
-        except Interrupted:
-            click.echo(f"harrow: interrupted; healed and stopped; the history is in {directory}", err=True)
-            return Exit.UNKNOWN
-        for trouble in outcome.troubles:
-            progress.note(trouble, style="yellow")
-        progress.phase("check", "Spark reads the history")
-        verdict = judge([directory], spark.session())[0]
-        progress.phase("report")
-        page = render(directory)
-    console = Console(highlight=False)
+    try:
+        with Progress(consoles.progress()) as progress:
+            progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
+            _perform(Plan(spec, schedule, directory, command), progress, spark)
+            progress.phase("check", "Spark reads the history")
+            verdict = judge([directory], spark.session())[0]
+            progress.phase("report")
+            page = render(directory)
+    except (Interrupted, KeyboardInterrupt):
+        told = f"interrupted; nothing of it is running; the history is in {directory}"
+        click.echo(f"harrow: {told}; see `harrow check {directory}`", err=True)
+        return Exit.UNKNOWN
+    console = consoles.results()
     console.print(summary_lines(directory), soft_wrap=True)
     console.print(f"report: {page}", soft_wrap=True)
     return VERDICTS[verdict]
+
+
+def _perform(plan: Plan, progress: Progress, spark: WarmSpark) -> None:
+    """Run the cluster; Ctrl-C and SIGTERM end it in good order."""
+    from harness import runner
+    from harness.environments import registry
+    from harness.stopping import Stop, on_signals
+    from harness.systems.harrow_broker import HarrowBroker
+
+    system = HarrowBroker(plan.spec)
+    make = partial(registry.make, plan.spec, plan.directory, system)
+    stop = Stop()
+    with on_signals(stop):
+        outcome = runner.run(plan, system, make, progress, stop, spark.start)
+    for trouble in outcome.troubles:
+        progress.note(trouble, style="yellow")

@@ -221,6 +221,7 @@ class _Test:
             reader.start(self.world)
         self.world.run_until(self.configuration.duration_ms * MS)
         faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
+        self.world.say("everything is healed")
         self.nemesis.heal()
 
     def _recover(self) -> None:
@@ -295,6 +296,7 @@ class _Test:
         """Let each broker be the only one alive for a while, so that what it lacks is lost, then let the others join."""
         for last in range(1, self.configuration.brokers + 1):
             others = [node for node in range(1, self.configuration.brokers + 1) if node != last]
+            self.world.say(f"the squeeze: broker {last} is to be alone")
             for node in others:
                 self.world.kill(node)
             wait_us = 3 * self.configuration.session_timeout_ms * MS
@@ -308,6 +310,7 @@ class _Test:
         return all(state.leader == broker_id for state in mine)
 
     def _read_everything(self) -> None:
+        self.world.say("the final reads")
         by_broker = dict(brokers(self.world))
         for number, state in enumerate(partition_states(self.world)):
             self.ends[number] = by_broker[state.leader].replicas[TOPIC, number].high_watermark

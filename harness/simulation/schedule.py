@@ -99,6 +99,7 @@ class Nemesis:
     ) -> None:
         number = self._next
         self._next += 1
+        self.world.say(_told(kind, targets, why))
         self._undo[number] = (kind, targets, undo, self.world.now_us, why)
         self.world.after(after_ms * MS, self._close, number)
 
@@ -108,6 +109,8 @@ class Nemesis:
             return
         kind, targets, undo, started_us, why = opened
         undo()
+        if self.world.now_us - started_us > MS:
+            self.world.say(f"end of {_told(kind, targets, why)}")
         self.history.faults.append(
             FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.world.now_us * MS)
         )
@@ -239,3 +242,8 @@ class Nemesis:
         alive = [node for node in self.brokers if self.world.machines[node].node is not None]
         if alive:
             self.world.send_from_client(ADMINISTRATOR, self._next, alive[0], request, 2_000)
+
+
+def _told(kind: str, targets: tuple[int, ...], why: str) -> str:
+    who = f" of {', '.join(map(str, targets))}" if targets else ""
+    return f"{kind}{who}{f' ({why})' if why else ''}"

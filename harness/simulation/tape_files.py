@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.core.rules import UnknownRules, rules_for
+from broker.core.rules.flaws import UnknownRules, rules_for
 from harness.simulation.case import Case
 from harness.simulation.schedule import Fault
 from harness.simulation.swarm import FAULTS, Configuration

@@ -45,6 +45,9 @@ from harness.simulation.tape import RollingHash, Tape
 MS = 1_000
 """Microseconds in a millisecond."""
 
+NOBODY = 0
+"""Stands for a node in notes of what the nemesis does."""
+
 CLIENTS_FROM = 1_000
 """Endpoints from here on are clients."""
 
@@ -366,6 +369,11 @@ class World:
             machine = self.machines[peer]
             if (node_id, peer) not in self.network.cut:
                 self.after(MS, self.deliver, peer, machine.life, Disconnected(node_id))
+
+    def say(self, text: str) -> None:
+        """Note something that no node did."""
+        if self.notes is not None:
+            self.notes.append((self.now_us, NOBODY, text))
 
     # --- links -------------------------------------------------------------------------------------------------------
 
