@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.controller import changes
-from broker.core.controller.partition_changes import all_partitions, recovered
+from broker.core.controller.partition_changes import all_partitions, min_isr_of, recovered
 from broker.core.controller.state import ControllerState, RecoveryJob
 from broker.core.errors import ErrorCode
 from broker.core.messages import (
@@ -31,7 +31,7 @@ def consider_all(controller: ControllerState) -> None:
             job = None
         if not controller.rules.elections.recovers_by_log():
             _elect_last_known(controller, topic, number, state)
-        elif job is None and _wanted(controller, state):
+        elif job is None and _wanted(controller, topic, state):
             _begin(controller, topic.name, topic.topic_id, number, state)
 
 
@@ -39,13 +39,13 @@ def _elect_last_known(controller: ControllerState, topic: TopicImage, number: in
     """UR-4 in K4: the last known leader, if it is active (KAFKA-19522), as an unclean election."""
     waits = state.leader < 0 and not state.isr and not state.elr
     for member in state.last_known_elr if waits else ():
-        if controller.image.is_active(member):
+        if controller.rules.elections.may_lead_again(controller.image.is_active(member)):
             changes.append(controller, [PartitionSet(topic.topic_id, number, recovered(state, member))])
             controller.runtime.note("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
             return
 
 
-def _wanted(controller: ControllerState, state: PartitionState) -> bool:
+def _wanted(controller: ControllerState, topic: TopicImage, state: PartitionState) -> bool:
     if state.leader >= 0:
         return False
     match controller.settings.unclean_recovery_strategy:
@@ -54,6 +54,9 @@ def _wanted(controller: ControllerState, state: PartitionState) -> bool:
                 not state.isr
                 and not state.elr
                 and all(controller.image.is_active(member) for member in state.last_known_elr)
+                and controller.rules.elections.is_recovery_quorum(
+                    state.last_known_elr, min(min_isr_of(controller, topic), len(state.replicas))
+                )
             )
         case "Aggressive":
             return any(controller.image.is_active(member) for member in state.replicas)
@@ -101,11 +104,11 @@ def answered(
         and info is not None
         and info.error_code == ErrorCode.NONE
         and broker is not None
-        and broker.active
-        and response.broker_epoch == broker.epoch == job.asked[member]
+        and controller.rules.elections.accepts_log_info(
+            response.broker_epoch, job.asked[member], broker.epoch, active=broker.active
+        )
     ):
         job.infos[member] = info
-        del job.asked[member]
         _decide(controller, topic_id, number, job)
     else:
         # begin again: UR-13 holds only within one incarnation
@@ -115,7 +118,7 @@ def answered(
 
 def _decide(controller: ControllerState, topic_id: str, number: int, job: RecoveryJob) -> None:
     """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since it was asked for."""
-    if job.asked:
+    if len(job.infos) < len(job.asked):
         return
     del controller.recoveries[topic_id, number]
     name = controller.image.topic_names.get(topic_id, "")
@@ -128,7 +131,12 @@ def _decide(controller: ControllerState, topic_id: str, number: int, job: Recove
             best is None or controller.rules.elections.better_log(_length(job.infos[member]), _length(job.infos[best]))
         ):
             best = member
-    if best is None or not controller.image.is_active(best):
+    if best is None or not controller.rules.elections.accepts_log_info(
+        job.asked[best],
+        job.asked[best],
+        controller.image.broker_epoch(best),
+        active=controller.image.is_active(best),
+    ):
         controller.runtime.set_timer((RETRY,), _RETRY_MS)
         return
     changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])

@@ -34,7 +34,7 @@ class WaitingMetadataFetch(NamedTuple):
 
 @dataclass(slots=True)
 class RecoveryJob:
-    """An unclean recovery in progress (UR-6): who was asked, and what they said."""
+    """An unclean recovery in progress (UR-6): who was asked, and what those said who have answered."""
 
     partition_epoch: int
     asked: dict[int, int]  # broker -> its epoch when it was asked

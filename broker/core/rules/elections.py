@@ -104,6 +104,18 @@ class ElectionRules:
             return Election(leader, isr, elr)
         return Election(leader, (leader,), tuple(member for member in elr if member != leader))
 
+    def may_lead_again(self, active: bool) -> bool:
+        """UR-4 in K4: the last leader is elected only while it is active (KAFKA-19522)."""
+        return active
+
+    def is_recovery_quorum(self, last_known_elr: tuple[int, ...], min_isr: int) -> bool:
+        """ELR-8: at least min ISR replicas are remembered, as a rule; however many they are, all of them are asked."""
+        return True
+
+    def accepts_log_info(self, answered: int, asked: int, registered: int, *, active: bool) -> bool:
+        """UR-7, UR-9: what a replica said counts for the incarnation that said it, as long as that one lives."""
+        return active and answered == asked == registered
+
     def better_log(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
         """UR-8: by last written leader epoch, then by log end offset."""
         return first > second
