@@ -16,6 +16,25 @@ from broker.core.rules.insync_replicas import AfterAnswer
 
 ALTER_PARTITION = "alter-partition"
 SHRINK = "isr-shrink"
+BUILD = "isr-build"
+
+
+def propose(broker: BrokerState, replica: Replica) -> None:
+    """ISR-1: what was just judged is sent as it was judged."""
+    delay_ms = broker.rules.isr.ms_until_request()
+    if delay_ms and replica.pending_isr is not None:
+        broker.runtime.set_timer((BUILD, *replica.key, replica.pending_isr.request), delay_ms)
+    else:
+        send(broker, replica)
+
+
+def build_late(broker: BrokerState, key: tuple[str, int], request: AlterPartitionPartition) -> None:
+    """Where ISR-1 does not hold: build the request from what is known by now."""
+    replica = broker.replicas.get(key)
+    if replica is not None and replica.pending_isr is not None and replica.pending_isr.request == request:
+        isr = replica.pending_isr.isr
+        replica.pending_isr = PendingIsr(isr, leader.build_request(replica, isr, broker.image))
+        send(broker, replica)
 
 
 def send(broker: BrokerState, replica: Replica) -> None:
@@ -71,7 +90,17 @@ def _adopt(broker: BrokerState, replica: Replica, part: AlteredPartition) -> Non
     replica.partition_epoch = part.partition_epoch
     replica.recovery_state = part.leader_recovery_state
     broker.runtime.note("info", f"{replica.topic}-{replica.partition}: ISR {list(part.isr)}")
-    high_watermark_may_move(broker, replica)
+    changed(broker, replica)
+
+
+def changed(broker: BrokerState, replica: Replica) -> None:
+    """The controller has decided on the ISR, or on who leads."""
+    if broker.rules.isr.expands_from_memory():
+        for member in replica.remotes:
+            if leader.propose_expansion(replica, member, broker.image, broker.rules):
+                send(broker, replica)
+    if broker.rules.high_watermark.moves_with_isr():
+        high_watermark_may_move(broker, replica)
 
 
 def high_watermark_may_move(broker: BrokerState, replica: Replica) -> None:
@@ -86,10 +115,13 @@ def shrink_all(broker: BrokerState) -> None:
     for replica in broker.replicas.values():
         if replica.role is not Role.LEADER:
             continue
+        before, replica.log_end_when_watched = replica.log_end_when_watched, replica.log.end_offset
+        if not broker.rules.isr.is_watched(appended_since=replica.log.end_offset > before):
+            continue
         lagging = leader.propose_shrink(replica, broker.image, broker.rules, broker.runtime.now_ms, lag_max_ms)
         if lagging:
             broker.runtime.note("info", f"{replica.topic}-{replica.partition}: {list(lagging)} lag; asking to shrink")
-            send(broker, replica)
+            propose(broker, replica)
     broker.runtime.set_timer((SHRINK,), max(1, lag_max_ms // 2))
 
 

@@ -90,7 +90,8 @@ class BrokerNode:
             self._settle()
         except StorageError as error:
             broker.runtime.take_effects()
-            storage.failed(broker, str(error))
+            if not broker.rules.storage.goes_on_after_error():
+                storage.failed(broker, str(error))
         return broker.runtime.take_effects()
 
     def _settle(self) -> None:
@@ -245,6 +246,10 @@ class BrokerNode:
                 isr_changes.shrink_all(broker)
             case (isr_changes.ALTER_PARTITION, str(topic), int(partition), AlterPartitionPartition() as request):
                 isr_changes.retry(broker, (topic, partition), request)
+            case (isr_changes.BUILD, str(topic), int(partition), AlterPartitionPartition() as request):
+                isr_changes.build_late(broker, (topic, partition), request)
+            case (replication.CUT, str(topic), int(partition), int(offset)):
+                replication.cut_late(broker, (topic, partition), offset)
             case (deletion.RETENTION,):
                 deletion.retain(broker)
             case (storage.CHECKPOINT,):

@@ -35,7 +35,8 @@ def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest)
         if required is not None:
             missing[key] = (required, broker.rules.produce.waits_for_replicas(request.acks))
     if request.acks == 0:
-        if any(answer.error_code for answer in answers.values()):
+        failed = any(answer.error_code for answer in answers.values())
+        if failed and broker.rules.produce.closes_connection_on_error():
             # the client asked not to be told, and must still learn that it talks to the wrong broker (KAFKA-955)
             broker.runtime.effects.append(CloseConnection(event.connection))
         broker.runtime.reply(event.request_id, None)

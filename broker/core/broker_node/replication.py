@@ -20,6 +20,7 @@ from broker.core.replica.state import Replica, Role
 
 FETCH = "replica-fetch"
 RETRY = "replica-fetch-retry"
+CUT = "late-cut"
 LEADER_END = "leader-end"
 LEADER_START = "leader-start"
 CHANNEL = "replication"
@@ -104,6 +105,9 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
             f"{replica.topic}-{replica.partition}: diverges from leader {replica.leader}; "
             f"cut from {asked.fetch_offset} to {outcome.truncated_to}",
         )
+    if outcome.cut_later_to is not None:
+        key = (CUT, *replica.key, outcome.cut_later_to)
+        broker.runtime.set_timer(key, broker.rules.truncation.ms_until_cut())
     if outcome.appended:
         storage.appended(broker, replica)
     if outcome.retry or outcome.wait_for_metadata:
@@ -111,6 +115,13 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
     if outcome.out_of_range:
         _pause(broker, replica)
         _ask_offset(broker, replica, _LATEST, LEADER_END)
+
+
+def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
+    """Where TR-5 does not hold: make the cut that an earlier answer asked for, whatever the replica is by now."""
+    replica = broker.replicas.get(key)
+    if replica is not None:
+        follower.truncate(replica, offset)
 
 
 def _pause(broker: BrokerState, replica: Replica) -> None:
@@ -152,5 +163,5 @@ def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, re
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
         return
     if answer.offset > replica.log.end_offset:
-        follower.restart_at(replica, answer.offset)
+        follower.restart_at(replica, answer.offset, broker.rules)
         broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: begins anew at {answer.offset}")

@@ -7,7 +7,8 @@ from broker.core.events import Exit, Flush
 from broker.core.files import Files
 from broker.core.log import checkpoints, marker
 from broker.core.log.log import Log, LogConfig
-from broker.core.replica.state import Replica
+from broker.core.replica.state import Replica, Role
+from broker.core.rules import Rules
 from broker.core.settings import Settings
 
 CHECKPOINT = "checkpoint"
@@ -15,12 +16,13 @@ FLUSH_INTERVAL = "flush-interval"
 PARTITION_METADATA = "partition.metadata"
 
 
-def log_config(settings: Settings) -> LogConfig:
-    """What the logs need of the settings."""
+def log_config(settings: Settings, rules: Rules) -> LogConfig:
+    """What the logs need of the settings and the rules."""
     return LogConfig(
         segment_bytes=settings.log_segment_bytes,
         flush_messages=settings.log_flush_interval_messages,
         max_batch_bytes=settings.message_max_bytes,
+        rules=rules.storage,
     )
 
 
@@ -48,7 +50,7 @@ def open_replicas(broker: BrokerState) -> None:
         log = Log.open(
             broker.files,
             directory,
-            log_config(broker.settings),
+            log_config(broker.settings, broker.rules),
             clean=clean,
             recovery_point=recovery_points.get(key, 0),
             start_offset=log_starts.get(key, 0),
@@ -57,7 +59,9 @@ def open_replicas(broker: BrokerState) -> None:
             broker.runtime.note(
                 "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
             )
-        high_watermark = min(max(high_watermarks.get(key, log.start_offset), log.start_offset), log.end_offset)
+        high_watermark = broker.rules.storage.initial_high_watermark(
+            high_watermarks.get(key), log.start_offset, log.end_offset
+        )
         broker.replicas[key] = Replica(
             topic,
             key[1],
@@ -73,7 +77,7 @@ def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: st
     """An empty replica, with its directory on the disk."""
     directory = f"{topic}-{partition}"
     broker.files.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
-    log = Log.open(broker.files, directory, log_config(broker.settings), clean=False)
+    log = Log.open(broker.files, directory, log_config(broker.settings, broker.rules), clean=False)
     replica = Replica(
         topic,
         partition,
@@ -134,7 +138,11 @@ def checkpoint(broker: BrokerState) -> None:
     checkpoints.write_checkpoint(
         broker.files,
         checkpoints.HIGH_WATERMARK,
-        {key: replica.high_watermark for key, replica in replicas.items()},
+        {
+            key: replica.high_watermark
+            for key, replica in replicas.items()
+            if broker.rules.storage.checkpoints_high_watermark(replica.role is Role.LEADER)
+        },
     )
     checkpoints.write_checkpoint(
         broker.files,

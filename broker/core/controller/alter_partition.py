@@ -19,7 +19,7 @@ from broker.core.rules.alter_partition import refusal
 def handle(controller: ControllerState, request_id: int, request: AlterPartitionRequest) -> None:
     """AP-1 … AP-9."""
     broker = controller.image.brokers.get(request.broker_id)
-    if broker is None or broker.epoch != request.broker_epoch:
+    if broker is None or not controller.rules.registration.is_current(broker.epoch, request.broker_epoch):
         changes.reply(controller, request_id, request, AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH))
         return
     answers = tuple(_alter(controller, request.broker_id, part) for part in request.partitions)

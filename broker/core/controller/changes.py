@@ -25,7 +25,7 @@ def append(controller: ControllerState, records: list[MetadataRecord]) -> int:
 def reply(controller: ControllerState, request_id: int, request: AnyRequest, response: AnyResponse) -> None:
     """CT-1: an answer that rests on the present image is given when that image is committed."""
     quorum = controller.quorum
-    if quorum.log.end_offset <= quorum.high_watermark:
+    if quorum.log.end_offset <= quorum.high_watermark or not controller.rules.metadata.answers_wait_for_commit():
         controller.runtime.reply(request_id, response)
     else:
         controller.replies.append(PendingReply(quorum.log.end_offset, request_id, request, response))

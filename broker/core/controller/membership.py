@@ -14,7 +14,7 @@ from broker.core.messages import (
     BrokerRegistrationResponse,
 )
 from broker.core.metadata.image import BrokerImage
-from broker.core.metadata.records import BrokerChanged, BrokerRegistered
+from broker.core.metadata.records import BrokerChanged, BrokerRegistered, MetadataRecord
 
 SESSIONS = "sessions"
 
@@ -47,7 +47,11 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
         controller,
         [
             BrokerRegistered(request.broker_id, request.incarnation_id, request.listeners, request.rack),
-            *partition_changes.without_broker(controller, request.broker_id, unclean=not clean),
+            *(
+                partition_changes.without_broker(controller, request.broker_id, unclean=not clean)
+                if controller.rules.registration.ends_earlier_life()
+                else ()
+            ),
         ],
     )
     controller.last_contact_ms[request.broker_id] = controller.runtime.now_ms
@@ -77,7 +81,7 @@ def heartbeat(controller: ControllerState, request_id: int, request: BrokerHeart
     if broker is None:
         changes.reply(controller, request_id, request, BrokerHeartbeatResponse(ErrorCode.BROKER_ID_NOT_REGISTERED))
         return
-    if broker.epoch != request.broker_epoch:
+    if not controller.rules.registration.is_current(broker.epoch, request.broker_epoch):
         changes.reply(controller, request_id, request, BrokerHeartbeatResponse(ErrorCode.STALE_BROKER_EPOCH))
         return
     controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
@@ -152,14 +156,15 @@ def _apply(controller: ControllerState, broker: BrokerImage, standing: Standing)
 
 def fence(controller: ControllerState, broker: BrokerImage, why: str) -> None:
     """HB-3, EL-1: a fenced broker leads nothing and is in no ISR."""
-    changes.append(
-        controller,
-        [
-            BrokerChanged(broker.broker_id, fenced=True, in_controlled_shutdown=broker.in_controlled_shutdown),
-            *partition_changes.without_broker(controller, broker.broker_id),
-        ],
-    )
+    changes.append(controller, _fencing(controller, broker))
     controller.runtime.note("info", f"broker {broker.broker_id} fenced: {why}")
+
+
+def _fencing(controller: ControllerState, broker: BrokerImage) -> list[MetadataRecord]:
+    return [
+        BrokerChanged(broker.broker_id, fenced=True, in_controlled_shutdown=broker.in_controlled_shutdown),
+        *partition_changes.without_broker(controller, broker.broker_id),
+    ]
 
 
 def start_sessions(controller: ControllerState) -> None:
@@ -177,8 +182,11 @@ def check_sessions(controller: ControllerState) -> None:
         for broker in controller.image.brokers.values()
         if not broker.fenced and controller.runtime.now_ms - controller.last_contact_ms[broker.broker_id] >= timeout_ms
     ]
-    if expired:
-        fence(controller, controller.image.brokers[min(expired)[1]], "its session expired")
+    chosen = controller.rules.registration.to_fence(tuple(broker_id for _, broker_id in sorted(expired)))
+    if chosen:
+        brokers = controller.image.brokers
+        changes.append(controller, [record for one in chosen for record in _fencing(controller, brokers[one])])
+        controller.runtime.note("info", f"sessions of brokers {list(chosen)} expired; fenced")
     if len(expired) > 1:
         controller.runtime.set_timer((SESSIONS,), 0)
     else:

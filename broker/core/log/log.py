@@ -21,7 +21,8 @@ from broker.core.log.rewritten import RewrittenRange
 from broker.core.log.segment import Segment
 from broker.core.log.timestamps import offset_for_timestamp
 from broker.core.log.validation import check_batches, check_replicated
-from broker.core.records import BatchHeader, headers_of, stamped, stamped_all
+from broker.core.records import BatchHeader, base_offset_of, headers_of, stamped, stamped_all
+from broker.core.rules.storage import StorageRules
 
 
 class LogConfig(NamedTuple):
@@ -31,6 +32,7 @@ class LogConfig(NamedTuple):
     index_interval_bytes: int = 4096
     flush_messages: int = 0
     max_batch_bytes: int = 1_048_588
+    rules: StorageRules = StorageRules()
 
 
 class Appended(NamedTuple):
@@ -198,9 +200,14 @@ class Log:
         An incomplete batch at the end is passed over. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
         `CorruptBatch` if one does not fit.
         """
-        headers, size = check_replicated(records, self.directory, self.end_offset, self.last_epoch, max_epoch)
+        expected = self._next_batch_offset(records)
+        headers, size = check_replicated(records, self.directory, expected, self.last_epoch, max_epoch)
         if not headers:
             return self.end_offset
+        if expected < self.end_offset:
+            log_start = self.start_offset
+            self.truncate_fully(expected)
+            self.start_offset = log_start
         self._make_room(size)
         segment = self._last
         for header in headers:
@@ -209,10 +216,18 @@ class Log:
         for header in headers:
             last_offset = header.base_offset + header.last_offset_delta
             segment.add(last_offset, header.size, header.max_timestamp)
-            if header.producer_id >= 0:
+            if header.producer_id >= 0 and self.config.rules.feeds_producers_from_leader():
                 self._note_producer(header, header.base_offset, last_offset)
         self.end_offset = last_offset + 1
         return last_offset + 1
+
+    def _next_batch_offset(self, records: bytes) -> int:
+        """Where the leader's next batch has to begin: at the log end, but that of an empty log may lie inside it."""
+        if self.start_offset == self.end_offset and self.config.rules.may_begin_inside_batch() and records:
+            base_offset = base_offset_of(records)
+            if 0 <= base_offset < self.end_offset:
+                return base_offset
+        return self.end_offset
 
     def _note_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
         self.producers.update(
@@ -285,7 +300,8 @@ class Log:
             self.truncate_fully(offset)
             return self.end_offset
         if offset >= self.end_offset:
-            self.epochs.truncate_from_end(offset)
+            if self.config.rules.cuts_epochs_with_log():
+                self.epochs.truncate_from_end(offset)
             return self.end_offset
         index = self._index_of(offset)
         segment = self._segments[index]
@@ -295,8 +311,9 @@ class Log:
         self._drop_segments(index + 1)
         segment.truncate(place.position)
         self._end_at(end_offset)
-        self.epochs.truncate_from_end(end_offset)
-        if self.producers.states:
+        if self.config.rules.cuts_epochs_with_log():
+            self.epochs.truncate_from_end(end_offset)
+        if self.producers.states and self.config.rules.restores_producers():
             restore_producers(self._files, self.directory, self.producers, self._segments, end_offset)
         else:  # none now means none before: no need to read the log for them
             delete_snapshots_above(self._files, self.directory, end_offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.core.errors import ErrorCode
-from broker.core.messages import FetchedPartition, FetchPartition
+from broker.core.messages import UNKNOWN, FetchedPartition, FetchPartition
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 
@@ -15,17 +15,19 @@ class Outcome(NamedTuple):
 
     appended: int = 0  # offsets
     truncated_to: int | None = None
+    cut_later_to: int | None = None
     retry: bool = False
     wait_for_metadata: bool = False
     out_of_range: bool = False
 
 
-def become_follower(replica: Replica, rules: Rules) -> int | None:
+def become_follower(replica: Replica, rules: Rules, *, new_leader: bool) -> int | None:
     """RT-5: give up leading, start from the own log end. Returns the offset it was cut to, if it was."""
     replica.role = Role.FOLLOWER
     replica.pending_isr = None
     replica.remotes = {}
     replica.retry_fetch_at_ms = 0
+    replica.compares_logs = rules.truncation.compares_logs(replica.compares_logs, new_leader=new_leader)
     offset = rules.truncation.on_becoming_follower(replica.high_watermark, replica.log.end_offset)
     return None if offset is None else truncate(replica, offset)
 
@@ -38,7 +40,7 @@ def fetch_position(replica: Replica, rules: Rules, max_bytes: int) -> FetchParti
         replica.log.end_offset,
         max_bytes,
         replica.leader_epoch,
-        rules.truncation.last_fetched_epoch(replica.log.last_epoch),
+        rules.truncation.last_fetched_epoch(replica.log.last_epoch) if replica.compares_logs else UNKNOWN,
         replica.log.start_offset,
         replica.topic_id,
     )
@@ -52,21 +54,29 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
     if answer.error_code == ErrorCode.FENCED_LEADER_EPOCH:
         return Outcome(wait_for_metadata=True)
     if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return Outcome(out_of_range=True)
+        cut_to = rules.truncation.when_out_of_range(replica.high_watermark)
+        return Outcome(out_of_range=True) if cut_to is None else Outcome(truncated_to=truncate(replica, cut_to))
     if answer.error_code != ErrorCode.NONE:
         return Outcome(retry=True)
     if answer.diverging_epoch is not None:
         epoch, end_offset = answer.diverging_epoch
         offset = rules.truncation.on_divergence(replica.log.epochs, replica.log.end_offset, epoch, end_offset)
+        replica.high_watermark = rules.high_watermark.after_divergence(
+            replica.high_watermark, answer.high_watermark, replica.log.end_offset
+        )
+        if rules.truncation.ms_until_cut():
+            return Outcome(cut_later_to=offset)
         return Outcome(truncated_to=truncate(replica, offset))
     before = replica.log.end_offset
     if answer.records:
-        replica.log.append_as_follower(answer.records, max_epoch=replica.leader_epoch)
+        max_epoch = rules.truncation.highest_epoch(replica.leader_epoch)
+        replica.log.append_as_follower(answer.records, max_epoch=max_epoch)
     if answer.log_start_offset > replica.log.start_offset:
         replica.log.advance_start(min(answer.log_start_offset, replica.log.end_offset))
     replica.high_watermark = rules.high_watermark.of_follower(
         answer.high_watermark, replica.log.start_offset, replica.log.end_offset
     )
+    replica.compares_logs = rules.truncation.still_compares_logs(bool(answer.records))
     return Outcome(appended=replica.log.end_offset - before)
 
 
@@ -78,7 +88,7 @@ def truncate(replica: Replica, offset: int) -> int:
     return log.end_offset
 
 
-def restart_at(replica: Replica, offset: int) -> None:
+def restart_at(replica: Replica, offset: int, rules: Rules) -> None:
     """TR-8: the leader's log begins after ours ends; begin anew there."""
     replica.log.truncate_fully(offset)
-    replica.high_watermark = offset
+    replica.high_watermark = rules.high_watermark.on_restart(replica.high_watermark, offset)

@@ -8,11 +8,13 @@ from broker.core.replica.state import PendingIsr, RemoteReplica, Replica, Role
 from broker.core.rules import Rules
 
 
-def become_leader(replica: Replica, now_ms: int) -> None:
+def become_leader(replica: Replica, rules: Rules, now_ms: int) -> None:
     """RT-1: a new leader epoch. The epoch is cached now, not at the first append (KAFKA-7415)."""
     replica.role = Role.LEADER
     replica.leader_epoch_start = replica.log.end_offset
-    replica.log.epochs.assign(replica.leader_epoch, replica.log.end_offset)
+    if rules.truncation.begins_epoch_at_once():
+        replica.log.epochs.assign(replica.leader_epoch, replica.log.end_offset)
+    replica.high_watermark = rules.high_watermark.on_becoming_leader(replica.high_watermark, replica.log.end_offset)
     replica.pending_isr = None
     replica.remotes = {
         member: RemoteReplica(caught_up_ms=now_ms if member in replica.isr else 0)
@@ -21,10 +23,14 @@ def become_leader(replica: Replica, now_ms: int) -> None:
     }
 
 
-def renew_leadership(replica: Replica, now_ms: int) -> None:
+def renew_leadership(replica: Replica, rules: Rules, now_ms: int) -> None:
     """RT-3: lost and regained between two metadata updates. Only ISR members keep what is known of them."""
-    kept = {member: remote for member, remote in replica.remotes.items() if member in replica.isr}
-    become_leader(replica, now_ms)
+    kept = {
+        member: remote
+        for member, remote in replica.remotes.items()
+        if rules.isr.keeps_remote_state(member in replica.isr)
+    }
+    become_leader(replica, rules, now_ms)
     for member, remote in kept.items():
         if member in replica.remotes:
             remote.fetched_in_epoch = False
@@ -112,7 +118,12 @@ def propose_shrink(replica: Replica, image: Image, rules: Rules, now_ms: int, la
 
 
 def _propose(replica: Replica, isr: tuple[int, ...], image: Image) -> None:
-    """ISR-1, ISR-2: the request carries the epochs of the states just judged, and is pending before it is sent."""
+    """ISR-2: the change is pending before it is sent."""
+    replica.pending_isr = PendingIsr(isr, build_request(replica, isr, image))
+
+
+def build_request(replica: Replica, isr: tuple[int, ...], image: Image) -> AlterPartitionPartition:
+    """ISR-1: the request carries the epochs of the states that were judged."""
     members = tuple(
         (
             member,
@@ -120,14 +131,11 @@ def _propose(replica: Replica, isr: tuple[int, ...], image: Image) -> None:
         )
         for member in isr
     )
-    replica.pending_isr = PendingIsr(
-        isr,
-        AlterPartitionPartition(
-            replica.topic,
-            replica.partition,
-            replica.leader_epoch,
-            replica.partition_epoch,
-            members,
-            topic_id=replica.topic_id,
-        ),
+    return AlterPartitionPartition(
+        replica.topic,
+        replica.partition,
+        replica.leader_epoch,
+        replica.partition_epoch,
+        members,
+        topic_id=replica.topic_id,
     )

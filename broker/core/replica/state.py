@@ -65,10 +65,12 @@ class Replica:
     waiting_produces: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """Request id -> (offset that must be reached, whether by the high watermark or only by the own log)."""
 
+    log_end_when_watched: int = UNKNOWN  # when the ISR was last looked over for who lags
     waiting_fetches: dict[int, None] = field(default_factory=dict)  # request ids, in order
 
     # follower
     retry_fetch_at_ms: int = 0
+    compares_logs: bool = True  # the next fetch says which epoch the log ends in
 
     # flushing
     acknowledges_flushed_only: bool = False  # every write is synced before it counts

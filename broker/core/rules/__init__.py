@@ -13,10 +13,12 @@ from broker.core.rules.elections import ElectionRules
 from broker.core.rules.fetching import FetchRules
 from broker.core.rules.high_watermark import HighWatermarkRules
 from broker.core.rules.insync_replicas import InsyncReplicaRules
+from broker.core.rules.metadata import MetadataRules
 from broker.core.rules.producing import ProduceRules
 from broker.core.rules.quorum import QuorumRules
 from broker.core.rules.reassignment import ReassignmentRules
 from broker.core.rules.registration import RegistrationRules
+from broker.core.rules.storage import StorageRules
 from broker.core.rules.truncation import TruncationRules
 
 
@@ -34,3 +36,5 @@ class Rules:
     alter_partition: AlterPartitionRules
     quorum: QuorumRules
     reassignment: ReassignmentRules
+    metadata: MetadataRules
+    storage: StorageRules

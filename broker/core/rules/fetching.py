@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.errors import ErrorCode
-from broker.core.messages import UNKNOWN
+from broker.core.messages import UNKNOWN, FetchPartition
 
 
 class FetchRules:
@@ -30,6 +30,18 @@ class FetchRules:
     def diverges(self, fetch_offset: int, last_fetched_epoch: int, epoch: int, end_offset: int) -> bool:
         """FE-6: the leader's log leaves the follower's before the fetch offset."""
         return epoch < last_fetched_epoch or end_offset < fetch_offset
+
+    def is_in_log(self, fetch_offset: int, log_start: int, log_end: int) -> bool:
+        """FE-7: an offset is to be read at only if it is in the log, or at its end."""
+        return log_start <= fetch_offset <= log_end
+
+    def moves_follower_state(self, error: ErrorCode, diverging: bool) -> bool:
+        """FE-9: only a valid fetch says what the follower holds, not one that diverges (KAFKA-13141)."""
+        return error == ErrorCode.NONE and not diverging
+
+    def kept_in_session(self, part: FetchPartition) -> FetchPartition:
+        """FE-11: a session keeps all that was asked last, the leader epoch too (KAFKA-9338)."""
+        return part
 
     def deletion_bound(self, high_watermark: int, log_end: int) -> int:
         """LO-3: nothing above the high watermark is deleted (KAFKA-5634)."""

@@ -38,6 +38,22 @@ class HighWatermarkRules:
         """HW-5: what the leader told, within the follower's own log; it may go back under a new leader."""
         return max(log_start, min(told, log_end))
 
+    def after_divergence(self, present: int, told: int, log_end: int) -> int:
+        """HW-5: an answer that only says where the logs part says nothing of the high watermark (KAFKA-14704)."""
+        return present
+
+    def on_restart(self, present: int, log_start: int) -> int:
+        """TR-8: a log that begins anew at the leader's log start holds nothing uncommitted below (KAFKA-9491)."""
+        return log_start
+
+    def on_becoming_leader(self, present: int, log_end: int) -> int:
+        """HW-6: a new leader keeps what it knew; its tail is not known to be committed."""
+        return present
+
+    def moves_with_isr(self) -> bool:
+        """HW-4: a change of the ISR may be all that the high watermark waited for (KAFKA-13091)."""
+        return True
+
     def is_certain(self, high_watermark: int, leader_epoch_start: int) -> bool:
         """HW-9: a new leader's high watermark can be shown once it has reached the start of its epoch."""
         return high_watermark >= leader_epoch_start

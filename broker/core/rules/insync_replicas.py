@@ -43,6 +43,22 @@ class InsyncReplicaRules:
         """ISR-E5: neither fenced nor stopping (KIP-841), and the fetch came from its present incarnation (KIP-903)."""
         return replica is not None and replica.active and fetched_with_epoch in (-1, replica.epoch)
 
+    def keeps_remote_state(self, in_isr: bool) -> bool:
+        """RT-3, RT-4: over a change of the own epoch only ISR members keep what is known of them; others may be new."""
+        return in_isr
+
+    def expands_from_memory(self) -> bool:
+        """ISR-E4: who may join is judged by the fetch that shows it, never by what was remembered before."""
+        return False
+
+    def is_watched(self, appended_since: bool) -> bool:
+        """ISR-S: every partition is looked at, idle ones too (KAFKA-1097, KAFKA-1170)."""
+        return True
+
+    def ms_until_request(self) -> int:
+        """MD-5, ISR-1: the request is built from the very state that was judged, hence at once (KAFKA-15221)."""
+        return 0
+
     def lags(self, end: int, leader_end: int, since_caught_up_ms: int, lag_max_ms: int) -> bool:
         """ISR-S: behind the leader's end, and not caught up within the time that is allowed."""
         return end != leader_end and since_caught_up_ms > lag_max_ms

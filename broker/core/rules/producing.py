@@ -16,6 +16,10 @@ class ProduceRules:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
 
+    def closes_connection_on_error(self) -> bool:
+        """PR-4: a client that asked for no answer learns of an error by losing its connection (KAFKA-955)."""
+        return True
+
     def waits_for_replicas(self, acks: int) -> bool:
         """PR-4: acks=all is answered when PR-6 holds, not after the local append."""
         return acks == -1

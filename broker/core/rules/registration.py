@@ -12,6 +12,18 @@ class RegistrationRules:
         """RG-2: another incarnation holds a session that is still valid (KAFKA-19047: fenced ones do not)."""
         return existing is not None and existing.incarnation_id != incarnation_id and existing.active and in_contact
 
+    def is_current(self, registered_epoch: int, given_epoch: int) -> bool:
+        """HB-1, AP-2, RG-7: what an earlier incarnation of a broker asks for is void (KIP-380)."""
+        return given_epoch == registered_epoch
+
+    def ends_earlier_life(self) -> bool:
+        """RG-6: in one batch with its registration a broker leaves what its earlier life led and was in sync with."""
+        return True
+
+    def to_fence(self, expired: tuple[int, ...]) -> tuple[int, ...]:
+        """HB-4: one broker at a time, the longest silent first, so that each change rests on the last (KAFKA-13173)."""
+        return expired[:1]
+
     def stopped_cleanly(self, existing: BrokerImage | None, previous_broker_epoch: int) -> bool:
         """RG-5: the stop was clean only if the broker remembers the epoch of its last registration."""
         return existing is not None and previous_broker_epoch == existing.epoch
