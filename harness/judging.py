@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -45,4 +46,6 @@ def judge(directories: Sequence[Path], spark: SparkSession | None = None) -> lis
     from checkers.check import check
 
     need_java()
+    # Py4J logs every interrupted call with its trace, to whatever the root logger has; a user wants one line.
+    logging.getLogger().addHandler(logging.NullHandler())
     return [result.verdict for result in check(directories, spark)]
