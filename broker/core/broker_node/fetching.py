@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import isr_changes
+from broker.core.broker_node import fetch_sessions, isr_changes
+from broker.core.broker_node.fetch_sessions import NO_SESSION, Fetch, Rest, SessionPartition
 from broker.core.broker_node.state import BrokerState, WaitingFetch
 from broker.core.errors import ErrorCode
 from broker.core.events import RequestReceived
@@ -22,11 +23,16 @@ DEADLINE = "fetch-deadline"
 
 def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -> None:
     """Answer at once if there is something to tell, else wait for records or the deadline."""
-    request = _with_topic_names(broker, request)
+    now_ms = broker.runtime.now_ms
+    fetch = fetch_sessions.open_fetch(broker.fetch_sessions, request, now_ms, broker.image, broker.rules.fetch)
+    if isinstance(fetch, ErrorCode):
+        broker.runtime.reply(event.request_id, FetchResponse((), fetch))
+        return
+    request = fetch.request
     if request.replica_id >= 0:
         for part in request.partitions:
-            _record_follower(broker, request, part)
-    broker.fetches[event.request_id] = WaitingFetch(request, event.connection)
+            _record_follower(broker, fetch, part)
+    broker.fetches[event.request_id] = WaitingFetch(fetch, event.connection)
     if request.max_wait_ms <= 0:
         try_answer(broker, event.request_id, at_deadline=True)
     elif not try_answer(broker, event.request_id, at_deadline=False):
@@ -37,20 +43,27 @@ def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -
 
 def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bool:
     """Answer a fetch if it has enough bytes or news that cannot wait; at the deadline, with what there is."""
-    request = broker.fetches[request_id].request
+    fetch = broker.fetches[request_id].fetch
+    request = fetch.request
     parts: list[FetchedPartition] = []
     size, urgent = 0, at_deadline
     for part in request.partitions:
+        entry = fetch.entry(part)
+        if entry is not None and _is_at_rest(broker, request, part, entry):
+            continue
         answer, waits = _read(broker, request, part, request.max_bytes - size, first=size == 0)
         if waits and at_deadline:
             answer = answer._replace(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
+        elif entry is not None and not waits:
+            fetch_sessions.note_rest(entry, answer, _rest(broker, request, part))
         parts.append(answer)
         size += len(answer.records)
         urgent = urgent or answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None
     if not urgent and size < max(1, request.min_bytes):
         return False
     _forget(broker, request_id)
-    broker.runtime.reply(request_id, FetchResponse(tuple(parts)))
+    session_id = NO_SESSION if fetch.session is None else fetch.session.session_id
+    broker.runtime.reply(request_id, FetchResponse(fetch_sessions.answer(fetch, parts), session_id=session_id))
     return True
 
 
@@ -76,21 +89,10 @@ def forget_connection(broker: BrokerState, connection: int) -> None:
 def _forget(broker: BrokerState, request_id: int) -> None:
     waiting = broker.fetches.pop(request_id)
     broker.runtime.cancel_timer((DEADLINE, request_id))
-    for part in waiting.request.partitions:
+    for part in waiting.fetch.request.partitions:
         replica = broker.replicas.get((part.topic, part.partition))
         if replica is not None:
             replica.waiting_fetches.pop(request_id, None)
-
-
-def _with_topic_names(broker: BrokerState, request: FetchRequest) -> FetchRequest:
-    if all(part.topic for part in request.partitions):
-        return request
-    return request._replace(
-        partitions=tuple(
-            part if part.topic else part._replace(topic=broker.image.topic_names.get(part.topic_id, ""))
-            for part in request.partitions
-        )
-    )
 
 
 def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> tuple[Replica | None, ErrorCode]:
@@ -127,19 +129,48 @@ def _check_position(
             return ErrorCode.OFFSET_OUT_OF_RANGE, None
         if broker.rules.fetch.diverges(part.fetch_offset, part.last_fetched_epoch, *end):
             return ErrorCode.NONE, end
-    if not log.start_offset <= part.fetch_offset <= log.end_offset:
+    if not broker.rules.fetch.is_in_log(part.fetch_offset, log.start_offset, log.end_offset):
         return ErrorCode.OFFSET_OUT_OF_RANGE, None
     return ErrorCode.NONE, None
 
 
-def _record_follower(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> None:
+def _is_at_rest(broker: BrokerState, request: FetchRequest, part: FetchPartition, entry: SessionPartition) -> bool:
+    """Whether the last look at the partition found nothing to tell, and this one would find the same."""
+    return entry.rest is not None and entry.rest == _rest(broker, request, part)
+
+
+def _rest(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> Rest | None:
+    replica = broker.replicas.get((part.topic, part.partition))
+    if replica is None:
+        return None
+    by_follower = request.replica_id >= 0
+    bound = broker.rules.fetch.read_bound(by_follower, replica.high_watermark, replica.log.end_offset)
+    return fetch_sessions.rest_of(replica, request.replica_id, bound, part.fetch_offset)
+
+
+def _record_follower(broker: BrokerState, fetch: Fetch, part: FetchPartition) -> None:
     """FE-9: a valid fetch moves the follower's state; then the ISR may grow and the high watermark move."""
+    request = fetch.request
+    entry = fetch.entry(part)
+    if entry is not None and _is_at_rest(broker, request, part, entry):
+        _record_fetch(broker, broker.replicas[part.topic, part.partition], request, part)
+        return
     replica, error = _check(broker, request, part)
     if replica is None or error != ErrorCode.NONE:
         return
     error, diverging = _check_position(broker, replica, part)
-    if error != ErrorCode.NONE or diverging is not None:
+    if not broker.rules.fetch.moves_follower_state(error, diverging is not None):
         return
+    _record_fetch(broker, replica, request, part)
+    if leader.propose_expansion(replica, request.replica_id, broker.image, broker.rules):
+        broker.runtime.note(
+            "info", f"{replica.topic}-{replica.partition}: {request.replica_id} caught up; asking to expand"
+        )
+        isr_changes.propose(broker, replica)
+    isr_changes.high_watermark_may_move(broker, replica)
+
+
+def _record_fetch(broker: BrokerState, replica: Replica, request: FetchRequest, part: FetchPartition) -> None:
     leader.record_fetch(
         replica.remotes[request.replica_id],
         offset=part.fetch_offset,
@@ -148,12 +179,6 @@ def _record_follower(broker: BrokerState, request: FetchRequest, part: FetchPart
         leader_end=replica.log.end_offset,
         now_ms=broker.runtime.now_ms,
     )
-    if leader.propose_expansion(replica, request.replica_id, broker.image, broker.rules):
-        broker.runtime.note(
-            "info", f"{replica.topic}-{replica.partition}: {request.replica_id} caught up; asking to expand"
-        )
-        isr_changes.send(broker, replica)
-    isr_changes.high_watermark_may_move(broker, replica)
 
 
 def _read(

@@ -191,8 +191,8 @@ class BrokerNode:
         broker = self.state
         context: Hashable = opened.context
         match opened.purpose, opened.request, response:
-            case replication.FETCH, FetchRequest() as request, (FetchResponse() | None) as answer:
-                replication.fetched(broker, int(str(context)), request, answer)
+            case replication.FETCH, _, (FetchResponse() | None) as answer:
+                replication.fetched(broker, int(str(context)), answer)
             case publishing.FETCH, _, (FetchResponse() | None) as answer:
                 publishing.fetched(broker, answer)
             case lifecycle.HEARTBEAT, BrokerHeartbeatRequest() as request, BrokerHeartbeatResponse() as answer:

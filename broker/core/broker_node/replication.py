@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from broker.core.broker_node import storage
-from broker.core.broker_node.state import BrokerState
+from broker.core.broker_node.fetch_sessions import INITIAL_EPOCH, NO_SESSION
+from broker.core.broker_node.state import BrokerState, LeaderSession
 from broker.core.errors import ErrorCode
 from broker.core.log.errors import AppendError
 from broker.core.messages import (
@@ -27,6 +28,8 @@ CHANNEL = "replication"
 OFFSETS_CHANNEL = "replication-offsets"
 
 _LATEST, _EARLIEST = -1, -2
+_LAST_EPOCH = (1 << 31) - 1
+"""Of a fetch session; after it comes 1."""
 
 
 def fetch_from_all(broker: BrokerState) -> None:
@@ -39,31 +42,24 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
     """Open a fetch to a leader, unless there is one or nothing is to be fetched now."""
     if leader in broker.fetching_from:
         return
-    now_ms = broker.runtime.now_ms
     settings = broker.settings
-    parts: list[FetchPartition] = []
-    retry_at_ms = None
-    for replica in broker.replicas.values():
-        if replica.role is not Role.FOLLOWER or replica.leader != leader:
-            continue
-        if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
-            continue  # a fetch at the log end says "I have it": not before it is on the disk
-        if replica.retry_fetch_at_ms > now_ms:
-            retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
-            continue
-        parts.append(follower.fetch_position(replica, broker.rules, settings.replica_fetch_max_bytes))
-    if retry_at_ms is not None:
-        broker.runtime.set_timer((RETRY, leader), retry_at_ms - now_ms)
-    if not parts:
+    session = broker.leader_sessions.setdefault(leader, LeaderSession())
+    wanted = _wanted(broker, leader, session)
+    if not wanted:
         return
+    parts, forgotten = _request_parts(session, wanted)
+    session.asked = wanted
     broker.fetching_from[leader] = broker.runtime.send(
         leader,
         FetchRequest(
-            tuple(parts),
+            parts,
             replica_id=broker.broker_id,
             replica_epoch=broker.broker_epoch,
             max_wait_ms=settings.replica_fetch_wait_max_ms,
             max_bytes=settings.replica_fetch_response_max_bytes,
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            forgotten=forgotten,
             cluster_id=settings.cluster_id,
         ),
         channel=CHANNEL,
@@ -73,23 +69,80 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
     )
 
 
-def fetched(broker: BrokerState, leader: int, request: FetchRequest, response: FetchResponse | None) -> None:
-    """Apply a leader's answer, partition by partition, and go on."""
+def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tuple[str, int], FetchPartition]:
+    """What is to be fetched from a leader now; what stands where it stood is the same object as before."""
+    now_ms = broker.runtime.now_ms
+    wanted: dict[tuple[str, int], FetchPartition] = {}
+    retry_at_ms = None
+    for key, replica in broker.replicas.items():
+        if replica.role is not Role.FOLLOWER or replica.leader != leader:
+            continue
+        if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
+            continue  # a fetch at the log end says "I have it": not before it is on the disk
+        if replica.retry_fetch_at_ms > now_ms:
+            retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
+            continue
+        position = follower.fetch_position(replica, broker.rules, broker.settings.replica_fetch_max_bytes)
+        before = session.asked.get(key)
+        wanted[key] = position if before != position else before
+    if retry_at_ms is not None:
+        broker.runtime.set_timer((RETRY, leader), retry_at_ms - now_ms)
+    return wanted
+
+
+def _request_parts(
+    session: LeaderSession, wanted: dict[tuple[str, int], FetchPartition]
+) -> tuple[tuple[FetchPartition, ...], tuple[tuple[str, str, int], ...]]:
+    """What a request says: everything if it begins a session, else what is new and what is no longer wanted."""
+    if session.epoch == INITIAL_EPOCH:
+        return tuple(wanted.values()), ()
+    return (
+        tuple(part for key, part in wanted.items() if part is not session.asked.get(key)),
+        tuple((part.topic, part.topic_id, part.partition) for key, part in session.asked.items() if key not in wanted),
+    )
+
+
+def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) -> None:
+    """Apply a leader's answer, partition by partition, and go on. An incremental one is silent where nothing is new."""
     broker.fetching_from.pop(leader, None)
+    session = broker.leader_sessions[leader]
+    all_are_answered = session.epoch == INITIAL_EPOCH
     answers: dict[tuple[str, int], FetchedPartition] = {}
-    if response is not None and response.error_code == ErrorCode.NONE:
-        answers = {(part.topic, part.partition): part for part in response.partitions}
-    for asked in request.partitions:
-        replica = broker.replicas.get((asked.topic, asked.partition))
+    if response is None or response.error_code != ErrorCode.NONE:
+        _begin_anew(session, response)
+    else:
+        names = broker.image.topic_names
+        answers = {(part.topic or names.get(part.topic_id, ""), part.partition): part for part in response.partitions}
+        _advance(session, response.session_id)
+    for key, asked in session.asked.items():
+        answer = answers.get(key)
+        if answer is None and response is not None and not all_are_answered:
+            continue
+        replica = broker.replicas.get(key)
         # TR-5: the partition must still be followed, and be followed from this leader
         if replica is None or replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
-        answer = answers.get(replica.key)
         if answer is None:
             _pause(broker, replica)
         else:
             _apply(broker, replica, asked, answer)
     fetch_from(broker, leader)
+
+
+def _advance(session: LeaderSession, session_id: int) -> None:
+    """The leader has taken the request: the next one may say only what changes, if there is a session."""
+    session.session_id = session_id
+    if session_id == NO_SESSION:
+        session.epoch = INITIAL_EPOCH
+    else:
+        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+
+
+def _begin_anew(session: LeaderSession, response: FetchResponse | None) -> None:
+    """What the leader has made of the session is not known, or it has none: end it and say everything again."""
+    if response is not None and response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+        session.session_id = NO_SESSION
+    session.epoch = INITIAL_EPOCH
 
 
 def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer: FetchedPartition) -> None:

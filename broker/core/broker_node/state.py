@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from broker.core.broker_node.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
 from broker.core.broker_node.groups.state import Coordinator
 from broker.core.files import Files
-from broker.core.messages import FetchRequest, ProducedPartition
+from broker.core.messages import FetchPartition, ProducedPartition
 from broker.core.metadata.image import Image
 from broker.core.replica.state import Replica
 from broker.core.rules import Rules
@@ -40,8 +41,17 @@ class WaitingProduce:
 class WaitingFetch:
     """A fetch that found too little and waits for more."""
 
-    request: FetchRequest
+    fetch: Fetch
     connection: int
+
+
+@dataclass(slots=True)
+class LeaderSession:
+    """The follower's half of a fetch session: what a leader has been asked last, partition by partition."""
+
+    session_id: int = NO_SESSION
+    epoch: int = INITIAL_EPOCH  # of the next request
+    asked: dict[tuple[str, int], FetchPartition] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -72,8 +82,12 @@ class BrokerState:
     waiting_for_producer_ids: list[int] = field(default_factory=list)  # request ids
     coordinator: Coordinator = field(default_factory=Coordinator)
 
+    leader_sessions: dict[int, LeaderSession] = field(default_factory=dict)
+    fetch_sessions: FetchSessions = field(init=False)
+
     def __post_init__(self) -> None:
         self.controller_id = min(self.settings.voters)
+        self.fetch_sessions = begin(self.settings.fetch_session_slots, self.incarnation_id)
 
     @property
     def broker_id(self) -> int:

@@ -47,7 +47,8 @@ _NO_RACK = ""
 
 
 def _version_for(request: FetchRequest) -> int:
-    return _BY_ID if all(partition.topic_id for partition in request.partitions) else _BY_NAME
+    ids = [partition.topic_id for partition in request.partitions] + [topic_id for _, topic_id, _ in request.forgotten]
+    return _BY_ID if all(ids) else _BY_NAME
 
 
 def _read_topic(data: bytes, position: int, version: int) -> tuple[str, str, int]:

@@ -44,7 +44,9 @@ def test_a_lagging_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> N
     leader = cluster.leader()
     lagging = next(number for number in (1, 2, 3) if number != leader)
     cluster.held = lambda source, _, message: (
-        source == lagging and isinstance(message, FetchRequest) and bool(message.partitions[0].topic == "log")
+        source == lagging
+        and isinstance(message, FetchRequest)
+        and all(part.topic == "log" for part in message.partitions)
     )
     cluster.send(leader, 1)
     cluster.run_until(lambda: lagging not in cluster.view()["isr"])

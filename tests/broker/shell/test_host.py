@@ -291,7 +291,7 @@ def test_a_node_that_raises_ends_the_process_with_a_traceback(caplog):
 
 
 def test_an_effect_that_cannot_be_carried_out_is_a_crash_too():
-    nonsense = [Reply(1, None), Send(1, 2, object(), "c", 1)]
+    nonsense = [Reply(1, None), Note("no level of that name", "text")]
     assert run(on(Started, nonsense))[1] == EXIT_CRASHED
 
 
