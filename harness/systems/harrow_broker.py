@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from broker.core.rules.generations import GENERATIONS
 from broker.core.rules.flaws import FLAWS
+from broker.core.rules.generations import GENERATIONS
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState
 from harness.spec import Spec, SpecError
 from harness.systems.unix_http import NoAnswer, get_json
