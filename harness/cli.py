@@ -12,7 +12,9 @@ from harness.commands.broker import broker
 from harness.commands.check import check, report
 from harness.commands.heal import doctor, heal
 from harness.commands.lists import faults, flaws
+from harness.commands.replay import replay
 from harness.commands.run import run
+from harness.commands.sim import sim
 from harness.exits import Exit
 from harness.spec import SpecError
 from harness.stopping import sigterm_interrupts
@@ -36,6 +38,7 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
     harrow doctor                  what this machine can do
     harrow run                     a minute of faults against three brokers, a verdict, a report
     harrow run --seed 7            the same faults again
+    harrow sim --seeds 1:1000      a thousand simulated clusters
     harrow check store/latest      judge a stored run again
     harrow heal                    clean up after a harness that was killed
     """  # noqa: D301 (\b is for click)
@@ -43,7 +46,7 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
         click.echo(context.get_help())
 
 
-for command in (run, check, report, heal, doctor, broker, faults, flaws):
+for command in (run, sim, replay, check, report, heal, doctor, broker, faults, flaws):
     harrow.add_command(command)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.simulation import scenario
 from harness.simulation.scenario import Outcome
 from harness.simulation.schedule import Fault
 from harness.simulation.tape import Tape
+from harness.simulation.watchers import Watch
 from harness.simulation.world import Observer
 
 
@@ -34,8 +35,31 @@ class Case:
         return tape
 
 
-def run(case: Case, observers: Sequence[Observer] = (), *, keep_notes: bool = False) -> Outcome:
-    """Simulate a case."""
-    return scenario.run(
-        case.tape(), overrides=case.overrides, faults=case.faults, observers=observers, keep_notes=keep_notes
+def run(
+    case: Case,
+    observers: Sequence[Observer] = (),
+    recorders: Sequence[Observer] = (),
+    *,
+    to_the_end: bool = False,
+    keep_notes: bool = False,
+) -> Outcome:
+    """Simulate a case.
+
+    The first violation that an observer finds ends it, unless it is to go on `to_the_end`, for the sake of its history;
+    failure and hash are those of the first violation in both cases. Recorders only write down.
+    """
+    watch = Watch(observers)
+    heard = [*recorders, watch] if to_the_end else [*recorders, *observers]
+    outcome = scenario.run(
+        case.tape(), overrides=case.overrides, faults=case.faults, observers=heard, keep_notes=keep_notes
+    )
+    first = watch.violation
+    if first is None:
+        return outcome
+    return replace(
+        outcome,
+        digest=watch.digest,
+        events=watch.events,
+        failure=str(first),
+        failed_property=first.property_id,
     )

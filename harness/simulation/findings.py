@@ -58,6 +58,17 @@ def _layer(property_id: str) -> Layer:
     return Layer.LIVENESS if property_id.startswith("V-") else Layer.INVARIANT
 
 
+_ANOMALIES = (
+    "lost-acked-write",
+    "lost-read",
+    "aborted-read",
+    "phantom-read",
+    "duplicate",
+    "inconsistent-offset",
+    "wrong-offset",
+    "reordered-send",
+)
+
 # --- logs ------------------------------------------------------------------------------------------------------------
 
 
@@ -94,11 +105,11 @@ def _told(record: LogRecord | None) -> str:
 
 
 def history_findings(outcome: Outcome) -> list[Finding]:
-    """Whatever the clients' history shows that it must not; the first of each anomaly."""
+    """Whatever the clients' history shows that it must not, worst first; the first case of each anomaly."""
     first: dict[str, Finding] = {}
     for name, what in _anomalies(outcome):
         first.setdefault(name, Finding(Layer.HISTORY, name, what))
-    return list(first.values())
+    return [first[name] for name in _ANOMALIES if name in first]
 
 
 def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:

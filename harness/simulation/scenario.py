@@ -22,7 +22,7 @@ from harness.simulation.logs import ReplicaLog, replica_logs
 from harness.simulation.records import SimulatedHistory
 from harness.simulation.schedule import ADMINISTRATOR, Fault, Nemesis
 from harness.simulation.swarm import Configuration
-from harness.simulation.tape import Tape
+from harness.simulation.tape import RollingHash, Tape
 from harness.simulation.views import brokers, partition_states
 from harness.simulation.world import CLIENTS_FROM, MS, NodeCrashed, Observer, World
 
@@ -137,26 +137,34 @@ def run(
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
-    values = tape.values()
-    for name in ("workload", "network", "disk"):
-        world.digest.add_all(values[name])
+    digest, events = fingerprint(world)
     return Outcome(
         tape.seed,
         configuration,
         faults,
-        str(world.digest),
-        world.digest.count,
+        digest,
+        events,
         world.now_us // MS,
         failure,
         failed_property,
         test.history,
         test.ends,
         world.marks,
-        values,
+        tape.values(),
         replica_logs(world),
         test.phases,
         world.notes or (),
     )
+
+
+def fingerprint(world: World) -> tuple[str, int]:
+    """The hash over all events and draws so far, and the number of events."""
+    digest = RollingHash()
+    digest.value, digest.count = world.digest.value, world.digest.count
+    values = world.tape.values()
+    for name in ("workload", "network", "disk"):  # the other two decide before anything happens
+        digest.add_all(values[name])
+    return str(digest), world.digest.count
 
 
 class _Test:

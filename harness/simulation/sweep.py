@@ -32,7 +32,7 @@ class SeedResult(NamedTuple):
 
 def simulate(seed: int, overrides: Mapping[str, object], observed: bool) -> SeedResult:
     """Simulate one seed and judge it."""
-    outcome = cases.run(Case(seed, overrides), watchers() if observed else ())
+    outcome = cases.run(Case(seed, overrides), watchers() if observed else (), to_the_end=True)
     return SeedResult(
         seed, tuple(findings(outcome)), outcome.digest, outcome.events, outcome.virtual_ms, dict(outcome.marks)
     )

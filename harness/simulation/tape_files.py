@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.core.rules.flaws import UnknownRules, rules_for
 from harness.simulation.case import Case
+from harness.simulation.overrides import see_whole
 from harness.simulation.schedule import Fault
 from harness.simulation.swarm import FAULTS, Configuration
 from harness.simulation.tape import FORMAT, STREAMS
@@ -86,7 +86,7 @@ def parse(data: object, where: str) -> TapeFile:
         )
     try:
         configuration = Configuration.from_json(data["configuration"])
-        rules_for(configuration.generation, configuration.flaws)
+        see_whole(configuration)
         streams = {str(name): _numbers(name, values) for name, values in data["streams"].items()}
         faults = tuple(_fault(number, entry) for number, entry in enumerate(data.get("faults", ()), 1))
         return TapeFile(
@@ -101,7 +101,7 @@ def parse(data: object, where: str) -> TapeFile:
         )
     except KeyError as error:
         raise TapeFileError(f"{where}: expected the key {error}, found none") from error
-    except (AttributeError, TypeError, ValueError, UnknownRules) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise TapeFileError(f"{where}: {error}") from error
 
 

@@ -4,9 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.simulation.world import Observer
+from harness.simulation.scenario import Violation, fingerprint
+from harness.simulation.world import Observer, Step, World
 
 
 def watchers() -> Sequence[Observer]:
     """Fresh observers for one simulation."""
     return ()
+
+
+class Watch:
+    """Observers that are heard once: the first violation is kept, with the hash up to it, and the simulation goes on."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = list(observers)
+        self.violation: Violation | None = None
+        self.digest = ""
+        self.events = 0
+
+    def after(self, world: World, step: Step) -> None:
+        """See `Observer.after`."""
+        try:
+            for observer in self._observers:
+                observer.after(world, step)
+        except Violation as violation:
+            self._heard(world, violation)
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        try:
+            for observer in self._observers:
+                observer.crashed(world, node_id, lost_bytes)
+        except Violation as violation:
+            self._heard(world, violation)
+
+    def _heard(self, world: World, violation: Violation) -> None:
+        self.violation = violation
+        self.digest, self.events = fingerprint(world)
+        self._observers = []
+        world.say(f"VIOLATION of {violation}")

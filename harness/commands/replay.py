@@ -1,0 +1,56 @@
+"""`harrow replay`: does a stored run happen again?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from harness.exits import Exit
+
+_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command("replay", short_help="Run a stored run again.")
+@click.argument("run", metavar="RUN", type=_RUN)
+def replay(run: Path) -> None:
+    """Run a stored run again.
+
+    A simulated run happens again event by event, or the first event that differs is told. A real run can't be repeated
+    in that sense: the command is printed that fires its faults again at the same times.
+
+    Exit status: 0 everything was as stored, 1 something differed, 2 usage.
+    """
+    if (run / "tape.json").is_file():
+        sys.exit(_simulated(run))
+    sys.exit(_real(run))
+
+
+def _simulated(run: Path) -> Exit:
+    from harness.simulation import replay as replays
+    from harness.simulation.tape_files import TapeFileError
+
+    try:
+        replayed = replays.replay(run)
+    except TapeFileError as error:
+        raise click.UsageError(str(error)) from error
+    for finding in replayed.findings:
+        click.echo(f"{finding.layer}: {finding}")
+    if replayed.equal:
+        click.echo(f"equal: every event happened again, hash {replayed.digest}")
+        return Exit.VALID
+    click.echo(f"different: hash {replayed.digest}, stored {replayed.stored_digest}")
+    if replayed.difference is not None:
+        click.echo(f"first difference, stored and now: {replayed.difference}")
+    return Exit.ANOMALIES
+
+
+def _real(run: Path) -> Exit:
+    specification, schedule = run / "spec.json", run / "schedule.json"
+    for path in (specification, schedule):
+        if not path.is_file():
+            raise click.UsageError(f"{run}: expected the directory of a run, found no {path.name} in it")
+    click.echo("a real run; its schedule is repeated, its timing can't be:")
+    click.echo(f"  harrow run {specification} --schedule {schedule}")
+    return Exit.VALID

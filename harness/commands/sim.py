@@ -1,0 +1,134 @@
+"""`harrow sim`: simulate a whole cluster, one seed or a hundred thousand of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from harness.commands import sim_one, sim_sweep
+from harness.simulation import overrides as settings
+from harness.simulation.case import Case
+from harness.store import DEFAULT
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_SEEDS = re.compile(r"(\d+):(\d+)")
+_TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class TimeLimit(click.ParamType[float]):
+    """A length of time: 90, 90s, 10m, 2h; seconds inside."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """See `click.ParamType.convert`."""
+        found = _TIME.fullmatch(str(value))
+        if found is None:
+            self.fail(f"expected a length of time like 90, 90s, 10m or 2h, found {value!r}", param, ctx)
+        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+class SeedRange(click.ParamType[range]):
+    """A:B, the seeds from A to B, both included."""
+
+    name = "seeds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:  # noqa: ANN401
+        """See `click.ParamType.convert`."""
+        found = _SEEDS.fullmatch(str(value))
+        if found is None or int(found[1]) > int(found[2]):
+            self.fail(f"expected the first and the last seed, like 1:1000, found {value!r}", param, ctx)
+        return range(int(found[1]), int(found[2]) + 1)
+
+
+def configuration_flags(command: _Command) -> _Command:
+    """Add the flags that decide parts of the configuration."""
+    for option in (
+        click.option(
+            "--set",
+            "settings_given",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Decide one part of the configuration that the seed would draw; see docs/simulation.md. Repeatable.",
+        ),
+        click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="A flaw; see `harrow flaws`. Repeatable."),
+        click.option("--generation", metavar="NAME", help="Rules that the brokers follow: K1 to K5 (K5, the latest)."),
+    ):
+        command = option(command)
+    return command
+
+
+def overrides_of(generation: str | None, flaws: tuple[str, ...], given: tuple[str, ...]) -> dict[str, object]:
+    """The parts of the configuration that flags decide. Raises `click.UsageError`."""
+    try:
+        overrides = settings.parse(given)
+        if generation is not None:
+            overrides["generation"] = generation
+        if flaws:
+            overrides["flaws"] = flaws
+        settings.check(overrides)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return overrides
+
+
+@click.command("sim", short_help="Simulate clusters: a seed is the whole truth.")
+@click.option("--seeds", type=SeedRange(), metavar="A:B", help="Sweep: all seeds from A to B.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, told in detail.")
+@click.option("--schedule", "file", type=_FILE, metavar="FILE", help="A shrunk tape, or a directed schedule.")
+@click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
+@configuration_flags
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes of a sweep (one per core).")
+@click.option("--master", metavar="URL", help="Spread a sweep over a Spark cluster: local[2], spark://host:7077.")
+@click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no seed after this time: 90, 10m, 2h.")
+@click.option("--keep", type=click.IntRange(min=0), default=10, show_default=True, help="Failing seeds to store.")
+@click.option("--check/--no-check", default=True, help="Have Spark check the stored histories too (on).")
+@click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+def sim(
+    seeds: range | None,
+    seed: int | None,
+    file: Path | None,
+    trace: bool,
+    generation: str | None,
+    flaws: tuple[str, ...],
+    settings_given: tuple[str, ...],
+    **how: Any,  # noqa: ANN401
+) -> None:
+    """Simulate controllers, brokers, clients and faults in one process, and check every step of it.
+
+    The same seed is the same simulation, on every machine. What the seed decides, --set may decide instead.
+
+    \b
+    harrow sim --seeds 1:1000                         a sweep on all cores; failing seeds go into the store
+    harrow sim --seeds 1:100000 --time-limit 10m      as far as it gets in ten minutes
+    harrow sim --seed 17                              one seed: what it was, what was done to it, its hash
+    harrow sim --seed 17 --trace                      … and everything that happened, a line each
+    harrow sim --seeds 1:200 --generation K3          the protocol before KIP-966: some acknowledged writes get lost
+    harrow sim --seeds 1:200 --flaw ack-before-replication
+    harrow sim --seeds 1:200 --set brokers=5 --set faults=kill,isolate
+    harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
+    harrow sim --schedule shrunk-17.json --trace      … and that file, run
+    harrow replay store/latest                        does a stored run happen again, event by event?
+
+    Exit status: 0 nothing failed, 1 something did, 2 usage, 3 interrupted before the end.
+    """  # noqa: D301 (\b is for click)
+    if sum(given is not None for given in (seeds, seed, file)) != 1:
+        raise click.UsageError("expected one of --seeds, --seed and --schedule")
+    overrides = overrides_of(generation, flaws, settings_given)
+    if seeds is not None:
+        if trace:
+            raise click.UsageError("--trace tells of one seed: expected --seed, found --seeds")
+        sys.exit(sim_sweep.run(seeds, overrides, **how))
+    if seed is not None:
+        sys.exit(sim_one.run_case(Case(seed, overrides), trace=trace, as_json=how["as_json"]))
+    assert file is not None
+    if overrides:
+        raise click.UsageError("a schedule file says everything: expected no other settings")
+    sys.exit(sim_one.run_file(file, trace=trace, as_json=how["as_json"]))

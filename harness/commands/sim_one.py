@@ -1,0 +1,91 @@
+"""One simulation, told in detail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from harness.exits import Exit
+from harness.simulation import case as cases
+from harness.simulation import tape_files
+from harness.simulation.case import Case
+from harness.simulation.commands import command
+from harness.simulation.findings import Finding, findings
+from harness.simulation.narration import Narrator, story
+from harness.simulation.scenario import Outcome
+from harness.simulation.tape import FORMAT
+from harness.simulation.watchers import watchers
+
+
+def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
+    """Simulate and tell; the exit status."""
+    narrator = Narrator()
+    outcome = cases.run(case, watchers(), (narrator,) if trace else (), to_the_end=True, keep_notes=trace)
+    found = findings(outcome)
+    if as_json:
+        click.echo(json.dumps(_data(outcome, found), indent=2))
+    else:
+        _tell_configuration(outcome)
+        if trace:
+            for line in story(narrator, outcome.history, outcome.notes):
+                click.echo(str(line))
+        _tell_outcome(case, outcome, found)
+    return Exit.ANOMALIES if found else Exit.VALID
+
+
+def run_file(path: Path, *, trace: bool, as_json: bool) -> Exit:
+    """Simulate what a file says and compare it with what the file expects; the exit status."""
+    try:
+        tape = tape_files.load(path)
+    except tape_files.TapeFileError as error:
+        raise click.UsageError(str(error)) from error
+    status = run_case(tape.case(), trace=trace, as_json=as_json)
+    if not as_json and tape.property_id is not None:
+        click.echo(f"the file expects   {tape.property_id}: {tape.failure}, hash {tape.digest}")
+    return status
+
+
+def _tell_configuration(outcome: Outcome) -> None:
+    click.echo(f"seed               {outcome.seed} (tape format {FORMAT})")
+    for key, value in outcome.configuration.to_json().items():
+        text = ", ".join(value) or "none" if isinstance(value, tuple) else value
+        click.echo(f"  {key:<26} {text}")
+    click.echo(f"faults             {len(outcome.faults) or 'none'}")
+    for fault in outcome.faults:
+        click.echo(
+            f"  {fault.at_ms / 1000:9.3f} s  {fault.kind} for {fault.duration_ms / 1000:.3f} s"
+            f" (target {fault.target}, parameter {fault.parameter})"
+        )
+
+
+def _tell_outcome(case: Case, outcome: Outcome, found: list[Finding]) -> None:
+    counts: dict[str, int] = {}
+    for operation in outcome.history.operations:
+        counts[operation.status] = counts.get(operation.status, 0) + (operation.kind == "send")
+    sends = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True) if count)
+    click.echo(f"sends              {sends or 'none'}; {len(outcome.history.reads)} records read")
+    click.echo(f"virtual time       {outcome.virtual_ms / 1000:.3f} s, {outcome.events:,} events")
+    click.echo(f"outcome            {'nothing wrong' if not found else ''}".rstrip())
+    for finding in found:
+        click.echo(f"  {finding.layer}: {finding}")
+    click.echo(f"hash               {outcome.digest}")
+    if case.streams is None:
+        click.echo(f"again              {command(['sim', '--seed', str(case.seed)], case.overrides)}")
+        if found:
+            click.echo(f"smaller            {command(['shrink', str(case.seed)], case.overrides)}")
+
+
+def _data(outcome: Outcome, found: list[Finding]) -> dict[str, object]:
+    return {
+        "seed": outcome.seed,
+        "format": FORMAT,
+        "configuration": outcome.configuration.to_json(),
+        "faults": [fault._asdict() for fault in outcome.faults],
+        "findings": [finding._asdict() for finding in found],
+        "virtual_ms": outcome.virtual_ms,
+        "events": outcome.events,
+        "hash": outcome.digest,
+        "marks": dict(sorted(outcome.marks.items())),
+    }

@@ -1,0 +1,83 @@
+"""Parts of the configuration that a person decides instead of the seed: `key=value`, checked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+
+from broker.core.rules.flaws import rules_for
+from harness.simulation.swarm import FAULTS, Configuration
+
+_TYPES: Mapping[str, str] = {field.name: str(field.type) for field in fields(Configuration)}
+_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_LOWEST = {"acks": -1}
+_AT_LEAST_ONE = frozenset({
+    "brokers", "controllers", "partitions", "replication_factor", "min_insync_replicas", "producers", "readers",
+    "operations", "polls", "fault_interval_ms", "fault_duration_ms", "session_timeout_ms", "heartbeat_ms", "lag_ms",
+})  # fmt: skip
+
+
+def parse(settings: Iterable[str]) -> dict[str, object]:
+    """Read `key=value` words. Raises ValueError: what was expected, what was found."""
+    overrides: dict[str, object] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"expected key=value, found {setting!r}")
+        overrides[key] = _value(key, text)
+    return overrides
+
+
+def check(overrides: Mapping[str, object]) -> None:
+    """See that a configuration can have these parts. Raises ValueError."""
+    for key, value in overrides.items():
+        _see(key in _TYPES, key, f"one of {', '.join(_TYPES)}", key)
+        kind = _TYPES[key]
+        if kind == "int":
+            lowest = _LOWEST.get(key, 1 if key in _AT_LEAST_ONE else 0)
+            ok = isinstance(value, int) and not isinstance(value, bool) and value >= lowest
+            _see(ok, key, f"a whole number from {lowest} on", value)
+        elif kind == "bool":
+            _see(isinstance(value, bool), key, "true or false", value)
+        elif kind == "str":
+            _see(isinstance(value, str), key, "a text", value)
+        else:
+            _see(isinstance(value, tuple) and all(isinstance(one, str) for one in value), key, "a list of texts", value)
+    whole = Configuration(**overrides)  # type: ignore[arg-type]
+    for kind in whole.faults:
+        _see(kind in FAULTS, "faults", f"kinds among {', '.join(FAULTS)}", kind)
+    _see(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
+    rules_for(whole.generation, whole.flaws)
+
+
+def see_whole(configuration: Configuration) -> None:
+    """See that the parts fit together. Raises ValueError."""
+    brokers, factor = configuration.brokers, configuration.replication_factor
+    _see(factor <= brokers, "replication_factor", f"at most the {brokers} brokers", factor)
+    check(vars(configuration))
+
+
+def _value(key: str, text: str) -> object:
+    if key not in _TYPES:
+        near = difflib.get_close_matches(key, _TYPES, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(_TYPES)}"
+        raise ValueError(f"expected the name of a setting, found {key!r}{hint}")
+    kind = _TYPES[key]
+    if kind == "int":
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{key}: expected a whole number, found {text!r}") from None
+    if kind == "bool":
+        if text.lower() not in _TRUTHS:
+            raise ValueError(f"{key}: expected true or false, found {text!r}")
+        return _TRUTHS[text.lower()]
+    if kind == "str":
+        return text
+    return tuple(word for word in text.split(",") if word)
+
+
+def _see(is_so: bool, key: str, expected: str, found: object) -> None:
+    if not is_so:
+        raise ValueError(f"{key}: expected {expected}, found {found!r}")
