@@ -178,7 +178,15 @@ def check_rules(spec: Spec) -> None:
 
 def flaws() -> Mapping[str, str]:
     """All flaws by name, each with one line that says what is wrong with it."""
-    return {name: f"{flaw.summary} ({flaw.number}; breaks {flaw.breaks})" for name, flaw in FLAWS.items()}
+    return {
+        name: f"{flaw.summary} ({flaw.number}; {_range(flaw.generations)}; breaks {flaw.breaks}; {flaw.source})"
+        for name, flaw in FLAWS.items()
+    }
+
+
+def _range(generations: Sequence[str]) -> str:
+    first, last = generations[0], generations[-1]
+    return first if first == last else f"{first}–{last}"
 
 
 def _state(plan: NodePlan) -> dict[str, Any] | None:

@@ -1,0 +1,50 @@
+"""Known flaws: each is one rule taken out of a correct generation, under a speaking name.
+
+They prove that the harness can find what it is for. Chosen at start-up only; the normal path never asks for them. One
+module for each part of the protocol; `flaw` says what a flaw is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.core.rules import Rules
+from broker.core.rules.flaws import (
+    clients,
+    divergence,
+    elections,
+    membership,
+    quorum,
+    reading,
+    replication,
+    storage,
+)
+from broker.core.rules.flaws.flaw import Flaw, Visibility
+from broker.core.rules.flaws.outside import OUTSIDE
+from broker.core.rules.generations import GENERATIONS
+
+__all__ = ["FLAWS", "OUTSIDE", "Flaw", "UnknownRules", "Visibility", "rules_for"]
+
+_FAMILIES = (divergence, reading, replication, membership, elections, clients, storage, quorum)
+
+FLAWS: dict[str, Flaw] = {
+    flaw.name: flaw
+    for flaw in sorted((flaw for family in _FAMILIES for flaw in family.FLAWS), key=lambda flaw: flaw.number)
+}
+"""All flaws by name, in the order of their numbers."""
+
+
+class UnknownRules(ValueError):
+    """No generation or flaw of that name; the message lists those that exist."""
+
+
+def rules_for(generation: str, flaws: Iterable[str]) -> Rules:
+    """The rules of a generation with these flaws. Raises `UnknownRules`."""
+    if generation not in GENERATIONS:
+        raise UnknownRules(f"expected a generation among {', '.join(GENERATIONS)}, found {generation!r}")
+    rules = GENERATIONS[generation]()
+    for name in flaws:
+        if name not in FLAWS:
+            raise UnknownRules(f"expected a flaw among {', '.join(sorted(FLAWS))}, found {name!r}")
+        rules = FLAWS[name].apply(rules)
+    return rules

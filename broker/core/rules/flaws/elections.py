@@ -1,0 +1,206 @@
+"""Elections, eligibility, unclean recovery, reassignment (§13 … §15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.core.rules.elections import Election, ElectionRules
+from broker.core.rules.flaws.flaw import Flaw, Visibility
+from broker.core.rules.reassignment import ReassignmentRules
+
+
+class _ElectAnyReplica(ElectionRules):
+    def elect(
+        self,
+        leader: int,
+        replicas: tuple[int, ...],
+        isr: tuple[int, ...],
+        elr: tuple[int, ...],
+        is_active: Callable[[int], bool],
+        *,
+        prefer_first: bool,
+        unclean_allowed: bool,
+    ) -> Election:
+        """EL-9 without its condition: any active replica will do when no candidate is active."""
+        return super().elect(leader, replicas, isr, elr, is_active, prefer_first=prefer_first, unclean_allowed=True)
+
+
+class _KeepLastMember(ElectionRules):
+    def shrink(self, isr: tuple[int, ...], gone: int) -> tuple[int, ...]:
+        """EL-5 before KIP-966: the last member stays in the ISR, dead or alive, whatever it has lost."""
+        return super().shrink(isr, gone) or isr
+
+    def eligible(
+        self,
+        old_isr: tuple[int, ...],
+        isr: tuple[int, ...],
+        elr: tuple[int, ...],
+        last_known_elr: tuple[int, ...],
+        replicas: tuple[int, ...],
+        min_isr: int,
+        unclean: frozenset[int],
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """And nobody else is remembered."""
+        return (), ()
+
+
+class _CompleteWhenAdded(ReassignmentRules):
+    def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
+        """RA-3 before KAFKA-15665."""
+        return bool(isr) and set(adding) <= set(isr)
+
+
+class _RememberRemoved(ReassignmentRules):
+    def eligible_among(self, target: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
+        """ELR-5 removed."""
+        return tuple(dict.fromkeys((*target, *replicas)))
+
+
+class _KeepEligible(ElectionRules):
+    def empties_elr(self) -> bool:
+        """ELR-1 removed."""
+        return False
+
+
+class _UncleanStaysEligible(ElectionRules):
+    def eligible(
+        self,
+        old_isr: tuple[int, ...],
+        isr: tuple[int, ...],
+        elr: tuple[int, ...],
+        last_known_elr: tuple[int, ...],
+        replicas: tuple[int, ...],
+        min_isr: int,
+        unclean: frozenset[int],
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """ELR-4 removed."""
+        return super().eligible(old_isr, isr, elr, last_known_elr, replicas, min_isr, frozenset())
+
+
+class _LeadAgainAnyway(ElectionRules):
+    def may_lead_again(self, active: bool) -> bool:
+        """UR-4's test of activity only writes a log line."""
+        return True
+
+
+class _EligibleUnderAnyMinIsr(ElectionRules):
+    def forgets_elr_on_new_min_isr(self) -> bool:
+        """ELR-6 removed."""
+        return False
+
+
+class _ExactQuorum(ElectionRules):
+    def is_recovery_quorum(self, last_known_elr: tuple[int, ...], min_isr: int) -> bool:
+        """ELR-8 read literally: exactly min ISR replicas."""
+        return len(last_known_elr) == min_isr
+
+
+class _TrustAnyLogInfo(ElectionRules):
+    def accepts_log_info(self, answered: int, asked: int, registered: int, *, active: bool) -> bool:
+        """UR-7, UR-9 removed."""
+        return True
+
+
+_ELR = ("K4", "K5")
+
+FLAWS = (
+    Flaw(
+        name="unclean-election",
+        number="B-24",
+        summary="any active replica is elected when no eligible one is there, although it was not allowed",
+        properties=("P-1", "P-4", "P-12"),
+        source="KIP-106, Jepsen 2013",
+        visible=Visibility.DIRECT,
+        without=(_ElectAnyReplica,),
+    ),
+    Flaw(
+        name="keep-last-in-sync",
+        number="B-52",
+        summary="the last replica standing stays in the ISR through a crash that cost it its log",
+        properties=("P-7", "P-1", "P-12"),
+        source="KIP-966, KAFKA-15583, KAFKA-15584",
+        visible=Visibility.DIRECT,
+        without=(_KeepLastMember,),
+        generations=_ELR,
+    ),
+    Flaw(
+        name="reassignment-ends-early",
+        number="B-55",
+        summary="a reassignment is complete when the added replicas are in sync, whoever else is not",
+        properties=("P-23",),
+        source="KAFKA-15665",
+        visible=Visibility.ADMINISTRATION,
+        without=(_CompleteWhenAdded,),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="removed-stays-eligible",
+        number="B-57",
+        summary="a broker that is no longer a replica is remembered as eligible",
+        properties=("P-17", "P-2", "P-12"),
+        source="read in Kafka's code of October 2024",
+        visible=Visibility.LATE,
+        without=(_RememberRemoved,),
+        generations=_ELR,
+    ),
+    Flaw(
+        name="eligible-never-emptied",
+        number="B-58",
+        summary="the ELR is kept while the ISR has min ISR members and goes on without it",
+        properties=("P-17", "P-2", "P-12"),
+        source="KIP-966 case G",
+        visible=Visibility.LATE,
+        without=(_KeepEligible,),
+        generations=_ELR,
+    ),
+    Flaw(
+        name="unclean-stays-eligible",
+        number="B-59",
+        summary="a broker that stopped uncleanly stays in the ELR",
+        properties=("P-7", "P-2", "P-12"),
+        source="KIP-966",
+        visible=Visibility.LATE,
+        without=(_UncleanStaysEligible,),
+        generations=_ELR,
+    ),
+    Flaw(
+        name="fenced-leader-elected",
+        number="B-62",
+        summary="the last known leader is elected although it is fenced",
+        properties=("P-16", "V-3"),
+        source="KAFKA-19522",
+        visible=Visibility.LIVENESS,
+        without=(_LeadAgainAnyway,),
+        generations=("K4",),
+    ),
+    Flaw(
+        name="min-isr-change-keeps-eligible",
+        number="B-63",
+        summary="the ELR is kept when min ISR changes, and with it the high watermark begins to move",
+        properties=("P-5", "P-2", "P-12"),
+        source="KIP-966, KAFKA-16540",
+        visible=Visibility.LATE,
+        without=(_EligibleUnderAnyMinIsr,),
+        generations=_ELR,
+    ),
+    Flaw(
+        name="exact-recovery-quorum",
+        number="B-64",
+        summary="an unclean recovery waits for exactly min ISR last known replicas, and more than that is never exact",
+        properties=("V-3",),
+        source="KIP-966 taken literally",
+        visible=Visibility.WHITE_BOX,
+        without=(_ExactQuorum,),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="stale-log-info-trusted",
+        number="B-65",
+        summary="an unclean recovery elects by what a replica said before its last crash",
+        properties=("P-12",),
+        source="KIP-966",
+        visible=Visibility.DIRECT,
+        without=(_TrustAnyLogInfo,),
+        generations=("K5",),
+    ),
+)
