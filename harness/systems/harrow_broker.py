@@ -173,7 +173,9 @@ def check_rules(spec: Spec) -> None:
     ):
         for name in given:
             if name not in known:
-                raise SpecError(f"{what}: expected one of {', '.join(known)}, found {name!r}; see `harrow flaws`")
+                raise SpecError(
+                    f"{what}: expected one of {', '.join(sorted(known))}, found {name!r}; see `harrow flaws`"
+                )
 
 
 def flaws() -> Mapping[str, str]:
@@ -186,7 +188,7 @@ def flaws() -> Mapping[str, str]:
 
 def _range(generations: Sequence[str]) -> str:
     first, last = generations[0], generations[-1]
-    return first if first == last else f"{first}–{last}"
+    return first if first == last else f"{first} … {last}"
 
 
 def _state(plan: NodePlan) -> dict[str, Any] | None:

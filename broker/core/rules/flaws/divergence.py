@@ -132,7 +132,7 @@ FLAWS = (
     Flaw(
         name="epoch-cached-at-first-append",
         number="B-17",
-        summary="a leader caches its epoch when it first appends; an unknown one sends followers to their high watermark",
+        summary="a leader caches its epoch when it first appends; unknown, it sends followers to their high watermark",
         properties=("P-6", "P-12"),
         source="KAFKA-7415",
         visible=Visibility.LATE,
