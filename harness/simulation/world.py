@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from broker.core.events import (
@@ -111,6 +112,15 @@ class Machine:
         self.exit_status: int | None = None
 
 
+class Parcel(NamedTuple):
+    """A message that is about to arrive. `deliver` lets it go on its way."""
+
+    source: int
+    target: int
+    message: AnyRequest | AnyResponse
+    deliver: Callable[[], None]
+
+
 class _OpenRequest(NamedTuple):
     source: int
     life: int
@@ -134,6 +144,7 @@ class World:
         self.marks: dict[str, int] = {}
         self.notes: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[World, Step], None] | None = None
+        self.intercept: Callable[[Parcel], bool] | None = None  # asked of each message; True: it has been taken
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
         self._requests: dict[int, _OpenRequest] = {}
@@ -310,6 +321,10 @@ class World:
 
     def _arrive_request(self, number: int, opened: _OpenRequest, request: AnyRequest) -> None:
         link = (opened.source, opened.target)
+        if self.intercept is not None:
+            again = partial(self._arrive_request, number, opened, request)
+            if self.intercept(Parcel(*link, request, again)):
+                return
         if link in self.network.cut:
             if self.network.held_message_survives():
                 self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
@@ -328,6 +343,10 @@ class World:
 
     def _arrive_response(self, node_id: int, life: int, opened: _OpenRequest, response: AnyResponse) -> None:
         link = (node_id, opened.source)
+        if self.intercept is not None:
+            again = partial(self._arrive_response, node_id, life, opened, response)
+            if self.intercept(Parcel(*link, response, again)):
+                return
         if link in self.network.cut:
             if self.network.held_message_survives():
                 self._held.setdefault(link, []).append((self._arrive_response, (node_id, life, opened, response)))
