@@ -124,6 +124,9 @@ class Settings:
     generation: str = "K5"
     flaws: tuple[str, ...] = ()
     admin_socket: str | None = None
+    metrics_listener: Address | None = None
+    """`harrow.metrics.listener`: where metrics are served over TCP, besides the admin socket."""
+
     storage: Storage = "files"
 
     @property

@@ -8,6 +8,7 @@ from ending.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from queue import SimpleQueue
@@ -32,6 +33,8 @@ class Flusher:
         self._waiting: dict[Hashable, deque[Flush]] = {}
         """Tokens that are being flushed, with what came for them meanwhile."""
 
+        self._syncs = 0
+        self._sync_seconds = 0.0
         self._lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run, name=f"flush-{number}", daemon=True) for number in range(THREADS)
@@ -47,6 +50,11 @@ class Flusher:
                 return
             self._waiting[flush.token] = deque()
         self._work.put(flush)
+
+    def syncs(self) -> tuple[int, float]:
+        """How many files were synced so far, and how many seconds that took, waiting threads added up."""
+        with self._lock:
+            return self._syncs, self._sync_seconds
 
     def close(self) -> None:
         """Let the threads end once the flushes under way are done; the others are forgotten."""
@@ -68,7 +76,11 @@ class Flusher:
     def _flush(self, flush: Flush) -> str | None:
         try:
             for name in flush.files:
+                began = time.perf_counter()
                 self._sync(name)
+                with self._lock:
+                    self._syncs += 1
+                    self._sync_seconds += time.perf_counter() - began
         except StorageError as error:
             return str(error)
         return None

@@ -31,9 +31,11 @@ from broker.core.files import Files
 from broker.core.marks import Mark
 from broker.core.runtime import Node
 from broker.core.settings import Address, Settings
+from broker.shell import metrics
 from broker.shell.flusher import Flusher
 from broker.shell.peers import Peers
 from broker.shell.server import Server
+from broker.shell.traffic import Traffic
 
 LOG = logging.getLogger(__name__)
 NODE_LOG = logging.getLogger("broker.node")
@@ -67,9 +69,10 @@ class Host:
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self._ended: asyncio.Future[int] = self._loop.create_future()
         frame_bytes_max = settings.socket_request_max_bytes
-        self._server = Server(self.post, frame_bytes_max, settings.connections_max_idle_ms)
+        self._traffic = Traffic()
+        self._server = Server(self.post, frame_bytes_max, settings.connections_max_idle_ms, self._traffic)
         client_id = f"node-{settings.node_id}"
-        self._peers = Peers(self.post, self.address_of, client_id, frame_bytes_max)
+        self._peers = Peers(self.post, self.address_of, client_id, frame_bytes_max, self._traffic)
         self._flusher = Flusher(files.sync, self._flushed, self._flush_failed)
         self._carry_out: Mapping[type, Callable[..., None]] = {
             Reply: self._reply,
@@ -97,6 +100,10 @@ class Host:
         await self._server.close()
         self._flusher.close()
         return status
+
+    def metrics(self) -> str:
+        """Everything that is counted, and what the node believes, in Prometheus' text format."""
+        return metrics.render(self.node, self._traffic, self._flusher)
 
     def post(self, event: Event) -> None:
         """Deliver an event: now, or after those that wait already."""

@@ -91,12 +91,18 @@ async def _bind(host: Host, settings: Settings, node: Node) -> None:
         found = error.strerror or str(error)
         text = f"listeners: expected free addresses, found: {found}; stop what uses them or choose others"
         raise CannotStartError(EXIT_ENVIRONMENT, text) from error
-    if settings.admin_socket is None:
-        return
     try:
-        await admin.serve(settings.admin_socket, node)
+        if settings.admin_socket is not None:
+            await admin.serve(settings.admin_socket, node, host.metrics)
     except OSError as error:
         text = f"harrow.admin.socket: expected a path to bind, found: {error}; choose another"
+        raise CannotStartError(EXIT_ENVIRONMENT, text) from error
+    try:
+        if settings.metrics_listener is not None:
+            await admin.serve_metrics(settings.metrics_listener, host.metrics)
+    except OSError as error:
+        found = error.strerror or str(error)
+        text = f"harrow.metrics.listener: expected a free address, found: {found}; choose another"
         raise CannotStartError(EXIT_ENVIRONMENT, text) from error
 
 

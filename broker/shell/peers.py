@@ -21,6 +21,7 @@ from broker.shell.codec.apis import AnyCodec, codec_of
 from broker.shell.codec.errors import DecodeError
 from broker.shell.codec.frames import read_response, request_frame
 from broker.shell.framing import FrameBuffer
+from broker.shell.traffic import PEERS, Traffic
 
 LOG = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Match answers with requests, first with first."""
+        self._peers.traffic.bytes_in[PEERS] += len(data)
         self._incoming.feed(data)
         try:
             while (frame := self._incoming.take()) is not None:
@@ -127,6 +129,7 @@ class Link(asyncio.Protocol):
         name = self._peers.client_id
         request = outgoing.send.request
         frame = request_frame(outgoing.codec, outgoing.version, outgoing.correlation_id, name, request)
+        self._peers.traffic.bytes_out[PEERS] += len(frame)
         self._transport.write(frame)
 
     def _answered(self, frame: bytes) -> None:
@@ -197,12 +200,18 @@ class Peers:
     """All links of a node."""
 
     def __init__(
-        self, deliver: Callable[[Event], None], address_of: AddressOf, client_id: str, frame_bytes_max: int
+        self,
+        deliver: Callable[[Event], None],
+        address_of: AddressOf,
+        client_id: str,
+        frame_bytes_max: int,
+        traffic: Traffic | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.deliver = deliver
         self.address_of = address_of
         self.client_id = client_id
+        self.traffic = Traffic() if traffic is None else traffic
         self.frame_bytes_max = frame_bytes_max
         self._links: dict[tuple[int, str], Link] = {}
 

@@ -285,6 +285,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "harrow.generation": _Setting("generation", _text),
     "harrow.flaws": _Setting("flaws", _words),
     "harrow.admin.socket": _Setting("admin_socket", _socket_path),
+    "harrow.metrics.listener": _Setting("metrics_listener", _address),
     "harrow.storage": _Setting("storage", _one_of("files", "page-cache")),
 }
 

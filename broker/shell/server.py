@@ -22,6 +22,7 @@ from broker.shell.codec.apis import LISTENER_APIS, AnyCodec
 from broker.shell.codec.errors import DecodeError
 from broker.shell.codec.frames import RequestHeader, read_request, read_request_header, response_frame
 from broker.shell.framing import FrameBuffer
+from broker.shell.traffic import Traffic
 
 LOG = logging.getLogger(__name__)
 
@@ -47,8 +48,9 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server, number: int, listener: str) -> None:
         self.number = number
+        self.listener = listener
         self._server = server
-        self._listener = listener
+        self._traffic = server.traffic
         self._apis: Mapping[int, AnyCodec] = LISTENER_APIS[listener]
         self._incoming = FrameBuffer(server.frame_bytes_max)
         self._outgoing: list[bytes] = []
@@ -69,6 +71,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes, hand on what is complete."""
         self._active_at = self._server.loop.time()
+        self._traffic.bytes_in[self.listener] += len(data)
         if not self._incoming:
             self._frame_began_at = self._active_at
         self._incoming.feed(data)
@@ -99,6 +102,7 @@ class Connection(asyncio.Protocol):
         _, codec, header = self._open
         self._open = None
         self._active_at = self._server.loop.time()
+        self._traffic.answered(codec.name, response)
         if response is not None:
             self._outgoing.append(response_frame(codec, header.api_version, header.correlation_id, response))
         self._advance()
@@ -153,11 +157,12 @@ class Connection(asyncio.Protocol):
     def _take(self, frame: bytes) -> None:
         header, position = read_request_header(frame)
         if header.api_key == api_versions.API_KEY:
+            self._traffic.answered("ApiVersions", None)
             self._outgoing.append(api_versions.answer(header, frame, position, self._apis.values()))
             return
         codec = self._apis.get(header.api_key)
         if codec is None:
-            raise DecodeError(f"API {header.api_key} is not served on {self._listener}")
+            raise DecodeError(f"API {header.api_key} is not served on {self.listener}")
         request = read_request(codec, header, frame, position)
         request_id = self._server.next_request_id(self)
         self._open = OpenRequest(request_id, codec, header)
@@ -165,7 +170,9 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._outgoing and self._transport is not None:
-            self._transport.write(b"".join(self._outgoing) if len(self._outgoing) > 1 else self._outgoing[0])
+            data = b"".join(self._outgoing) if len(self._outgoing) > 1 else self._outgoing[0]
+            self._traffic.bytes_out[self.listener] += len(data)
+            self._transport.write(data)
             self._outgoing = []
 
     def _throttle(self) -> None:
@@ -180,17 +187,24 @@ class Connection(asyncio.Protocol):
     def _refuse(self, reason: str) -> None:
         if self._transport is not None:
             peer = self._transport.get_extra_info("peername")
-            LOG.warning("closing connection %d from %s on %s: %s", self.number, peer, self._listener, reason)
+            LOG.warning("closing connection %d from %s on %s: %s", self.number, peer, self.listener, reason)
             self._transport.close()
 
 
 class Server:
     """All listeners of a node. Events go to `deliver`; `reply` and `close_connection` carry out effects."""
 
-    def __init__(self, deliver: Callable[[Event], None], frame_bytes_max: int, idle_ms_max: int) -> None:
+    def __init__(
+        self,
+        deliver: Callable[[Event], None],
+        frame_bytes_max: int,
+        idle_ms_max: int,
+        traffic: Traffic | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.deliver = deliver
         self.frame_bytes_max = frame_bytes_max
+        self.traffic = Traffic() if traffic is None else traffic
         self._idle_s_max = idle_ms_max / 1000
         self._servers: list[asyncio.Server] = []
         self._connections: dict[int, Connection] = {}
@@ -241,10 +255,12 @@ class Server:
         """Remember a new connection."""
         self._all_gone.clear()
         self._connections[connection.number] = connection
+        self.traffic.connections[connection.listener] += 1
 
     def lost(self, number: int, request_id: int | None) -> None:
         """Forget a connection and its request in progress."""
-        del self._connections[number]
+        connection = self._connections.pop(number)
+        self.traffic.connections[connection.listener] -= 1
         if not self._connections:
             self._all_gone.set()
         if request_id is not None:

@@ -207,8 +207,10 @@ class LocalCluster:
         """Wait until all replicas of these topics are in sync."""
 
         def whole() -> bool:
+            found = [self.partitions(topic) for topic in topics]
             return all(
-                sorted(each["isr"]) == sorted(each["replicas"]) for topic in topics for each in self.partitions(topic)
+                partitions and all(sorted(each["isr"]) == sorted(each["replicas"]) for each in partitions)
+                for partitions in found
             )
 
         eventually(whole, limit_s, f"all replicas of {', '.join(topics)} are in sync")

@@ -298,6 +298,9 @@ class BrokerNode:
             "broker_epoch": broker.broker_epoch,
             "metadata_offset": broker.image.end_offset - 1,
             "controller": broker.controller_id,
+            "produces_waiting": len(broker.produces),
+            "fetches_waiting": len(broker.fetches),
+            "fetch_sessions": len(broker.fetch_sessions.sessions),
             "partitions": [self._describe_replica(replica) for replica in broker.replicas.values()],
         }
 
@@ -314,6 +317,7 @@ class BrokerNode:
             "flushed": replica.log.flushed_offset,
             "high_watermark": replica.high_watermark,
             "isr": list(replica.isr),
+            "min_isr": replica.effective_min_isr,
             "maximal_isr": sorted(leader.maximal_isr(replica, self.state.rules)),
             "elr": list(replica.elr),
             "replicas": list(replica.replicas),

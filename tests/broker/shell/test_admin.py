@@ -35,7 +35,7 @@ def node():
 def socket_path(node, tmp_path):
     path = str(tmp_path / "admin")
     loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(admin.serve(path, node))
+    server = loop.run_until_complete(admin.serve(path, node, lambda: "harrow_answer 42\n"))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     yield path
@@ -59,6 +59,28 @@ def test_the_state_is_the_nodes_own_description(node, socket_path):
     assert ask(socket_path, "/state") == (200, node.describe())
 
 
+def test_metrics_are_text(socket_path):
+    connection = UnixConnection(socket_path)
+    connection.request("GET", "/metrics")
+    response = connection.getresponse()
+    assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert response.read() == b"harrow_answer 42\n"
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "body"),
+    [
+        (b"GET /metrics HTTP/1.1", 200, "harrow_answer 42\n"),
+        (b"GET /state HTTP/1.1", 404, {"error": "expected GET /metrics, found GET /state"}),
+        (b"GET", 400, {"error": "expected an HTTP request line"}),
+        (b"GET //[ HTTP/1.1", 400, {"error": "expected a path, found '//['"}),
+    ],
+)
+def test_over_tcp_there_are_metrics_only(head, status, body):
+    assert admin.answer_metrics(lambda: "harrow_answer 42\n", head) == (status, body)
+
+
 def test_the_log_is_read_with_the_parameters_of_the_query(socket_path):
     expected = {"topic": "a b", "partition": 3, "offset": 10, "limit": 5}
     assert ask(socket_path, "/log?topic=a%20b&partition=3&offset=10&limit=5") == (200, expected)
@@ -72,7 +94,7 @@ def test_offset_and_limit_have_defaults(socket_path):
 @pytest.mark.parametrize(
     ("target", "method", "status", "text"),
     [
-        ("/", "GET", 404, "expected GET /state or GET /log"),
+        ("/", "GET", 404, "expected GET /state, GET /log or GET /metrics"),
         ("/state", "POST", 404, "found POST /state"),
         ("/log", "GET", 400, "expected topic=NAME"),
         ("/log?topic=t", "GET", 400, "expected partition=NUMBER, found none"),
@@ -108,7 +130,7 @@ def test_a_socket_left_by_a_killed_process_is_replaced(node, tmp_path):
         left.bind(path)
 
     async def scenario():
-        server = await admin.serve(path, node)
+        server = await admin.serve(path, node, str)
         server.close()
 
     asyncio.run(scenario())
