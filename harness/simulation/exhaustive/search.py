@@ -1,0 +1,157 @@
+"""Breadth first through all states of a small world, until a property breaks, the budget ends, or all has been seen."""
+
+from __future__ import annotations
+
+import struct
+import time
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from harness.simulation.exhaustive.local import NodeCrashed
+from harness.simulation.exhaustive.properties import Broken
+from harness.simulation.exhaustive.setup import begin
+from harness.simulation.exhaustive.spec import SmallWorld
+from harness.simulation.exhaustive.state import State
+from harness.simulation.exhaustive.world import Action, World
+
+_KEY = struct.Struct("=8I")
+_CLOCK_EVERY = 4_096
+
+
+class Verdict(Enum):
+    """How a search ended."""
+
+    EXHAUSTED = "exhausted, no violation"
+    STOPPED = "stopped at its limit, no violation"
+    VIOLATED = "violated"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found. `depth`: steps from the initial state to the farthest state, or to the violation."""
+
+    spec: SmallWorld
+    verdict: Verdict
+    states: int
+    transitions: int
+    depth: int
+    seconds: float
+    node_states: int
+    violation: str | None = None
+    actions: tuple[Action, ...] = ()
+    """The steps of a shortest counterexample."""
+
+    waiting: int = 0
+    """States that were seen and whose successors were not looked at."""
+
+    @property
+    def states_per_second(self) -> float:
+        """Distinct states a second."""
+        return self.states / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop without an answer; 0 for never."""
+
+    states: int = 0
+    seconds: float = 0.0
+    depth: int = 0
+
+
+NO_LIMITS = Limits()
+
+
+def search(
+    spec: SmallWorld, limits: Limits = NO_LIMITS, progress: Callable[[int, int, int], None] | None = None
+) -> Found:
+    """Search a world. `progress` is told (states, states waiting, depth) now and then."""
+    return _Search(spec, limits, progress).run()
+
+
+class _Search:
+    def __init__(self, spec: SmallWorld, limits: Limits, progress: Callable[[int, int, int], None] | None) -> None:
+        self.limits = limits
+        self.progress = progress
+        self.started = time.monotonic()
+        self.world = World(spec)
+        self.seen: dict[bytes, None] = {}
+        self.parents = array("I")
+        self.causes = array("I")
+        self.action_numbers: dict[Action, int] = {}
+        self.transitions = 0
+
+    def run(self) -> Found:
+        """Walk."""
+        world, seen, pack = self.world, self.seen, _KEY.pack
+        level = [begin(world)]
+        seen[pack(*level[0])] = None
+        self.parents.append(0)
+        self.causes.append(0)
+        depth = first = 0
+        while level:
+            following: list[State] = []
+            for place, state in enumerate(level):
+                if place % _CLOCK_EVERY == 0 and self._is_over(depth):
+                    return self._found(Verdict.STOPPED, depth, waiting=len(level) - place + len(following))
+                for action in world.actions(state):
+                    self.transitions += 1
+                    try:
+                        after = world.apply(state, action)
+                    except (Broken, NodeCrashed) as broken:
+                        trace = (*self._trace(first + place), action)
+                        return self._found(Verdict.VIOLATED, depth + 1, violation=str(broken), actions=trace)
+                    if after is None:
+                        continue
+                    key = pack(*after)
+                    if key not in seen:
+                        seen[key] = None
+                        following.append(after)
+                        self.parents.append(first + place)
+                        self.causes.append(self.action_numbers.setdefault(action, len(self.action_numbers)))
+            first += len(level)
+            level = following
+            depth += bool(level)
+        return self._found(Verdict.EXHAUSTED, depth)
+
+    def _is_over(self, depth: int) -> bool:
+        if self.progress is not None:
+            self.progress(len(self.seen), len(self.seen), depth)
+        limits = self.limits
+        return (
+            (0 < limits.states <= len(self.seen))
+            or (0 < limits.seconds <= time.monotonic() - self.started)
+            or (0 < limits.depth <= depth)
+        )
+
+    def _trace(self, number: int) -> list[Action]:
+        names = list(self.action_numbers)
+        actions = []
+        while number:
+            actions.append(names[self.causes[number]])
+            number = self.parents[number]
+        return actions[::-1]
+
+    def _found(
+        self,
+        verdict: Verdict,
+        depth: int,
+        *,
+        violation: str | None = None,
+        actions: tuple[Action, ...] = (),
+        waiting: int = 0,
+    ) -> Found:
+        return Found(
+            self.world.spec,
+            verdict,
+            len(self.seen),
+            self.transitions,
+            depth,
+            time.monotonic() - self.started,
+            len(self.world.nodes.states),
+            violation,
+            actions,
+            waiting,
+        )

@@ -1,0 +1,440 @@
+"""The small world: what may happen next, and what the world is afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any, NamedTuple
+
+from broker.core.broker_node import isr_changes, lifecycle, replication
+from broker.core.controller.node import ControllerNode
+from broker.core.errors import ErrorCode
+from broker.core.messages import BrokerRegistrationResponse
+from broker.core.metadata.records import encode_change
+from harness.simulation.exhaustive import properties
+from harness.simulation.exhaustive.events import (
+    Answered,
+    Arrives,
+    Beats,
+    Dies,
+    Expires,
+    Fires,
+    Lags,
+    Learns,
+    Leaves,
+    NodeEvent,
+    Outcome,
+    Produces,
+    Recalls,
+    Starts,
+    Waits,
+)
+from harness.simulation.exhaustive.local import CLIENT, Nodes
+from harness.simulation.exhaustive.properties import Broken, Ghost
+from harness.simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, SmallWorld
+from harness.simulation.exhaustive.state import State, Table
+from harness.simulation.exhaustive.views import BrokerView, ControllerView
+
+_LOSABLE = (isr_changes.ALTER_PARTITION, replication.FETCH)
+_NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
+
+
+class Action(NamedTuple):
+    """Something that may happen. `what` is the event's number, or says more about it."""
+
+    verb: str
+    node: int
+    what: Any = None
+
+
+class World:
+    """All that can happen in a small world."""
+
+    def __init__(self, spec: SmallWorld) -> None:
+        self.spec = spec
+        self.nodes = Nodes(spec)
+        self.nets: Table[tuple[int, ...]] = Table()
+        self.metadata: Table[tuple[int, ...]] = Table()
+        self.ghosts: Table[Ghost] = Table()
+        self.budgets: Table[Budget] = Table()
+        self.checked = spec.properties or frozenset(properties.CHECKED)
+        self._lanes: list[int] = []
+        self._lane_numbers: dict[Hashable, int] = {}
+        self._judged: dict[tuple[int, ...], str | None] = {}
+        self._aspects: list[int] = []
+        self._aspect_numbers: dict[Hashable, int] = {}
+
+    def blank(self) -> State:
+        """Four machines that have never run."""
+        return State(
+            *(self.nodes.new(node_id) for node_id in (CONTROLLER, *BROKERS)),  # type: ignore[call-arg]
+            self.nets.number(()),
+            self.metadata.number(()),
+            self.ghosts.number(Ghost()),
+            self.budgets.number(self.spec.budget),
+        )
+
+    # --- what may happen ---------------------------------------------------------------------------------------------
+
+    def actions(self, state: State) -> list[Action]:
+        """All that may happen next, in a fixed order."""
+        views = self.nodes.views
+        controller: ControllerView = views[state[0]]
+        brokers: list[tuple[int, BrokerView]] = [(number, views[state[number]]) for number in BROKERS]
+        found: list[Action] = []
+        self._deliveries(state, found)
+        self._healing(state, controller, brokers, found)
+        budget = self.budgets[state[_BUDGET]]
+        if any(budget):
+            self._faults(state, budget, controller, brokers, found)
+        return found
+
+    def _deliveries(self, state: State, found: list[Action]) -> None:
+        events, lanes = self.nodes.events, self._lanes
+        previous = -1
+        for number in self.nets[state[_NET]]:
+            if lanes[number] != previous:
+                event = events[number]
+                found.append(Action("deliver", event.server if type(event) is Arrives else event.client, number))  # type: ignore[union-attr]
+            previous = lanes[number]
+
+    def _healing(
+        self, state: State, controller: ControllerView, brokers: list[tuple[int, BrokerView]], found: list[Action]
+    ) -> None:
+        pending = self.metadata[state[_METADATA]]
+        batches = self.nodes.batches
+        for number, view in brokers:
+            registered = controller.brokers.get(number)
+            if not view.alive:
+                if registered is None or registered.fenced:
+                    found.append(Action("restart", number))
+                else:
+                    found.append(Action("expire", number))
+                continue
+            if pending and view.metadata_end < controller.end_offset:
+                missing = [one for one in pending if batches[one].base >= view.metadata_end]
+                found += [Action("learn", number, count) for count in range(1, len(missing) + 1)]
+            if view.caught_up and registered is not None and registered.fenced:
+                found.append(Action("beat", number))
+            for client in view.waiting:
+                if self._has_news(view, client, brokers[client - 1][1]):
+                    found.append(Action("wait", number, client))
+            for key in view.timers:
+                if self._may_fire(view, key, brokers):
+                    found.append(Action("fire", number, key))
+        found += [Action("fire", CONTROLLER, key) for key in controller.timers]
+
+    def _has_news(self, view: BrokerView, client: int, follower: BrokerView) -> bool:
+        """Whether an empty answer would tell the follower, or its next fetch the leader, something new."""
+        if follower.high_watermark < min(view.high_watermark, follower.log_end):
+            return True
+        return view.leads and client not in view.isr and view.proposed_isr is None
+
+    def _may_fire(self, view: BrokerView, key: Hashable, brokers: list[tuple[int, BrokerView]]) -> bool:
+        """A fetch is tried again when the leader would not refuse it as it is now."""
+        if not (isinstance(key, tuple) and key[0] == replication.RETRY):
+            return True
+        leader: BrokerView = brokers[key[1] - 1][1]
+        return leader.leads and leader.leader_epoch == view.leader_epoch
+
+    def _faults(
+        self,
+        state: State,
+        budget: Budget,
+        controller: ControllerView,
+        brokers: list[tuple[int, BrokerView]],
+        found: list[Action],
+    ) -> None:
+        for number, view in brokers:
+            if not view.alive:
+                continue
+            if budget.records and view.leads:
+                found.append(Action("produce", number, self.spec.budget.records - budget.records + 1))
+            registered = controller.brokers.get(number)
+            if budget.fences and registered is not None and registered.active:
+                found.append(Action("fence", number))
+            if budget.shrinks and view.leads and view.proposed_isr is None:
+                found += [Action("lag", number, members) for members in _lagging(view, number)]
+            if budget.kills:
+                found.append(Action("kill", number))
+            if budget.power_losses:
+                records = len(view.log) if self.spec.keeps_prefix else 0
+                found += [Action("power loss", number, kept) for kept in range(max(1, records))]
+        if budget.orders:
+            found.append(Action("order", CONTROLLER, len(self.spec.orders) - budget.orders))
+        if budget.lost_answers or budget.late_requests:
+            self._losses(state, budget, found)
+
+    def _losses(self, state: State, budget: Budget, found: list[Action]) -> None:
+        for number in dict.fromkeys(self.nets[state[_NET]]):
+            event = self.nodes.events[number]
+            if isinstance(event, Answered):
+                if budget.lost_answers and event.response is not None and event.purpose in _LOSABLE:
+                    found.append(Action("lose answer", event.client, number))
+            elif isinstance(event, Arrives) and event.wanted and budget.late_requests and event.purpose in _LOSABLE:
+                found.append(Action("give up", event.client, number))
+
+    # --- what comes of it --------------------------------------------------------------------------------------------
+
+    def apply(self, state: State, action: Action) -> State | None:
+        """The world afterwards; None if nothing can come of it. Raises `Broken`, `NodeCrashed`."""
+        return _APPLY[action.verb](self, list(state), action)
+
+    def _deliver(self, state: list[int], action: Action) -> State:
+        number: int = action.what
+        net = list(self.nets[state[_NET]])
+        net.remove(number)
+        state[_NET] = self.nets.number(tuple(net))
+        return self._happens(state, action.node, number)
+
+    def _learn(self, state: list[int], action: Action) -> State:
+        batches = self.nodes.batches
+        view: BrokerView = self.nodes.views[state[action.node]]
+        missing = [batches[one] for one in self.metadata[state[_METADATA]] if batches[one].base >= view.metadata_end]
+        after = self._happen(state, action.node, Learns(tuple(missing[: action.what])))
+        return self._trim(after)
+
+    def _beat(self, state: list[int], action: Action) -> State:
+        """A heartbeat, its judgement, and the answer, in one."""
+        self._exchange(state, action.node, Beats())
+        return State(*state)
+
+    def _exchange(self, state: list[int], broker: int, event: NodeEvent) -> Any:  # noqa: ANN401
+        """A request to the controller and its answer, in one; returns the answer."""
+        first = self.nodes.step(state[broker], self.nodes.event(event))
+        wanted = (lifecycle.HEARTBEAT, lifecycle.REGISTER)
+        request = next(n for n in first.messages if self.nodes.events[n].purpose in wanted)  # type: ignore[union-attr]
+        self._take(state, broker, first._replace(messages=tuple(n for n in first.messages if n != request)))
+        second = self.nodes.step(state[0], request)
+        answer = second.messages[0]
+        self._take(state, CONTROLLER, second._replace(messages=second.messages[1:]))
+        third = self.nodes.step(state[broker], answer)
+        self._take(state, broker, third)
+        return self.nodes.events[answer].response  # type: ignore[union-attr]
+
+    def _expire(self, state: list[int], action: Action) -> State:
+        return self._happen(state, CONTROLLER, Expires(action.node))
+
+    def _fence(self, state: list[int], action: Action) -> State:
+        self._spend(state, "fences")
+        return self._happen(state, CONTROLLER, Expires(action.node))
+
+    def _wait(self, state: list[int], action: Action) -> State:
+        return self._happen(state, action.node, Waits(action.what))
+
+    def _fire(self, state: list[int], action: Action) -> State:
+        return self._happen(state, action.node, Fires(action.what))
+
+    def _lag(self, state: list[int], action: Action) -> State:
+        self._spend(state, "shrinks")
+        return self._happen(state, action.node, Lags(action.what))
+
+    def _produce(self, state: list[int], action: Action) -> State:
+        self._spend(state, "records")
+        return self._happen(state, action.node, Produces(action.what))
+
+    def _order(self, state: list[int], action: Action) -> State:
+        self._spend(state, "orders")
+        request = self.spec.orders[action.what]
+        return self._happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+
+    def _lose_answer(self, state: list[int], action: Action) -> State:
+        self._spend(state, "lost_answers")
+        lost: Answered = self.nodes.events[action.what]
+        return self._exchange_message(state, action, [lost._replace(response=None)])
+
+    def _give_up(self, state: list[int], action: Action) -> State:
+        self._spend(state, "late_requests")
+        late: Arrives = self.nodes.events[action.what]
+        return self._exchange_message(state, action, [Answered(*late[:-1], None), late._replace(wanted=False)])
+
+    def _exchange_message(self, state: list[int], action: Action, messages: list[Arrives | Answered]) -> State:
+        net = list(self.nets[state[_NET]])
+        net.remove(action.what)
+        state[_NET] = self._net([*net, *(self.nodes.event(message) for message in messages)])
+        return State(*state)
+
+    def _kill(self, state: list[int], action: Action) -> State:
+        self._spend(state, "kills")
+        return self._die(state, action.node, None)
+
+    def _lose_power(self, state: list[int], action: Action) -> State:
+        self._spend(state, "power_losses")
+        return self._die(state, action.node, action.what)
+
+    def _die(self, state: list[int], broker: int, kept: int | None) -> State:
+        """The process is gone: its peers' connections break, what it had sent may still arrive."""
+        before = self.nodes.states[state[broker]]
+        held = _log_bytes(before.disk)
+        self._happen(state, broker, Dies(kept))
+        if _log_bytes(self.nodes.states[state[broker]].disk) < held:
+            state[_GHOST] = self.ghosts.number(properties.lost_data(self.ghosts[state[_GHOST]], broker))
+        messages: list[int] = []
+        for number in self.nets[state[_NET]]:
+            event = self.nodes.events[number]
+            if isinstance(event, Answered) and event.client != broker:
+                messages.append(number)
+            elif isinstance(event, Arrives) and event.server == broker:
+                if event.wanted:
+                    messages.append(self.nodes.event(Answered(*event[:-1], None)))
+            elif isinstance(event, Arrives) and event.client == broker:
+                if event.purpose in _LOSABLE:
+                    messages.append(self.nodes.event(event._replace(wanted=False)))
+            elif isinstance(event, Arrives):
+                messages.append(number)
+        for waiting in before.waiting.values():
+            if waiting.client != CLIENT and waiting.wanted:
+                lost = Answered(waiting.client, broker, waiting.channel, waiting.purpose, waiting.request, None)
+                messages.append(self.nodes.event(lost))
+        state[_NET] = self._net(messages)
+        for other in BROKERS:
+            if broker in self.nodes.views[state[other]].waiting:
+                self._happen(state, other, Leaves(broker))
+        return self._trim(State(*state))
+
+    def _restart(self, state: list[int], action: Action) -> State | None:
+        """A new process: registered, with the metadata up to its registration, and known to the controller."""
+        broker = action.node
+        controller: ControllerView = self.nodes.views[state[0]]
+        registered = controller.brokers.get(broker)
+        life = registered.epoch if registered is not None else -1
+        answer = self._exchange(state, broker, Starts(f"{broker}/{life}"))
+        if not isinstance(answer, BrokerRegistrationResponse) or answer.error_code != ErrorCode.NONE:
+            return None
+        node = self.nodes.states[state[0]].node
+        assert isinstance(node, ControllerNode)
+        image, epoch = node.state.image, node.state.quorum.epoch
+        self._happen(state, broker, Recalls(image.end_offset, epoch, encode_change(image.to_records(), 0, epoch)))
+        self._exchange(state, broker, Beats())
+        return self._trim(State(*state))
+
+    # --- one node's part ---------------------------------------------------------------------------------------------
+
+    def _happen(self, state: list[int], node_id: int, event: NodeEvent) -> State:
+        return self._happens(state, node_id, self.nodes.event(event))
+
+    def _happens(self, state: list[int], node_id: int, event: int) -> State:
+        self._take(state, node_id, self.nodes.step(state[node_id], event))
+        return State(*state)
+
+    def _take(self, state: list[int], node_id: int, outcome: Outcome) -> None:
+        """Put a node's new state in place, send what it sends, and judge."""
+        before = state[node_id]
+        state[node_id] = outcome.state
+        if outcome.messages:
+            state[_NET] = self._net([*self.nets[state[_NET]], *self._deliverable(state, outcome.messages)])
+        if outcome.batches:
+            state[_METADATA] = self.metadata.number(self.metadata[state[_METADATA]] + outcome.batches)
+        ghost = state[_GHOST]
+        self._observe(state, node_id, outcome)
+        if state[_GHOST] != ghost or self._aspect(outcome.state) != self._aspect(before):
+            self._judge(state)
+
+    def _deliverable(self, state: list[int], messages: tuple[int, ...]) -> Iterator[int]:
+        """What is sent to the dead comes back as a lost connection."""
+        for number in messages:
+            event = self.nodes.events[number]
+            receiver = event.server if isinstance(event, Arrives) else event.client  # type: ignore[union-attr]
+            if receiver == CONTROLLER or self.nodes.views[state[receiver]].alive:
+                yield number
+            elif isinstance(event, Arrives):
+                yield self.nodes.event(Answered(*event[:-1], None))
+
+    def _net(self, messages: list[int]) -> int:
+        """Messages lane by lane, in order within each: a lane is one direction of one connection."""
+        for number in messages:
+            while len(self._lanes) <= number:
+                self._lanes.append(-1)
+            if self._lanes[number] < 0:
+                self._lanes[number] = self._lane(number)
+        return self.nets.number(tuple(sorted(messages, key=self._lanes.__getitem__)))
+
+    def _lane(self, number: int) -> int:
+        event = self.nodes.events[number]
+        assert isinstance(event, Arrives | Answered)
+        lane: tuple[Hashable, ...] = (type(event) is Arrives, event.client, event.server, event.channel)
+        if isinstance(event, Arrives) and not event.wanted:
+            lane = (*lane, number)  # on a connection of its own
+        return self._lane_numbers.setdefault(lane, len(self._lane_numbers))
+
+    def _trim(self, state: State) -> State:
+        """Forget metadata that every living broker has; who starts gets a snapshot."""
+        pending = self.metadata[state[_METADATA]]
+        if not pending:
+            return state
+        views = [self.nodes.views[state[number]] for number in BROKERS]
+        ends = [view.metadata_end for view in views if view.alive and view.metadata_end]
+        oldest = min(ends, default=1 << 60)
+        kept = tuple(one for one in pending if self.nodes.batches[one].base >= oldest)
+        return state if len(kept) == len(pending) else state._replace(metadata=self.metadata.number(kept))
+
+    def _spend(self, state: list[int], what: str) -> None:
+        budget = self.budgets[state[_BUDGET]]
+        state[_BUDGET] = self.budgets.number(budget._replace(**{what: getattr(budget, what) - 1}))
+
+    # --- judging -----------------------------------------------------------------------------------------------------
+
+    def _observe(self, state: list[int], node_id: int, outcome: Outcome) -> None:
+        ghost = self.ghosts[state[_GHOST]]
+        view = self.nodes.views[outcome.state]
+        for found in properties.observe(ghost, node_id, outcome, view):
+            if isinstance(found, Ghost):
+                state[_GHOST] = self.ghosts.number(found)
+            else:
+                self._break(found)
+
+    def _aspect(self, number: int) -> int:
+        """The number of what the properties see of a node's state: many states look the same to them."""
+        while len(self._aspects) <= number:
+            view = self.nodes.views[len(self._aspects)]
+            seen: Hashable = (
+                (view[1:5], view[6:13])
+                if isinstance(view, BrokerView)
+                else (view.partition, tuple(sorted(view.brokers.items())))
+            )
+            self._aspects.append(self._aspect_numbers.setdefault(seen, len(self._aspect_numbers)))
+        return self._aspects[number]
+
+    def _judge(self, state: list[int]) -> None:
+        key = (*(self._aspect(state[number]) for number in range(4)), state[_GHOST])
+        if key not in self._judged:
+            views = self.nodes.views
+            brokers = [(number, views[state[number]]) for number in BROKERS]
+            found = properties.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
+            self._judged[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
+        verdict = self._judged[key]
+        if verdict is not None:
+            raise Broken(verdict)
+
+    def _break(self, what: str) -> None:
+        if what.partition(":")[0] in self.checked:
+            raise Broken(what)
+
+
+def _lagging(view: BrokerView, leader: int) -> list[tuple[int, ...]]:
+    """Which followers may be found to lag: one, or all who are behind."""
+    ends = dict(view.remote_ends)
+    behind = tuple(one for one in sorted(view.isr) if one != leader and ends.get(one) != view.log_end)
+    return [*((one,) for one in behind), *([behind] if len(behind) > 1 else [])]
+
+
+def _log_bytes(disk: Any) -> int:  # noqa: ANN401
+    return sum(len(file.data) for name, file in disk.files.items() if name.endswith(".log"))
+
+
+_APPLY = {
+    "deliver": World._deliver,
+    "learn": World._learn,
+    "beat": World._beat,
+    "expire": World._expire,
+    "fence": World._fence,
+    "wait": World._wait,
+    "fire": World._fire,
+    "lag": World._lag,
+    "produce": World._produce,
+    "order": World._order,
+    "lose answer": World._lose_answer,
+    "give up": World._give_up,
+    "kill": World._kill,
+    "power loss": World._lose_power,
+    "restart": World._restart,
+}
