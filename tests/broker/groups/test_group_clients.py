@@ -1,0 +1,228 @@
+"""Real clients in groups against a real cluster: share, rebalance, commit, and resume after their coordinator's death.
+
+The list of behaviours in `docs/clients.md` is this module and `tests/interop`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from group_clients import MEMBERS, Member
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
+from tests.support.local_cluster import LocalCluster, eventually
+
+pytestmark = [pytest.mark.cluster, pytest.mark.clients, pytest.mark.timeout(120)]
+
+PARTITIONS = 4
+PATIENCE_S = 45.0
+KCAT_S_MAX = 40.0
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(group_initial_rebalance_delay_ms="300") as running:
+        yield running
+
+
+@pytest.fixture
+def admin(cluster):
+    client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def topic(admin, request):
+    name = request.node.name.translate(str.maketrans("[]", "--"))
+    admin.create_topics([NewTopic(name, PARTITIONS, 3)])
+    return name
+
+
+@pytest.fixture(params=MEMBERS)
+def join(request, cluster, topic):
+    """Makes members of one group, named like the topic; all have left by the end."""
+    kind = MEMBERS[request.param]
+    kind.needs()
+    members: list[Member] = []
+
+    def joined() -> Member:
+        members.append(kind(cluster.bootstrap, topic, topic))
+        return members[-1]
+
+    def leave(member: Member) -> None:
+        members.remove(member)
+        member.close()
+
+    joined.leave = leave  # type: ignore[attr-defined]
+    yield joined
+    for member in members:
+        member.close()
+
+
+def produce(cluster: LocalCluster, topic: str, numbers: range) -> None:
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", reconnect_backoff_max_ms=500)
+    sent = [producer.send(topic, b"%d" % number, partition=number % PARTITIONS) for number in numbers]
+    for each in sent:
+        each.get(PATIENCE_S)
+    producer.close()
+
+
+def share(*members: Member) -> None:
+    """Poll until the members have all partitions between them, none twice, each some."""
+
+    def shared() -> bool:
+        for member in members:
+            member.poll()
+        shares = [member.assigned() for member in members]
+        return all(shares) and sum(map(len, shares)) == PARTITIONS and set.union(*shares) == set(range(PARTITIONS))
+
+    eventually(shared, PATIENCE_S, f"{len(members)} members share {PARTITIONS} partitions")
+
+
+def read(member: Member, count: int) -> list[int]:
+    numbers: list[int] = []
+
+    def enough() -> bool:
+        numbers.extend(member.poll())
+        return len(numbers) >= count
+
+    eventually(enough, PATIENCE_S, f"{count} records come")
+    return sorted(numbers)
+
+
+def coordinator_of(cluster: LocalCluster, group: str) -> int:
+    return cluster.leader_of(OFFSETS_TOPIC, partition_of(group, len(cluster.partitions(OFFSETS_TOPIC))))
+
+
+def test_two_share_and_the_one_that_stays_takes_over(join):
+    first, second = join(), join()
+    share(first, second)
+    third = join()
+    share(first, second, third)
+    join.leave(second)
+    share(first, third)
+    join.leave(third)
+    share(first)
+
+
+def test_a_group_resumes_where_it_committed(cluster, topic, join):
+    produce(cluster, topic, range(40))
+    first = join()
+    assert read(first, 40) == list(range(40))
+    first.commit()
+    join.leave(first)
+    produce(cluster, topic, range(40, 60))
+    assert read(join(), 20) == list(range(40, 60))
+
+
+def test_a_group_goes_on_through_the_death_of_its_coordinator(cluster, topic, join):
+    produce(cluster, topic, range(40))
+    first = join()
+    assert read(first, 40) == list(range(40))
+    first.commit()
+    killed = cluster.nodes[coordinator_of(cluster, topic)]
+    killed.kill()
+    try:
+        produce(cluster, topic, range(40, 80))
+        assert read(first, 40) == list(range(40, 80))
+        first.commit()
+        join.leave(first)
+        produce(cluster, topic, range(80, 100))
+        assert read(join(), 20) == list(range(80, 100))
+        assert coordinator_of(cluster, topic) != killed.number
+    finally:
+        cluster.start()
+        cluster.wait_until_whole(OFFSETS_TOPIC, topic)
+
+
+def test_two_members_go_on_through_the_controlled_stop_of_their_coordinator(cluster, topic, join):
+    first, second = join(), join()
+    share(first, second)
+    stopped = cluster.nodes[coordinator_of(cluster, topic)]
+    assert stopped.stop() == 0
+    try:
+        share(first, second)
+        join.leave(first)
+        share(second)
+    finally:
+        cluster.start()
+        cluster.wait_until_whole(OFFSETS_TOPIC, topic)
+
+
+# --- kcat ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_kcat_resumes_where_it_committed(cluster, topic):
+    def read_all() -> list[int]:
+        arguments = ["-b", ",".join(cluster.bootstrap), "-X", "auto.offset.reset=earliest", "-e", "-q"]
+        done = subprocess.run(
+            ["kcat", *arguments, "-G", topic, topic], capture_output=True, check=True, text=True, timeout=KCAT_S_MAX
+        )
+        return sorted(map(int, done.stdout.split()))
+
+    produce(cluster, topic, range(40))
+    assert read_all() == list(range(40))
+    produce(cluster, topic, range(40, 60))
+    assert read_all() == list(range(40, 60))
+
+
+# --- administration --------------------------------------------------------------------------------------------------
+
+
+def test_kafka_python_administers_groups(cluster, admin, topic):
+    produce(cluster, topic, range(40))
+    member = MEMBERS["kafka-python"](cluster.bootstrap, topic, topic)
+    assert read(member, 40) == list(range(40))
+    member.commit()
+    assert topic in {group["group_id"] for group in admin.list_groups()}
+    described = admin.describe_groups([topic])[topic]
+    assert (described["group_state"], described["protocol_type"], len(described["members"])) == (
+        "Stable",
+        "consumer",
+        1,
+    )
+    offsets = admin.list_group_offsets([topic])[topic]
+    assert {each.partition: at.offset for each, at in offsets.items()} == dict.fromkeys(range(PARTITIONS), 10)
+    member.close()
+    admin.alter_group_offsets(topic, {TopicPartition(topic, 0): _offset(3)})
+    assert admin.list_group_offsets([topic])[topic][TopicPartition(topic, 0)].offset == 3
+    admin.delete_group_offsets(topic, [TopicPartition(topic, 1)])
+    assert TopicPartition(topic, 1) not in admin.list_group_offsets([topic])[topic]
+    admin.delete_groups([topic])
+    assert topic not in {group["group_id"] for group in admin.list_groups()}
+
+
+def _offset(offset):
+    from kafka.structs import OffsetAndMetadata
+
+    return OffsetAndMetadata(offset, "", -1)
+
+
+def test_confluent_administers_groups(cluster, topic):
+    MEMBERS["confluent"].needs()
+    from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+    from confluent_kafka.admin import AdminClient
+
+    produce(cluster, topic, range(40))
+    member = MEMBERS["confluent"](cluster.bootstrap, topic, topic)
+    assert read(member, 40) == list(range(40))
+    member.commit()
+    admin = AdminClient({"bootstrap.servers": ",".join(cluster.bootstrap)})
+    listed = admin.list_consumer_groups().result(PATIENCE_S)
+    assert topic in {group.group_id for group in listed.valid}
+    assert not listed.errors
+    described = admin.describe_consumer_groups([topic])[topic].result(PATIENCE_S)
+    assert (described.state, len(described.members)) == (ConsumerGroupState.STABLE, 1)
+    assert {each.partition for each in described.members[0].assignment.topic_partitions} == set(range(PARTITIONS))
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)])[topic].result(PATIENCE_S)
+    assert {each.partition: each.offset for each in asked.topic_partitions} == dict.fromkeys(range(PARTITIONS), 10)
+    member.close()
+    assert admin.delete_consumer_groups([topic])[topic].result(PATIENCE_S) is None
+    listed = admin.list_consumer_groups().result(PATIENCE_S)
+    assert topic not in {group.group_id for group in listed.valid}
