@@ -36,6 +36,7 @@ clean:
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "expected Python 3.11 or newer, found %d.%d; say make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet wheel
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml

@@ -125,7 +125,7 @@ def _part(endpoints: Iterable[Endpoint]) -> str:
 
 
 def _draw_isolate(draws: Draws) -> dict[str, str]:
-    return {"from": draws.choice(PARTIES)}
+    return {"from": draws.choice((*PARTIES, "nodes"))}  # a deposed leader with clients is the richest case
 
 
 def _draw_one_way(draws: Draws) -> dict[str, str]:
@@ -145,7 +145,7 @@ ISOLATE = Kind(
     name="isolate",
     summary="cut a node off, both ways, from everyone, from the other nodes, or from the other brokers",
     needs=_NEEDS,
-    roles=("leader", "leader", "in-sync-follower", "broker", "minority", "controller"),
+    roles=("leader", "leader", "leader", "in-sync-follower", "broker", "minority", "controller"),
     draw=_draw_isolate,
     aim=_aim_isolate,
 )
