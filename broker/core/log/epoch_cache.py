@@ -108,11 +108,12 @@ class EpochCache:
         epochs, starts = self._epochs, self._starts
         if epochs and epochs[-1] == epoch:
             return False
-        while epochs and (epochs[-1] >= epoch or starts[-1] >= start):
+        while epochs and (epochs[-1] > epoch or starts[-1] >= start):
             epochs.pop()
             starts.pop()
-        epochs.append(epoch)
-        starts.append(start)
+        if not epochs or epochs[-1] != epoch:  # else an epoch goes on after one of its own leader that got no record
+            epochs.append(epoch)
+            starts.append(start)
         return True
 
     def _write(self) -> None:

@@ -17,7 +17,8 @@ def cache(*entries: tuple[int, int]) -> EpochCache:
     [
         (4, 30, ((1, 0), (2, 10), (3, 20), (4, 30))),  # a newer epoch further on
         (3, 30, ((1, 0), (2, 10), (3, 20))),  # the latest epoch goes on
-        (2, 30, ((1, 0), (2, 30))),  # not the latest: what is not older goes
+        (2, 30, ((1, 0), (2, 10))),  # not the latest: what is newer goes
+        (2, 20, ((1, 0), (2, 10))),  # an older epoch goes on after one without records, where it began
         (4, 20, ((1, 0), (2, 10), (4, 20))),  # an epoch without records is overwritten
         (4, 5, ((1, 0), (4, 5))),
         (0, 0, ((0, 0),)),
