@@ -124,6 +124,11 @@ def _consistent(settings: Settings) -> Settings:
             "broker.heartbeat.interval.ms: expected less than broker.session.timeout.ms "
             f"({settings.broker_session_timeout_ms}), found {settings.broker_heartbeat_interval_ms}; lower it"
         )
+    if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
+        raise SettingsError(
+            "group.min.session.timeout.ms: expected no more than group.max.session.timeout.ms "
+            f"({settings.group_max_session_timeout_ms}), found {settings.group_min_session_timeout_ms}; lower it"
+        )
     return settings
 
 

@@ -103,6 +103,8 @@ def test_settings_are_read_into_their_types(line, field, value):
         ("advertised.listeners=CLIENT://h:1", "expected CLIENT and BROKER for a broker, found CLIENT"),
         ("advertised.listeners=CLEINT://h:1", "expected CLIENT://host:port"),
         ("broker.heartbeat.interval.ms=9000", "expected less than broker.session.timeout.ms (9000)"),
+        ("group.min.session.timeout.ms=1800001", "expected no more than group.max.session.timeout.ms (1800000)"),
+        ("group.initial.rebalance.delay.ms=-1", "expected a whole number from 0"),
         ("cluster.id=", "expected some text"),
     ],
 )
