@@ -1,9 +1,9 @@
 """A simulated disk: files with a page cache, and what a crash leaves of them (`Files` of the broker's core).
 
-Fault model (ST-2 … ST-5): a process crash loses nothing; a power failure keeps what was synced of every file, and of the
-rest whatever its mode says; small files that were put in place atomically are durable, and so may be ahead of the data;
-a lost disk is empty. A failing fsync reports an error and loses what it should have written. Directories, renames and
-deletions are durable at once.
+Fault model (ST-2 … ST-5): a process crash loses nothing; a power failure keeps what was synced of every file, and of
+the rest whatever its mode says; small files that were put in place atomically are durable, and so may be ahead of the
+data; a lost disk is empty. A failing fsync reports an error and loses what it should have written. Directories, renames
+and deletions are durable at once.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ class _File:
 
 
 class SimulatedDisk:
-    """One node's disk. `failing` makes every write fail, as a disk does that is full or broken."""
+    """One node's disk. `failing` makes every write fail, as a disk does that is full or broken.
 
-    __slots__ = ("failing", "files")
+    `tears_next_append_at`, if given, lets the next append to a log fail after so many bytes.
+    """
+
+    __slots__ = ("failing", "files", "tears_next_append_at")
 
     def __init__(self) -> None:
         self.files: dict[str, _File] = {}
         self.failing = False
+        self.tears_next_append_at: int | None = None
 
     # --- Files -------------------------------------------------------------------------------------------------------
 
@@ -66,6 +70,10 @@ class SimulatedDisk:
         file = self.files.get(name)
         if file is None:
             file = self.files[name] = _File()
+        if self.tears_next_append_at is not None and data:
+            file.data += data[: self.tears_next_append_at]
+            self.tears_next_append_at = None
+            raise StorageError(f"{name}: EIO")
         file.data += data
 
     def truncate(self, name: str, size: int) -> None:
@@ -138,6 +146,7 @@ class SimulatedDisk:
         """An independent disk with the same contents."""
         twin = SimulatedDisk()
         twin.failing = self.failing
+        twin.tears_next_append_at = self.tears_next_append_at
         twin.files = {name: _File(bytes(file.data), file.durable) for name, file in self.files.items()}
         return twin
 

@@ -1,0 +1,103 @@
+"""Playing a directed schedule, with or without its flaw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.simulation.directed.files import Schedule, ScheduleError, load
+from harness.simulation.directed.stage import Stage
+from harness.simulation.findings import Finding, findings
+from harness.simulation.logs import replica_logs
+from harness.simulation.scenario import CRASH, Outcome, fingerprint
+from harness.simulation.violation import Violation
+from harness.simulation.watchers import Watch, watchers
+from harness.simulation.world import MS, NodeCrashed
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a schedule ended: all that was found, what was seen first first."""
+
+    schedule: Schedule
+    flawed: bool
+    findings: tuple[Finding, ...]
+    outcome: Outcome
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is wrong with the build."""
+        return bool(self.findings)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Which layers have found something."""
+        return tuple(dict.fromkeys(finding.layer.value for finding in self.findings))
+
+
+def run(path: Path, *, flawed: bool, keep_notes: bool = False) -> Result:
+    """Play a file. Raises `ScheduleError` if a step is impossible and nothing was found before it."""
+    schedule = load(path)
+    flaws = (*schedule.masks, *(schedule.flaws if flawed else ()))
+    watch = Watch(watchers())
+    stage = Stage(schedule, flaws, (watch,), keep_notes=keep_notes)
+    phases: dict[str, tuple[int, int]] = {}
+    failure = failed_property = None
+    impossible: ScheduleError | None = None
+    try:
+        stage.set_up()
+        for step in schedule.steps:
+            stage.perform(step)
+        if schedule.whole:
+            stage.recover()
+            phases["recovery"] = (0, stage.world.now_us)
+            stage.read_all()
+            phases["final"] = (0, stage.world.now_us)
+        else:
+            stage.client.give_up(stage.world)
+    except Violation as violation:
+        failure, failed_property = str(violation), violation.property_id
+    except NodeCrashed as crash:
+        failure, failed_property = str(crash), CRASH
+    except ScheduleError as error:
+        impossible = error
+    outcome = _outcome(stage, failure, failed_property, phases)
+    found = _findings(watch.violation, outcome)
+    if impossible is not None and not found:
+        raise impossible
+    return Result(schedule, flawed, tuple(found), outcome)
+
+
+def _findings(seen: Violation | None, outcome: Outcome) -> list[Finding]:
+    found = findings(outcome)
+    if seen is not None:
+        watched = Outcome(
+            **{**outcome.__dict__, "failure": str(seen), "failed_property": seen.property_id, "phases": {}}
+        )
+        found = findings(watched) + found
+    return found
+
+
+def _outcome(
+    stage: Stage, failure: str | None, failed_property: str | None, phases: dict[str, tuple[int, int]]
+) -> Outcome:
+    digest, events = fingerprint(stage.world)
+    no_faults: Sequence[object] = ()
+    return Outcome(
+        seed=None,
+        configuration=stage.configuration,
+        faults=no_faults,  # type: ignore[arg-type]
+        digest=digest,
+        events=events,
+        virtual_ms=stage.world.now_us // MS,
+        failure=failure,
+        failed_property=failed_property,
+        history=stage.history,
+        ends={},
+        marks=stage.world.marks,
+        values=stage.tape.values(),
+        logs=replica_logs(stage.world),
+        phases=phases,
+        notes=stage.world.notes or (),
+    )
