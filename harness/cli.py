@@ -14,6 +14,7 @@ from harness.commands.heal import doctor, heal
 from harness.commands.lists import faults, flaws
 from harness.commands.replay import replay
 from harness.commands.run import run
+from harness.commands.shrink import shrink
 from harness.commands.sim import sim
 from harness.exits import Exit
 from harness.spec import SpecError
@@ -46,7 +47,7 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
         click.echo(context.get_help())
 
 
-for command in (run, sim, replay, check, report, heal, doctor, broker, faults, flaws):
+for command in (run, sim, replay, shrink, check, report, heal, doctor, broker, faults, flaws):
     harrow.add_command(command)
 
 

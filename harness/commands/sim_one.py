@@ -13,7 +13,7 @@ from harness.simulation import tape_files
 from harness.simulation.case import Case
 from harness.simulation.commands import command
 from harness.simulation.findings import Finding, findings
-from harness.simulation.narration import Narrator, story
+from harness.simulation.narration import Line, Narrator, story
 from harness.simulation.scenario import Outcome
 from harness.simulation.tape import FORMAT
 from harness.simulation.watchers import watchers
@@ -36,15 +36,42 @@ def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
 
 
 def run_file(path: Path, *, trace: bool, as_json: bool) -> Exit:
-    """Simulate what a file says and compare it with what the file expects; the exit status."""
+    """Run a tape, or play a directed schedule (TOML); the exit status."""
+    if path.suffix == ".toml":
+        return _play(path, trace=trace, as_json=as_json)
     try:
         tape = tape_files.load(path)
     except tape_files.TapeFileError as error:
         raise click.UsageError(str(error)) from error
     status = run_case(tape.case(), trace=trace, as_json=as_json)
     if not as_json and tape.property_id is not None:
-        click.echo(f"the file expects   {tape.property_id}: {tape.failure}, hash {tape.digest}")
+        click.echo(f"expected           {tape.property_id}, hash {tape.digest}")
     return status
+
+
+def _play(path: Path, *, trace: bool, as_json: bool) -> Exit:
+    """Play a directed schedule, on the build with its flaws and on the one without."""
+    from harness.simulation.directed import ScheduleError, run
+
+    try:
+        flawed = run(path, flawed=True, keep_notes=trace)
+        correct = run(path, flawed=False)
+    except ScheduleError as error:
+        raise click.UsageError(str(error)) from error
+    schedule = flawed.schedule
+    if as_json:
+        data = {"schedule": schedule.title, "flaws": list(schedule.flaws), **_data(flawed.outcome, [*flawed.findings])}
+        data["correct"] = [finding._asdict() for finding in correct.findings]
+        click.echo(json.dumps(data, indent=2))
+    else:
+        click.echo(f"{schedule.title}\n\n{schedule.story}\n")
+        for at_us, node_id, text in flawed.outcome.notes:
+            click.echo(str(Line(at_us, node_id, text)))
+        for build, result in ((f"with {', '.join(schedule.flaws) or 'no flaw'}", flawed), ("without", correct)):
+            click.echo(f"{build}: {'nothing wrong' if not result.findings else ''}".rstrip())
+            for finding in result.findings:
+                click.echo(f"  {finding.layer}: {finding}")
+    return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
 
 
 def _tell_configuration(outcome: Outcome) -> None:

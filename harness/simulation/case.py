@@ -17,20 +17,21 @@ from harness.simulation.world import Observer
 class Case:
     """One simulation, by value: it can be sent to another process and means the same there.
 
-    With `streams` the tape holds these values and `seed` only tells where they came from. `faults`, if given, stand in
-    for the schedule that would be drawn.
+    With `streams` the tape holds these values, and `seed` only tells where they came from; or `refill` is the seed of
+    the streams that are not among them. `faults`, if given, stand in for the schedule that would be drawn.
     """
 
     seed: int | None
     overrides: Mapping[str, object] = field(default_factory=dict)
     streams: Mapping[str, Sequence[int]] | None = None
     faults: tuple[Fault, ...] | None = None
+    refill: int | None = None
 
     def tape(self) -> Tape:
         """A fresh tape."""
         if self.streams is None:
             return Tape(self.seed)
-        tape = Tape(given=self.streams)
+        tape = Tape(self.refill, self.streams)
         tape.seed = self.seed
         return tape
 

@@ -1,7 +1,7 @@
 """Simulated clients: a producer and a reader that speak the protocol's messages, with the semantics of real ones.
 
-The producer keeps one operation in flight, retries by itself until its delivery timeout, and with idempotence numbers its
-batches; the reader follows all partitions by assignment. Both learn leaders from metadata, as they go stale.
+The producer keeps one operation in flight, retries by itself until its delivery timeout, and with idempotence numbers
+its batches; the reader follows all partitions by assignment. Both learn leaders from metadata, as they go stale.
 """
 
 from __future__ import annotations

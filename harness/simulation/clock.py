@@ -9,8 +9,8 @@ MICROSECONDS = 1_000
 class NodeClock:
     """Milliseconds of a node's monotonic clock as a function of world time in microseconds.
 
-    `drift_ppm` parts in a million faster (or slower); a jump moves the clock forward only, as a monotonic clock may after
-    a machine slept.
+    `drift_ppm` parts in a million faster (or slower); a jump moves the clock forward only, as a monotonic clock may
+    after a machine slept.
     """
 
     __slots__ = ("drift_ppm", "origin_ms", "origin_us")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.core.broker_node.node import BrokerNode
 from broker.core.replica.state import Replica
+from harness.simulation.views import broker_state
 from harness.simulation.world import MS, Step, World
 
 INTERVAL_US = 500 * MS
@@ -39,17 +39,17 @@ class Sampler:
 
     def after(self, world: World, step: Step) -> None:
         """See `Observer.after`."""
-        node = world.machines[step.node_id].node
-        if not isinstance(node, BrokerNode):
+        state = broker_state(world.machines[step.node_id].node)
+        if state is None:
             return
         due = world.now_us >= self._due_us.get(step.node_id, 0)
         if due:
             self._due_us[step.node_id] = world.now_us + INTERVAL_US
-        for key, replica in node.state.replicas.items():
+        for key, replica in state.replicas.items():
             standing = (replica.role, replica.leader, replica.leader_epoch, replica.isr, replica.elr)
             if due or self._seen.get((step.node_id, key)) != standing:
                 self._seen[step.node_id, key] = standing
-                self.samples.append(_sample(world.now_us, replica, node.state.broker_epoch))
+                self.samples.append(_sample(world.now_us, replica, state.broker_epoch))
 
     def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`. Of a dead broker there is nothing to sample."""

@@ -1,8 +1,8 @@
 """The choice tape: every random decision of a simulation, as bounded, labelled draws in separate streams.
 
 A seed only fills the tape. Value 0 is always the dullest choice: no fault, the shortest delay, the first in order. So a
-tape can be replayed, cut and lowered without knowing what its draws mean, which is all that shrinking needs; and because
-streams are separate, taking a fault away does not shift the draws of the network.
+tape can be replayed, cut and lowered without knowing what its draws mean, which is all that shrinking needs; and
+because streams are separate, taking a fault away does not shift the draws of the network.
 """
 
 from __future__ import annotations
@@ -78,16 +78,17 @@ class Tape:
         *,
         keep_draws: bool = False,
     ) -> None:
-        """A tape filled from a seed, or one that holds given values. Streams that are not given are all zeros."""
-        if (seed is None) == (given is None):
-            raise ValueError("expected either a seed or given values")
+        """A tape filled from a seed, or one that holds given values; or a seed fills the streams that are not given.
+
+        Without a seed streams that are not given are all zeros.
+        """
+        if seed is None and given is None:
+            raise ValueError("expected a seed or given values")
         self.seed = seed
         self.streams = {
-            name: Stream(
-                None if seed is None else random.Random(f"{FORMAT}/{seed}/{name}"),
-                None if given is None else given.get(name, ()),
-                keep_draws,
-            )
+            name: Stream(None, given.get(name, ()), keep_draws)
+            if given is not None and (seed is None or name in given)
+            else Stream(random.Random(f"{FORMAT}/{seed}/{name}"), None, keep_draws)
             for name in STREAMS
         }
 

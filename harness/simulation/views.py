@@ -10,6 +10,7 @@ from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
 from broker.core.controller.state import ControllerState
 from broker.core.metadata.records import PartitionState
+from broker.core.runtime import Node
 from harness.simulation.clients import TOPIC
 from harness.simulation.world import World
 
@@ -25,9 +26,16 @@ def controllers(world: World) -> Iterator[tuple[int, ControllerState]]:
 def brokers(world: World) -> Iterator[tuple[int, BrokerState]]:
     """Brokers that are up."""
     for node_id, machine in world.machines.items():
-        node = machine.node.broker if isinstance(machine.node, CombinedNode) else machine.node
-        if isinstance(node, BrokerNode):
-            yield node_id, node.state
+        state = broker_state(machine.node)
+        if state is not None:
+            yield node_id, state
+
+
+def broker_state(node: Node | None) -> BrokerState | None:
+    """The broker's part of a node, if it has one."""
+    if isinstance(node, CombinedNode):
+        return node.broker.state
+    return node.state if isinstance(node, BrokerNode) else None
 
 
 def leading(world: World) -> ControllerState | None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.simulation.scenario import Violation, fingerprint
+from harness.simulation.observer import PropertyObserver
+from harness.simulation.scenario import fingerprint
+from harness.simulation.violation import Violation
 from harness.simulation.world import Observer, Step, World
 
 
 def watchers() -> Sequence[Observer]:
     """Fresh observers for one simulation."""
-    return ()
+    return (PropertyObserver(),)
 
 
 class Watch:
-    """Observers that are heard once: the first violation is kept, with the hash up to it, and the simulation goes on."""
+    """Observers that are heard once: their first violation is kept, with the hash up to it, and life goes on."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = list(observers)

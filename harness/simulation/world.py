@@ -1,7 +1,7 @@
 """The world: one heap of timed events, the machines that react to them, and the network between.
 
-Nodes are the broker's own cores; clients and the nemesis are state machines of the same kind. Nothing here knows what is
-tested: observers are told of every step, and judge.
+Nodes are the broker's own cores; clients and the nemesis are state machines of the same kind. Nothing here knows what
+is tested: observers are told of every step, and judge.
 """
 
 from __future__ import annotations
