@@ -294,12 +294,17 @@ class _Test:
             raise Violation("V-4", f"the cluster is not whole {_RECOVERY_MS // 1000} s {when}: {states}")
 
     def _squeeze(self) -> None:
-        """Let each broker be the only one alive for a while, so that what it lacks is lost, then let the others
-        join.""" for last in range(1, self.configuration.brokers + 1): others = [node for node in range(1,
-        self.configuration.brokers + 1) if node != last] self.world.say(f"the squeeze: broker {last} is to be alone")
-        for node in others: self.world.kill(node) wait_us = 3 * self.configuration.session_timeout_ms * MS
-        self.world.run_until(self.world.now_us + wait_us, partial(self._leads_all, last)) for node in others:
-        self.world.start(node) self._wait_until_whole(f"after broker {last} was alone")
+        """Let each broker be alone for a while, so that what it lacks is lost, then let the others join."""
+        for last in range(1, self.configuration.brokers + 1):
+            others = [node for node in range(1, self.configuration.brokers + 1) if node != last]
+            self.world.say(f"the squeeze: broker {last} is to be alone")
+            for node in others:
+                self.world.kill(node)
+            wait_us = 3 * self.configuration.session_timeout_ms * MS
+            self.world.run_until(self.world.now_us + wait_us, partial(self._leads_all, last))
+            for node in others:
+                self.world.start(node)
+            self._wait_until_whole(f"after broker {last} was alone")
 
     def _leads_all(self, broker_id: int) -> bool:
         mine = [state for state in partition_states(self.world) if broker_id in state.replicas]
