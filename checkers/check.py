@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,13 @@ def _check_batch(spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min
     spark.conf.set("spark.sql.shuffle.partitions", _partitions(runs))
     facts = [facts_of(run) for run in runs]
     relations = base_relations(spark, runs, facts)
-    found = unite([*(anomaly(relations) for anomaly in ANOMALIES), malformed_history(relations)])
-    collected = collect_findings(classified(found, relations))
-    numbers = _numbers_by_run(figures(relations).collect())
+    counting = figures(relations)
+    with ThreadPoolExecutor(1) as counter:
+        # While Spark counts, and reads the history for it, the findings are planned.
+        counted = counter.submit(counting.collect)
+        found = unite([*(anomaly(relations) for anomaly in ANOMALIES), malformed_history(relations)])
+        collected = collect_findings(classified(found, relations))
+        numbers = _numbers_by_run(counted.result())
     replicas = replicas_at(spark, relations, [row for of_run in collected.values() for row in of_run.rows])
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):

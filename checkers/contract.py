@@ -2,14 +2,14 @@
 
 The promises, with `min.insync.replicas` = f + 1:
 
-- acks=all (and every record that was read): it lasts unless more than f replicas suffered lossy unclean shutdowns whose
-  windows overlap, each from the crash until the replica is back in the ISR; with unclean election on, also unless such
-  an election happened.
+- acks=all (and every record that was read): it lasts unless more than f replicas suffered lossy unclean shutdowns
+  whose windows overlap, each from the crash until the replica is back in the ISR; with unclean election on, also
+  unless such an election happened.
 - acks=1: it lasts as long as the leader neither changes nor loses anything.
 - acks=0: nothing.
-- Reads are linearizable per partition, as far as the partition's leader served them. A leader that was deposed and could
-  not know it yet may serve stale, committed data (BL-10); a new leader may hold a poll back until its high watermark has
-  caught up (HW-6, FE-8), but not answer a query for the end of the log before (LO-2).
+- Reads are linearizable per partition, as far as the partition's leader served them. A leader that was deposed and
+  could not know it yet may serve stale, committed data (BL-10); a new leader may hold a poll back until its high
+  watermark has caught up (HW-6, FE-8), but not answer a query for the end of the log before (LO-2).
 
 Flaws and generations do not change the contract. What cannot be told from the cluster's samples excuses no loss.
 """
@@ -125,10 +125,10 @@ def lossy_windows(relations: Relations) -> DataFrame:
 
 
 def unclean_elections(relations: Relations) -> DataFrame:
-    """Return the elections of a replica outside ISR ∪ ELR, as far as the samples prove them: `elected_ns`.
+    """Return the elections of a replica outside ISR and ELR, as far as the samples prove them: `elected_ns`.
 
-    Proof: the first sample of a new leader epoch has a leader that no broker's last sample of the epoch before had in its
-    ISR or ELR, and an ISR of that leader alone (EL-9).
+    Proof: the first sample of a new leader epoch has a leader that no broker's last sample of the epoch before had in
+    its ISR or ELR, and an ISR of that leader alone (EL-9).
     """
     epoch = [*KEY, "leader_epoch"]
     sampled = relations.cluster.where("leader_epoch is not null")

@@ -1,4 +1,4 @@
-"""FINAL: the last read phase, and whether it shows a partition from its start to an end that every replica agrees on."""
+"""FINAL: the last read phase, and whether it shows a partition from its start to an end that all replicas agree on."""
 
 from __future__ import annotations
 

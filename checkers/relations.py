@@ -45,7 +45,7 @@ class Relations:
     values: DataFrame
     """One row per value of a partition: how it was sent (`sent`, `send_…`), how it was read (`reads`, `ok_reads` …)."""
     walk: DataFrame
-    """P along each process's way through a partition: `rank` of the record, and the record before it."""
+    """P where a process's way through a partition is uneven: records not at the offset after the one before."""
     finals: DataFrame
     """One row per partition: `complete`, and from where and when it was read to its end."""
     cluster: DataFrame
@@ -80,7 +80,7 @@ def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequenc
         reads=reads,
         polls=polls,
         values=values,
-        walk=kept(_walk(values, reads, polls)),
+        walk=kept(_walk(reads, polls)),
         finals=finals,
         cluster=cluster,
         logs=_usable(examined["logs"]),
@@ -123,17 +123,17 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
         fn.lit(1).alias("sent"),
         *(
             fn.col(name).alias(f"send_{name}")
-            for name in ("op", "process", "status", "node", "acks", "offset", "invoked_ns", "completed_ns")
+            for name in ("op", "process", "node", "acks", "offset", "invoked_ns", "completed_ns")
         ),
+        # A number, because Spark must sort to take the maximum of a string.
+        fn.array_position(_statuses(), fn.col("status")).alias("send_state"),
     )
     both = sent.unionByName(read, allowMissingColumns=True)
-    status = fn.max("send_status")
     return (
         both.groupBy(*KEY, "value")
         .agg(
             fn.count("sent").alias("sent"),
-            *(fn.max(name).alias(name) for name in sent.columns if name.startswith("send_") and name != "send_status"),
-            status.alias("send_status"),
+            *(fn.max(name).alias(name) for name in sent.columns if name.startswith("send_")),
             fn.count("read_offset").alias("reads"),
             fn.count("ok_read_ns").alias("ok_reads"),
             fn.count("final_read").alias("final_reads"),
@@ -145,6 +145,7 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
             fn.min_by("read_process", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_process"),
             fn.min_by("read_offset", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_offset"),
         )
+        .withColumn("send_status", fn.get(_statuses(), (fn.col("send_state") - 1).cast("int")))
         .withColumn(
             "committed",
             fn.coalesce(
@@ -159,48 +160,53 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
 _END_OF_TIME = (1 << 63) - 1
 
 
+def _statuses() -> Column:
+    return fn.array(fn.lit("ok"), fn.lit("fail"), fn.lit("info"))
+
+
 def _acknowledged() -> Column:
     """Acknowledged by a broker that promised something: acks=0 promises nothing."""
     return fn.coalesce((fn.col("send_status") == "ok") & fn.col("send_acks").isin(ACKS_ALL, 1), fn.lit(False))
 
 
-def _walk(values: DataFrame, reads: DataFrame, polls: DataFrame) -> DataFrame:
-    """Rank the records that were read among all offsets known to be taken, and line them up per process.
+def _walk(reads: DataFrame, polls: DataFrame) -> DataFrame:
+    """Follow each process through a partition, and keep the records that are not at the offset after the one before.
 
     A `leg` is a stretch without assignment, seek, or poll of unknown outcome: only within one must positions follow
-    each other. Ranks, not offsets, are compared, so that gaps in a log (control records, retention) do not count.
+    each other, so the record and the one before it are of the same leg.
     """
-    taken = values.where("committed and send_offset is not null").select(*KEY, fn.col("send_offset").alias("offset"))
-    read = reads.select(*KEY, "offset", "value", "op", "process", "status", "ordinal", "invoked_ns", "completed_ns")
-    ranked = (
-        read.unionByName(taken, allowMissingColumns=True)
-        .withColumn("rank", fn.dense_rank().over(Window.partitionBy(*KEY).orderBy("offset")))
-        .where("process is not null")
+    way = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op", "ordinal")
+    before = fn.lag(fn.struct("offset", "op", "invoked_ns")).over(way)
+    uneven = (
+        reads.where("process is not null")
+        .select(
+            *KEY,
+            "process",
+            "op",
+            "status",
+            "ordinal",
+            "offset",
+            "value",
+            "invoked_ns",
+            "completed_ns",
+            before.alias("before"),
+        )
+        .where("before is not null and offset != before.offset + 1")
+        .select("*", *(fn.col(f"before.{name}").alias(f"previous_{name}") for name in ("offset", "op", "invoked_ns")))
+        .drop("before")
     )
     order = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op")
+    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     broken = fn.when(fn.col("whole"), 0).otherwise(1)
     begins = fn.when(fn.coalesce(fn.col("assigned"), fn.lit(False)), 1).otherwise(broken)
-    legs = (
-        polls.where("kind = 'poll'")
-        .withColumn("begins", begins)
-        .withColumn("broken", broken)
-        .withColumn(
-            "leg",
-            fn.sum("begins").over(order)
-            + fn.coalesce(fn.sum("broken").over(order.rowsBetween(Window.unboundedPreceding, -1)), fn.lit(0)),
-        )
-        .select(*KEY, "op", "leg")
-        .dropDuplicates([*KEY, "op"])
+    legs = polls.where("kind = 'poll'").select(
+        *KEY,
+        "op",
+        (fn.sum(begins).over(order) + fn.coalesce(fn.sum(broken).over(earlier), fn.lit(0))).alias("leg"),
     )
-    way = Window.partitionBy(*KEY, "process", "leg").orderBy("invoked_ns", "op", "ordinal")
-    return (
-        ranked.join(legs, [*KEY, "op"])
-        .withColumn("previous_rank", fn.lag("rank").over(way))
-        .withColumn("previous_offset", fn.lag("offset").over(way))
-        .withColumn("previous_op", fn.lag("op").over(way))
-        .withColumn("previous_ns", fn.lag("invoked_ns").over(way))
-        .where("previous_rank is not null and rank != previous_rank + 1")
-    )
+    previous_legs = legs.select(*KEY, fn.col("op").alias("previous_op"), fn.col("leg").alias("previous_leg"))
+    here = legs.join(fn.broadcast(uneven), [*KEY, "op"])
+    return previous_legs.join(fn.broadcast(here), [*KEY, "previous_op"]).where("leg = previous_leg")
 
 
 def _frame(spark: SparkSession, columns: dict[str, pa.DataType], rows: Sequence[Sequence[object]]) -> DataFrame:

@@ -63,8 +63,8 @@ def _lost_acked_write(row: Row, details: Details) -> str:
 def _lost_read(row: Row, details: Details) -> str:
     return (
         f"Value {row['value']} was returned at offset {row['offset']} of {place(row)} to process {row['process']} "
-        f"at {seconds(row['at_ns'])} (read {_times(details.get('reads', 1))} in all), yet the final reads of the partition "
-        "from its start to its agreed end do not show it: a record that was once visible to readers is gone."
+        f"at {seconds(row['at_ns'])} (read {_times(details.get('reads', 1))} in all), yet the final reads of the "
+        "partition from its start to its agreed end do not show it: a record that was once visible to readers is gone."
     )
 
 
@@ -76,11 +76,10 @@ def _inconsistent_offset(row: Row, details: Details) -> str:
 def _entry(entry: Details) -> str:
     known = []
     if entry.get("acknowledged_offset") is not None:
-        known.append(
-            f"acknowledged to process {entry.get('process')} at {seconds(entry.get('completed_ns'))}{_by(entry.get('node'))}"
-        )
+        when = seconds(entry.get("completed_ns"))
+        known.append(f"acknowledged to process {entry.get('process')} at {when}{_by(entry.get('node'))}")
     if entry.get("reads"):
-        known.append(f"read {_times(entry['reads'])}, {_times(entry.get('final_reads', 0))} of it in the final phase")
+        known.append(f"read {_times(entry['reads'])}, in the final phase {_times(entry.get('final_reads', 0))}")
     return f"value {entry.get('value')} ({', '.join(known) or 'known only from a poll that failed'})"
 
 
@@ -113,25 +112,28 @@ def _aborted_read(row: Row, details: Details) -> str:
     send = details.get("operation", {})
     return (
         f"Value {row['value']} was read at offset {row['offset']} of {place(row)}, although its send by process "
-        f"{send.get('process')} at {seconds(send.get('invoked_ns'))} had failed with an error that promises that nothing was written."
+        f"{send.get('process')} at {seconds(send.get('invoked_ns'))} had failed with an error that promises that "
+        "nothing was written."
     )
 
 
 def _reordered(row: Row, details: Details) -> str:
     earlier = details.get("earlier", {})
     return (
-        f"Process {earlier.get('process')} had its send acknowledged at offset {earlier.get('offset')} of {place(row)} "
-        f"by {seconds(earlier.get('completed_ns'))}; process {row['process']} began to send value {row['value']} after that, "
-        f"at {seconds(details.get('operation', {}).get('invoked_ns'))}, and got the lower offset {row['offset']}."
+        f"Process {earlier.get('process')} had its send acknowledged at offset {earlier.get('offset')} of "
+        f"{place(row)} by {seconds(earlier.get('completed_ns'))}; process {row['process']} began to send value "
+        f"{row['value']} after that, at {_invoked(details)}, and got the lower offset {row['offset']}."
     )
 
 
 def _stale_read(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
+    server = "a broker" if row["broker"] is None else f"broker {row['broker']}"
     answer = (
-        f"asked {_whom(row['broker'])} for the end of {place(row)} at {seconds(details['operation'].get('invoked_ns'))} and was told {row['offset']}"
+        f"asked {server} for the end of {place(row)} at {_invoked(details)} and was told {row['offset']}"
         if details.get("asked") == "latest"
-        else f"polled {place(row)} from {row['offset']} at {seconds(details['operation'].get('invoked_ns'))} and was told by {_whom(row['broker'])} that there was nothing"
+        else f"polled {place(row)} from {row['offset']} at {_invoked(details)} and was told by {server} "
+        "that there was nothing"
     )
     return (
         f"Process {row['process']} {answer}, although value {witness.get('value')} had been acknowledged at offset "
@@ -142,9 +144,9 @@ def _stale_read(row: Row, details: Details) -> str:
 def _end_offset_regression(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
     return (
-        f"Process {row['process']} was told{_by(row['broker'])} that {place(row)} ends at {row['offset']}, in answer to a question put "
-        f"at {seconds(details['operation'].get('invoked_ns'))}, although process {witness.get('process')} had been told {witness.get('offset')}"
-        f"{_by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
+        f"Process {row['process']} was told{_by(row['broker'])} that {place(row)} ends at {row['offset']}, in answer "
+        f"to a question put at {_invoked(details)}, although process {witness.get('process')} had been told "
+        f"{witness.get('offset')}{_by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
     )
 
 
@@ -155,15 +157,15 @@ def _nonmonotonic_poll(row: Row, details: Details) -> str:
             f"after offset {details.get('from_offset')}."
         )
     return (
-        f"Process {row['process']} had got to position {details.get('from_offset')} of {place(row)} and then polled from "
-        f"{details.get('to_offset')}, without seek or assignment."
+        f"Process {row['process']} had got to position {details.get('from_offset')} of {place(row)} and then polled "
+        f"from {details.get('to_offset')}, without seek or assignment."
     )
 
 
 def _skipped_poll(row: Row, details: Details) -> str:
     return (
-        f"Process {row['process']} read offset {details.get('from_offset')} of {place(row)} and then offset {details.get('to_offset')}, "
-        f"passing over {details.get('skipped')} known records in between."
+        f"Process {row['process']} read offset {details.get('from_offset')} of {place(row)} and then offset "
+        f"{details.get('to_offset')}, passing over {details.get('skipped')} known records in between."
     )
 
 
@@ -176,23 +178,29 @@ def _divergent_replicas(row: Row, details: Details) -> str:
     if details.get("holders", 0) < details.get("expected_holders", 0):
         differs.append("presence")
     return (
-        f"After the run the replicas' logs of {place(row)} differ at offset {row['offset']}, below their high watermarks, "
-        f"in {' and '.join(differs)}."
+        f"After the run the replicas' logs of {place(row)} differ at offset {row['offset']}, below their high "
+        f"watermarks, in {' and '.join(differs)}."
     )
 
 
 def _unavailable(row: Row, details: Details) -> str:
-    bound = f"within {(details['bound_ns'] - details['healed_ns']) / 1e9:g} s after the last fault was healed at {seconds(details['healed_ns'])}"
+    bound_s = (details["bound_ns"] - details["healed_ns"]) / 1e9
     attempts = details.get("attempts")
     what = {
         "no-acknowledged-write": f"no record sent to {place(row)} was acknowledged ({attempts} were tried)",
-        "no-progress-of-readers": f"process {row['process']} got nothing from {place(row)}, though acknowledged records lay before it ({attempts} polls)",
+        "no-progress-of-readers": (
+            f"process {row['process']} got nothing from {place(row)}, though acknowledged records lay before it "
+            f"({attempts} polls)"
+        ),
         "isr-not-full": f"no sample of its leader showed all replicas of {place(row)} in sync ({attempts} samples)",
     }
-    return f"The cluster did not recover: {bound} {what.get(details.get('what', ''), 'a service was missing')}."
+    return (
+        f"The cluster did not recover: within {bound_s:g} s after the last fault was healed at "
+        f"{seconds(details['healed_ns'])} {what.get(details.get('what', ''), 'a service was missing')}."
+    )
 
 
-def _malformed_history(row: Row, details: Details) -> str:
+def _malformed_history(_row: Row, details: Details) -> str:
     return f"A row of the table {details.get('table')} makes no sense: {details.get('problem')}."
 
 
@@ -235,7 +243,8 @@ def _told_of_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
 
 def _told_of_contract(row: Row) -> str:
     if row.get("stale_because"):
-        return f"Within the contract: {row['stale_because']}; the answer was at least {row['stale_for_ns'] / 1e6:.0f} ms old."
+        age_ms = row["stale_for_ns"] / 1e6
+        return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
     if row["within_contract"] and row["anomaly"] not in ("malformed-history", "duplicate"):
         return "Within the contract: the configuration does not promise that records survive what happened."
     return ""
@@ -252,7 +261,8 @@ def _told_of_faults(faults: Sequence[Fault], at_ns: int) -> str:
 def _fault(fault: Fault) -> str:
     until = "never seen healed" if fault.ended_ns is None else f"until {seconds(fault.ended_ns)}"
     missed = "" if fault.took_hold else ", which did not take hold"
-    return f"#{fault.number} {fault.kind} of {_brokers(fault.targets)} from {seconds(fault.started_ns)} {until}{missed}"
+    since = seconds(fault.started_ns)
+    return f"#{fault.number} {fault.kind} of {_brokers(fault.targets)} from {since} {until}{missed}"
 
 
 def _brokers(brokers: Sequence[int]) -> str:
@@ -265,8 +275,8 @@ def _by(broker: int | None) -> str:
     return "" if broker is None else f" by broker {broker}"
 
 
-def _whom(broker: int | None) -> str:
-    return "a broker" if broker is None else f"broker {broker}"
+def _invoked(details: Details) -> str:
+    return seconds(details.get("operation", {}).get("invoked_ns"))
 
 
 def _times(number: int) -> str:

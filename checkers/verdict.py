@@ -88,7 +88,7 @@ def judge(files: RunFiles, facts: RunFacts, figures: Figures, found: Collected, 
         *_too_little(facts, figures, acknowledged_min),
         *_unread(figures),
     ]
-    violations = [f"{number:,} × {name} outside the contract" for name, number in broken.items()]
+    violations = [f"{name}: {number:,} outside the contract" for name, number in broken.items()]
     verdict: Verdict = "invalid" if broken else "unknown" if undecided else "valid"
     return RunResult(
         run_id=files.run_id,

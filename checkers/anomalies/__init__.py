@@ -28,4 +28,4 @@ ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
     availability.no_progress_of_readers,
     availability.isr_not_full,
 )
-"""Every anomaly function. `malformed-history` is not among them: it says something of the history, not of the system."""
+"""Every anomaly function, save `malformed-history`: that says something of the history, not of the system."""

@@ -28,7 +28,7 @@ def reordered_send(relations: Relations) -> DataFrame:
     The same within one process is `nonmonotonic-send`.
     """
     sends = _acknowledged_sends(relations)
-    told = _after_what_was_told(sends.withColumn("told", _witness()), list(KEY), "invoked_ns", "completed_ns")
+    told = _after_what_was_told(sends.withColumn("told", _witness()))
     return _reordered(told.where("process != before.process"), "reordered-send")
 
 
@@ -39,9 +39,14 @@ def nonmonotonic_send(relations: Relations) -> DataFrame:
 
         process 1:  send a ──ok @50──   send b ──ok @47──
     """
-    sends = _acknowledged_sends(relations)
-    told = _after_what_was_told(sends.withColumn("told", _witness()), [*KEY, "process"], "invoked_ns", "completed_ns")
-    return _reordered(told, "nonmonotonic-send")
+    # A process does one thing at a time, so whatever it began before was over before.
+    so_far = (
+        Window.partitionBy(*KEY, "process")
+        .orderBy("invoked_ns", "op", "offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    sends = _acknowledged_sends(relations).withColumn("before", fn.max(_witness()).over(so_far))
+    return _reordered(sends.where("before.completed_ns < invoked_ns"), "nonmonotonic-send")
 
 
 def stale_read(relations: Relations) -> DataFrame:
@@ -63,9 +68,7 @@ def stale_read(relations: Relations) -> DataFrame:
         "status = 'ok' and (kind = 'latest' or (whole and records = 0"
         " and (node is not null or high_watermark is not null)))"
     ).withColumn("offset", fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("position")))
-    told = _after_what_was_told(
-        sends.unionByName(questions, allowMissingColumns=True), list(KEY), "invoked_ns", "completed_ns"
-    )
+    told = _after_what_was_told(sends.unionByName(questions, allowMissingColumns=True))
     stale = told.where("kind is not null and before.offset >= offset")
     return findings(
         stale,
@@ -100,7 +103,7 @@ def end_offset_regression(relations: Relations) -> DataFrame:
         fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("high_watermark")),
     )
     shown = answers.where("offset is not null").withColumn("told", _witness(value=False))
-    told = _after_what_was_told(shown, list(KEY), "invoked_ns", "completed_ns")
+    told = _after_what_was_told(shown)
     return findings(
         told.where("before.offset > offset"),
         "end-offset-regression",
@@ -139,7 +142,7 @@ def nonmonotonic_poll(relations: Relations) -> DataFrame:
         .withColumn("within_poll", fn.lit(False))
     )
     within = (
-        relations.walk.where("rank <= previous_rank and op = previous_op")
+        relations.walk.where("offset <= previous_offset and op = previous_op")
         .withColumn("node", fn.lit(None).cast("int"))
         .select(
             *KEY,
@@ -151,7 +154,7 @@ def nonmonotonic_poll(relations: Relations) -> DataFrame:
             "completed_ns",
             "previous_offset",
             "offset",
-            "previous_ns",
+            "previous_invoked_ns",
         )
         .withColumn("within_poll", fn.lit(True))
     )
@@ -178,14 +181,20 @@ def skipped_poll(relations: Relations) -> DataFrame:
 
         process 7:  poll … 44, 45        poll 48 …            46 and 47 are known from others, or from their sends
     """
-    skipped = relations.walk.where("rank > previous_rank + 1 and status = 'ok'").withColumn(
-        "node", fn.lit(None).cast("int")
+    jumps = relations.walk.where("offset > previous_offset and status = 'ok'")
+    rank = _ranks(relations, jumps)
+    rank_before = rank.select(*KEY, fn.col("offset").alias("previous_offset"), fn.col("rank").alias("previous_rank"))
+    ranked = rank.join(fn.broadcast(jumps), [*KEY, "offset"])
+    skipped = (
+        rank_before.join(fn.broadcast(ranked), [*KEY, "previous_offset"])
+        .where("rank > previous_rank + 1")
+        .withColumn("node", fn.lit(None).cast("int"))
     )
     return findings(
         skipped,
         "skipped-poll",
         at_ns=fn.coalesce("completed_ns", "invoked_ns"),
-        promises=one_promise(ACKS_ALL, fn.col("previous_ns")),
+        promises=one_promise(ACKS_ALL, fn.col("previous_invoked_ns")),
         details={
             "operation": operation(),
             "from_offset": fn.col("previous_offset"),
@@ -193,6 +202,21 @@ def skipped_poll(relations: Relations) -> DataFrame:
             "previous_op": fn.col("previous_op"),
             "skipped": fn.col("rank") - fn.col("previous_rank") - 1,
         },
+    )
+
+
+def _ranks(relations: Relations, jumps: DataFrame) -> DataFrame:
+    """Rank the offsets known to be taken, in the partitions where somebody jumped.
+
+    Ranks, not offsets, are compared, so that gaps in a log (control records, retention) do not count.
+    """
+    sent = relations.values.where("committed and send_offset is not null")
+    taken = relations.reads.select(*KEY, "offset").union(sent.select(*KEY, "send_offset"))
+    in_question = fn.broadcast(jumps.select(*KEY).distinct())
+    return (
+        taken.join(in_question, list(KEY), "left_semi")
+        .distinct()
+        .withColumn("rank", fn.row_number().over(Window.partitionBy(*KEY).orderBy("offset")))
     )
 
 
@@ -214,20 +238,20 @@ def _witness(*, value: bool = True) -> Column:
     )
 
 
-def _after_what_was_told(operations: DataFrame, within: list[str], asked: str, answered: str) -> DataFrame:
+def _after_what_was_told(operations: DataFrame) -> DataFrame:
     """Give each operation, in the column `before`, the greatest `told` of those that completed before it began."""
     moments = operations.withColumn(
         "moment",
         fn.explode(
             fn.array(
-                fn.struct(fn.col(asked).alias("ns"), fn.lit(_ASKS).alias("turn")),
-                fn.struct(fn.col(answered).alias("ns"), fn.lit(_TELLS).alias("turn")),
+                fn.struct(fn.col("invoked_ns").alias("ns"), fn.lit(_ASKS).alias("turn")),
+                fn.struct(fn.col("completed_ns").alias("ns"), fn.lit(_TELLS).alias("turn")),
             )
         ),
     )
     told = fn.when(fn.col("moment.turn") == _TELLS, fn.col("told"))
     past = (
-        Window.partitionBy(*within)
+        Window.partitionBy(*KEY)
         .orderBy("moment.ns", "moment.turn")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )

@@ -10,15 +10,16 @@ from checkers.relations import Relations
 
 
 def divergent_replicas(relations: Relations) -> DataFrame:
-    """Find offsets below the high watermarks of two replicas at which their logs differ: value, epoch, bytes, or a hole.
+    """Find offsets below the high watermarks of two replicas at which their logs differ.
 
     ::
 
         replica 1 (hw 50):  … 45: 123 epoch 3 …
         replica 2 (hw 50):  … 45: 456 epoch 4 …
 
-    Replicas that had not yet agreed on an end when the logs were dumped may still owe each other a truncation; after
-    a loss within the contract that is no breach.
+    They may differ in value, leader epoch or bytes, or one may have a hole. Replicas that had not yet agreed on an end
+    when the logs were dumped may still owe each other a truncation:
+    after a loss within the contract that is no breach.
     """
     starts = relations.cluster.groupBy(*KEY, "broker").agg(fn.max("log_start").alias("log_start"))
     replicas = (
@@ -37,7 +38,7 @@ def divergent_replicas(relations: Relations) -> DataFrame:
         .where("offset < hw")
         .groupBy(*KEY, "offset")
         .agg(
-            fn.countDistinct("broker").alias("holders"),
+            fn.count("broker").alias("holders"),
             fn.min("value").alias("value"),
             fn.max("value").alias("other_value"),
             fn.min("leader_epoch").alias("epoch"),

@@ -1,4 +1,4 @@
-"""Tiny histories written by hand: each method adds rows, times are milliseconds, everything unsaid is a good default."""
+"""Tiny histories written by hand: each method adds rows, times are milliseconds, what is not said is a good default."""
 
 from __future__ import annotations
 

