@@ -1,4 +1,4 @@
-"""`harrow replay`: does a stored run happen again?"""
+"""`harrow replay`: compare a stored run with itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay: does a stored simulation happen again, event by event?"""
+"""Replay: a stored simulation again, compared event by event."""
 
 from __future__ import annotations
 
