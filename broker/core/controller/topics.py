@@ -34,6 +34,10 @@ from broker.core.metadata.records import (
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
+PARTITIONS_AT_ONCE_MAX = 10_000
+"""A request for more is a mistake, or an attack."""
+
+
 class _Refused(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -88,8 +92,10 @@ def _assignments(controller: ControllerState, topic: NewTopic) -> list[Assignmen
     partitions = settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
     brokers = _usable(controller)
-    if partitions < 1:
-        raise _Refused(ErrorCode.INVALID_PARTITIONS, f"expected at least one partition, found {partitions}")
+    if not 1 <= partitions <= PARTITIONS_AT_ONCE_MAX:
+        raise _Refused(
+            ErrorCode.INVALID_PARTITIONS, f"expected 1 to {PARTITIONS_AT_ONCE_MAX} partitions, found {partitions}"
+        )
     if not 1 <= factor <= len(brokers):
         raise _Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -152,9 +158,10 @@ def _add_partitions(controller: ControllerState, wanted: NewPartitions, *, valid
         raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.topic!r}")
     present = len(topic.partitions)
     more = wanted.total_count - present
-    if more <= 0:
+    if not 1 <= more <= PARTITIONS_AT_ONCE_MAX:
         raise _Refused(
-            ErrorCode.INVALID_PARTITIONS, f"expected more than {present} partitions, found {wanted.total_count}"
+            ErrorCode.INVALID_PARTITIONS,
+            f"expected 1 to {PARTITIONS_AT_ONCE_MAX} more than {present} partitions, found {wanted.total_count}",
         )
     if wanted.assignments is None:
         factor = len(topic.partitions[0].replicas)
