@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from harness.simulation.exhaustive.local import NodeCrashed
+from harness.simulation.exhaustive.choices import Action
 from harness.simulation.exhaustive.properties import Broken
 from harness.simulation.exhaustive.setup import begin
 from harness.simulation.exhaustive.spec import SmallWorld
 from harness.simulation.exhaustive.state import State
-from harness.simulation.exhaustive.world import Action, World
+from harness.simulation.exhaustive.step import NodeCrashed
+from harness.simulation.exhaustive.world import World
 
 _KEY = struct.Struct("=8I")
 _CLOCK_EVERY = 4_096

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from broker.core.messages import CreateTopicsRequest, NewTopic
+from harness.simulation.exhaustive.choices import Action
 from harness.simulation.exhaustive.events import Arrives, Expires, Starts
-from harness.simulation.exhaustive.local import CLIENT
 from harness.simulation.exhaustive.properties import Ghost
 from harness.simulation.exhaustive.spec import BROKERS, CONTROLLER, TOPIC
 from harness.simulation.exhaustive.state import State
-from harness.simulation.exhaustive.world import Action, World
+from harness.simulation.exhaustive.step import CLIENT
+from harness.simulation.exhaustive.world import World
 
 _STEPS_MAX = 1_000
 
@@ -32,18 +33,19 @@ def begin(world: World) -> State:
     begun = settle(world, State(*state))._replace(ghost=world.ghosts.number(Ghost()))
     if world.spec.initial_isr < len(BROKERS):
         fenced = world._happen(list(begun), CONTROLLER, Expires(BROKERS[-1]))
-        begun = settle(world, fenced, but=Action("beat", BROKERS[-1]))
+        outsider = BROKERS[-1]  # neither its heartbeats nor its fetches may yet bring it back
+        begun = settle(world, fenced, but=(Action("beat", outsider), Action("wait", BROKERS[0], outsider)))
     return begun._replace(budget=world.budgets.number(world.spec.budget))
 
 
-def settle(world: World, state: State, but: Action | None = None) -> State:
+def settle(world: World, state: State, but: tuple[Action, ...] = ()) -> State:
     """Let happen what needs no fault and no client, until nothing new comes of it."""
     state = state._replace(budget=world.budgets.number(type(world.spec.budget)(records=0)))
     seen = {state}
     for _ in range(_STEPS_MAX):
         following = None
         for action in world.actions(state):
-            candidate = None if action == but else world.apply(state, action)
+            candidate = None if action in but else world.apply(state, action)
             if candidate is not None and candidate not in seen:
                 following = candidate
                 break

@@ -1,16 +1,17 @@
-"""The small world: what may happen next, and what the world is afterwards."""
+"""The small world: what becomes of it when something happens, and whether that breaks a property."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from broker.core.broker_node import isr_changes, lifecycle, replication
+from broker.core.broker_node import lifecycle
 from broker.core.controller.node import ControllerNode
 from broker.core.errors import ErrorCode
 from broker.core.messages import BrokerRegistrationResponse
 from broker.core.metadata.records import encode_change
 from harness.simulation.exhaustive import properties
+from harness.simulation.exhaustive.choices import LOSABLE, Action, Choices
 from harness.simulation.exhaustive.events import (
     Answered,
     Arrives,
@@ -28,22 +29,15 @@ from harness.simulation.exhaustive.events import (
     Starts,
     Waits,
 )
-from harness.simulation.exhaustive.local import CLIENT, Nodes
+from harness.simulation.exhaustive.local import Nodes
+from harness.simulation.exhaustive.net import Nets
 from harness.simulation.exhaustive.properties import Broken, Ghost
 from harness.simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, SmallWorld
 from harness.simulation.exhaustive.state import State, Table
+from harness.simulation.exhaustive.step import CLIENT
 from harness.simulation.exhaustive.views import BrokerView, ControllerView
 
-_LOSABLE = (isr_changes.ALTER_PARTITION, replication.FETCH)
 _NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
-
-
-class Action(NamedTuple):
-    """Something that may happen. `what` is the event's number, or says more about it."""
-
-    verb: str
-    node: int
-    what: Any = None
 
 
 class World:
@@ -52,13 +46,12 @@ class World:
     def __init__(self, spec: SmallWorld) -> None:
         self.spec = spec
         self.nodes = Nodes(spec)
-        self.nets: Table[tuple[int, ...]] = Table()
+        self.nets = Nets(self.nodes)
         self.metadata: Table[tuple[int, ...]] = Table()
         self.ghosts: Table[Ghost] = Table()
         self.budgets: Table[Budget] = Table()
         self.checked = spec.properties or frozenset(properties.CHECKED)
-        self._lanes: list[int] = []
-        self._lane_numbers: dict[Hashable, int] = {}
+        self.actions = Choices(spec, self.nodes, self.nets, self.metadata, self.budgets).of
         self._judged: dict[tuple[int, ...], str | None] = {}
         self._aspects: list[int] = []
         self._aspect_numbers: dict[Hashable, int] = {}
@@ -73,106 +66,6 @@ class World:
             self.budgets.number(self.spec.budget),
         )
 
-    # --- what may happen ---------------------------------------------------------------------------------------------
-
-    def actions(self, state: State) -> list[Action]:
-        """All that may happen next, in a fixed order."""
-        views = self.nodes.views
-        controller: ControllerView = views[state[0]]
-        brokers: list[tuple[int, BrokerView]] = [(number, views[state[number]]) for number in BROKERS]
-        found: list[Action] = []
-        self._deliveries(state, found)
-        self._healing(state, controller, brokers, found)
-        budget = self.budgets[state[_BUDGET]]
-        if any(budget):
-            self._faults(state, budget, controller, brokers, found)
-        return found
-
-    def _deliveries(self, state: State, found: list[Action]) -> None:
-        events, lanes = self.nodes.events, self._lanes
-        previous = -1
-        for number in self.nets[state[_NET]]:
-            if lanes[number] != previous:
-                event = events[number]
-                found.append(Action("deliver", event.server if type(event) is Arrives else event.client, number))  # type: ignore[union-attr]
-            previous = lanes[number]
-
-    def _healing(
-        self, state: State, controller: ControllerView, brokers: list[tuple[int, BrokerView]], found: list[Action]
-    ) -> None:
-        pending = self.metadata[state[_METADATA]]
-        batches = self.nodes.batches
-        for number, view in brokers:
-            registered = controller.brokers.get(number)
-            if not view.alive:
-                if registered is None or registered.fenced:
-                    found.append(Action("restart", number))
-                else:
-                    found.append(Action("expire", number))
-                continue
-            if pending and view.metadata_end < controller.end_offset:
-                missing = [one for one in pending if batches[one].base >= view.metadata_end]
-                found += [Action("learn", number, count) for count in range(1, len(missing) + 1)]
-            if view.caught_up and registered is not None and registered.fenced:
-                found.append(Action("beat", number))
-            for client in view.waiting:
-                if self._has_news(view, client, brokers[client - 1][1]):
-                    found.append(Action("wait", number, client))
-            for key in view.timers:
-                if self._may_fire(view, key, brokers):
-                    found.append(Action("fire", number, key))
-        found += [Action("fire", CONTROLLER, key) for key in controller.timers]
-
-    def _has_news(self, view: BrokerView, client: int, follower: BrokerView) -> bool:
-        """Whether an empty answer would tell the follower, or its next fetch the leader, something new."""
-        if follower.high_watermark < min(view.high_watermark, follower.log_end):
-            return True
-        return view.leads and client not in view.isr and view.proposed_isr is None
-
-    def _may_fire(self, view: BrokerView, key: Hashable, brokers: list[tuple[int, BrokerView]]) -> bool:
-        """A fetch is tried again when the leader would not refuse it as it is now."""
-        if not (isinstance(key, tuple) and key[0] == replication.RETRY):
-            return True
-        leader: BrokerView = brokers[key[1] - 1][1]
-        return leader.leads and leader.leader_epoch == view.leader_epoch
-
-    def _faults(
-        self,
-        state: State,
-        budget: Budget,
-        controller: ControllerView,
-        brokers: list[tuple[int, BrokerView]],
-        found: list[Action],
-    ) -> None:
-        for number, view in brokers:
-            if not view.alive:
-                continue
-            if budget.records and view.leads:
-                found.append(Action("produce", number, self.spec.budget.records - budget.records + 1))
-            registered = controller.brokers.get(number)
-            if budget.fences and registered is not None and registered.active:
-                found.append(Action("fence", number))
-            if budget.shrinks and view.leads and view.proposed_isr is None:
-                found += [Action("lag", number, members) for members in _lagging(view, number)]
-            if budget.kills:
-                found.append(Action("kill", number))
-            if budget.power_losses:
-                records = len(view.log) if self.spec.keeps_prefix else 0
-                found += [Action("power loss", number, kept) for kept in range(max(1, records))]
-        if budget.orders:
-            found.append(Action("order", CONTROLLER, len(self.spec.orders) - budget.orders))
-        if budget.lost_answers or budget.late_requests:
-            self._losses(state, budget, found)
-
-    def _losses(self, state: State, budget: Budget, found: list[Action]) -> None:
-        for number in dict.fromkeys(self.nets[state[_NET]]):
-            event = self.nodes.events[number]
-            if isinstance(event, Answered):
-                if budget.lost_answers and event.response is not None and event.purpose in _LOSABLE:
-                    found.append(Action("lose answer", event.client, number))
-            elif isinstance(event, Arrives) and event.wanted and budget.late_requests and event.purpose in _LOSABLE:
-                found.append(Action("give up", event.client, number))
-
     # --- what comes of it --------------------------------------------------------------------------------------------
 
     def apply(self, state: State, action: Action) -> State | None:
@@ -181,9 +74,7 @@ class World:
 
     def _deliver(self, state: list[int], action: Action) -> State:
         number: int = action.what
-        net = list(self.nets[state[_NET]])
-        net.remove(number)
-        state[_NET] = self.nets.number(tuple(net))
+        state[_NET] = self.nets.without(state[_NET], number)
         return self._happens(state, action.node, number)
 
     def _learn(self, state: list[int], action: Action) -> State:
@@ -248,9 +139,8 @@ class World:
         return self._exchange_message(state, action, [Answered(*late[:-1], None), late._replace(wanted=False)])
 
     def _exchange_message(self, state: list[int], action: Action, messages: list[Arrives | Answered]) -> State:
-        net = list(self.nets[state[_NET]])
-        net.remove(action.what)
-        state[_NET] = self._net([*net, *(self.nodes.event(message) for message in messages)])
+        instead = [self.nodes.event(message) for message in messages]
+        state[_NET] = self.nets.without(state[_NET], action.what, instead)
         return State(*state)
 
     def _kill(self, state: list[int], action: Action) -> State:
@@ -277,7 +167,7 @@ class World:
                 if event.wanted:
                     messages.append(self.nodes.event(Answered(*event[:-1], None)))
             elif isinstance(event, Arrives) and event.client == broker:
-                if event.purpose in _LOSABLE:
+                if event.purpose in LOSABLE:
                     messages.append(self.nodes.event(event._replace(wanted=False)))
             elif isinstance(event, Arrives):
                 messages.append(number)
@@ -285,7 +175,7 @@ class World:
             if waiting.client != CLIENT and waiting.wanted:
                 lost = Answered(waiting.client, broker, waiting.channel, waiting.purpose, waiting.request, None)
                 messages.append(self.nodes.event(lost))
-        state[_NET] = self._net(messages)
+        state[_NET] = self.nets.number(messages)
         for other in BROKERS:
             if broker in self.nodes.views[state[other]].waiting:
                 self._happen(state, other, Leaves(broker))
@@ -321,7 +211,7 @@ class World:
         before = state[node_id]
         state[node_id] = outcome.state
         if outcome.messages:
-            state[_NET] = self._net([*self.nets[state[_NET]], *self._deliverable(state, outcome.messages)])
+            state[_NET] = self.nets.number([*self.nets[state[_NET]], *self._deliverable(state, outcome.messages)])
         if outcome.batches:
             state[_METADATA] = self.metadata.number(self.metadata[state[_METADATA]] + outcome.batches)
         ghost = state[_GHOST]
@@ -338,23 +228,6 @@ class World:
                 yield number
             elif isinstance(event, Arrives):
                 yield self.nodes.event(Answered(*event[:-1], None))
-
-    def _net(self, messages: list[int]) -> int:
-        """Messages lane by lane, in order within each: a lane is one direction of one connection."""
-        for number in messages:
-            while len(self._lanes) <= number:
-                self._lanes.append(-1)
-            if self._lanes[number] < 0:
-                self._lanes[number] = self._lane(number)
-        return self.nets.number(tuple(sorted(messages, key=self._lanes.__getitem__)))
-
-    def _lane(self, number: int) -> int:
-        event = self.nodes.events[number]
-        assert isinstance(event, Arrives | Answered)
-        lane: tuple[Hashable, ...] = (type(event) is Arrives, event.client, event.server, event.channel)
-        if isinstance(event, Arrives) and not event.wanted:
-            lane = (*lane, number)  # on a connection of its own
-        return self._lane_numbers.setdefault(lane, len(self._lane_numbers))
 
     def _trim(self, state: State) -> State:
         """Forget metadata that every living broker has; who starts gets a snapshot."""
@@ -408,13 +281,6 @@ class World:
     def _break(self, what: str) -> None:
         if what.partition(":")[0] in self.checked:
             raise Broken(what)
-
-
-def _lagging(view: BrokerView, leader: int) -> list[tuple[int, ...]]:
-    """Which followers may be found to lag: one, or all who are behind."""
-    ends = dict(view.remote_ends)
-    behind = tuple(one for one in sorted(view.isr) if one != leader and ends.get(one) != view.log_end)
-    return [*((one,) for one in behind), *([behind] if len(behind) > 1 else [])]
 
 
 def _log_bytes(disk: Any) -> int:  # noqa: ANN401
