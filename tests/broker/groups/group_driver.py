@@ -182,3 +182,17 @@ def group_of(cluster: Cluster, count: int, group_id: str = GROUP) -> list[Driver
     join_all(cluster, *members)
     sync_all(cluster, *members)
     return members
+
+
+def loner(cluster: Cluster, group_id: str = GROUP) -> Driver:
+    """A client that commits without being a member."""
+    return Driver(cluster, coordinator_of(cluster, group_id), group_id)
+
+
+def fail_over(cluster: Cluster, member: Driver) -> int:
+    """Kill the coordinator, page cache and all, and find the next one. Returns who was killed."""
+    killed = member.coordinator
+    cluster.kill(killed, lose_page_cache=True)
+    member.moved()
+    assert member.coordinator != killed
+    return killed

@@ -11,8 +11,10 @@ from group_driver import (
     Driver,
     coordinator_of,
     describe,
+    fail_over,
     group_of,
     join_all,
+    loner,
     make_cluster,
     replica_of_group,
     sync_all,
@@ -21,11 +23,9 @@ from group_driver import (
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.errors import ErrorCode
 from broker.core.group_messages import (
-    DeleteGroupsRequest,
     ListGroupsRequest,
     OffsetCommitPartition,
     OffsetCommitRequest,
-    OffsetDeleteRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
@@ -37,11 +37,6 @@ from tests.support.cluster import TOPIC, Cluster
 @pytest.fixture
 def cluster() -> Cluster:
     return make_cluster()
-
-
-def loner(cluster: Cluster, group_id: str = GROUP) -> Driver:
-    """A client that commits without being a member."""
-    return Driver(cluster, coordinator_of(cluster, group_id), group_id)
 
 
 def is_replicating(source: int, message: object) -> bool:
@@ -210,15 +205,6 @@ def test_a_single_broker_asks_no_more_in_sync_replicas_than_it_has() -> None:
 # --- fail-over -------------------------------------------------------------------------------------------------------
 
 
-def fail_over(cluster: Cluster, member: Driver) -> int:
-    """Kill the coordinator, page cache and all, and find the next one. Returns who was killed."""
-    killed = member.coordinator
-    cluster.kill(killed, lose_page_cache=True)
-    member.moved()
-    assert member.coordinator != killed
-    return killed
-
-
 def test_commits_and_members_survive_their_coordinator(cluster: Cluster) -> None:
     first, second = group_of(cluster, 2)
     assert first.commit(7, 0) == ErrorCode.NONE
@@ -330,78 +316,6 @@ def test_a_long_log_is_loaded_in_steps_between_which_others_are_served() -> None
     cluster.run_until(is_loaded)
     assert len(reached) > 3
     assert client.fetch() == (ErrorCode.NONE, 199)
-
-
-# --- administration --------------------------------------------------------------------------------------------------
-
-
-def test_groups_are_listed_by_their_coordinators(cluster: Cluster) -> None:
-    group_of(cluster, 1, "one")
-    assert loner(cluster, "two").commit(1) == ErrorCode.NONE
-
-    def listed(**filters: tuple[str, ...]) -> dict[str, str]:
-        answers = [cluster.call(number, ListGroupsRequest(**filters)) for number in BROKERS]
-        assert {answer.error_code for answer in answers} == {ErrorCode.NONE}
-        return {group.group_id: group.state for answer in answers for group in answer.groups}
-
-    assert listed() == {"one": "Stable", "two": "Empty"}
-    assert listed(states=("stable",)) == {"one": "Stable"}
-    assert listed(types=("classic",)) == {"one": "Stable", "two": "Empty"}
-    assert listed(types=("consumer",)) == {}
-
-
-def test_a_group_that_is_not_known_is_described_as_dead(cluster: Cluster) -> None:
-    assert describe(cluster, "nobody").state == "Dead"
-
-
-def test_groups_without_members_can_be_deleted_for_good(cluster: Cluster) -> None:
-    (member,) = group_of(cluster, 1)
-    assert member.commit(4) == ErrorCode.NONE
-
-    def delete() -> int:
-        answer = cluster.call(coordinator_of(cluster), DeleteGroupsRequest((GROUP,)))
-        return answer.groups[0].error_code
-
-    assert delete() == ErrorCode.NON_EMPTY_GROUP
-    assert member.leave() == ErrorCode.NONE
-    assert delete() == ErrorCode.NONE
-    assert delete() == ErrorCode.GROUP_ID_NOT_FOUND
-    cluster.run(100)
-    fail_over(cluster, member)
-    assert describe(cluster).state == "Dead"
-    assert member.fetch() == (ErrorCode.NONE, -1)
-    (again,) = group_of(cluster, 1)
-    assert again.generation == 1
-
-
-def test_several_groups_are_deleted_at_once_and_each_has_its_answer(cluster: Cluster) -> None:
-    names = [f"group-{number}" for number in range(12)]
-    for name in names:
-        assert loner(cluster, name).commit(1) == ErrorCode.NONE
-    coordinator = coordinator_of(cluster, names[0])
-    answer = cluster.call(coordinator, DeleteGroupsRequest((*names, "", "nobody-0")))
-    results = {each.group_id: each.error_code for each in answer.groups}
-    assert results.keys() == {*names, "", "nobody-0"}
-    for name in names:
-        mine = coordinator_of(cluster, name) == coordinator
-        assert results[name] == (ErrorCode.NONE if mine else ErrorCode.NOT_COORDINATOR)
-
-
-def test_offsets_of_a_group_without_members_can_be_forgotten(cluster: Cluster) -> None:
-    (member,) = group_of(cluster, 1)
-    assert (member.commit(4, 0), member.commit(5, 1)) == (ErrorCode.NONE, ErrorCode.NONE)
-    request = OffsetDeleteRequest(GROUP, ((TOPIC, 0), (TOPIC, 7)))
-    assert cluster.call(member.coordinator, request).error_code == ErrorCode.NON_EMPTY_GROUP
-    assert member.leave() == ErrorCode.NONE
-    answer = cluster.call(member.coordinator, request)
-    assert {each.partition: each.error_code for each in answer.partitions} == {0: ErrorCode.NONE, 7: ErrorCode.NONE}
-    assert (member.fetch(0), member.fetch(1)) == ((ErrorCode.NONE, -1), (ErrorCode.NONE, 5))
-    missing = OffsetDeleteRequest("nobody", ((TOPIC, 0),))
-    coordinator = coordinator_of(cluster, "nobody")
-    assert cluster.call(coordinator, missing).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    cluster.run(100)
-    fail_over(cluster, member)
-    assert (member.fetch(0), member.fetch(1)) == ((ErrorCode.NONE, -1), (ErrorCode.NONE, 5))
 
 
 # --- determinism -----------------------------------------------------------------------------------------------------
