@@ -39,9 +39,10 @@ def _first_error(message: object) -> int:
     code = int(getattr(message, "error_code", 0))
     if code or not isinstance(message, tuple):
         return code
-    for field_ in message:
-        if isinstance(field_, tuple):
-            for part in field_:
-                if hasattr(part, "error_code") and (code := _first_error(part)):
+    for inner in message:
+        if isinstance(inner, tuple):
+            for part in inner:
+                code = getattr(part, "error_code", 0)
+                if code:
                     return code
     return 0
