@@ -131,9 +131,11 @@ class SimulatedDisk:
                 self.files[name] = _File(kept, kept)
         return lost
 
-    def lose(self) -> None:
-        """Everything is gone (ST-4)."""
+    def lose(self) -> int:
+        """Everything is gone (ST-4); returns how many bytes."""
+        lost = sum(len(file.data) for file in self.files.values())
         self.files.clear()
+        return lost
 
     def flip_bit(self, name: str, position: int) -> None:
         """One bit of a file is wrong, on the disk too."""

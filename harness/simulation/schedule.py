@@ -147,8 +147,7 @@ class Nemesis:
         if target in self.controllers or not self._may_lose(target):
             return
         self.lossy[target] = broker_epoch(self.world, target)
-        self.world.kill(target)
-        self.world.machines[target].disk.lose()
+        self.world.lose_disk(target)
         self._opened("page-cache-loss", (target,), lambda: self.world.start(target), fault.duration_ms, "disk lost")
 
     def _may_lose(self, target: int) -> bool:

@@ -208,6 +208,16 @@ class World:
                 observer.crashed(self, node_id, lost)
         return lost
 
+    def lose_disk(self, node_id: int) -> None:
+        """Kill a node's process, and let everything on its disk be gone."""
+        machine = self.machines[node_id]
+        machine.node = None
+        machine.paused = False
+        self._drop_connections(node_id)
+        lost = machine.disk.lose()
+        for observer in self.observers:
+            observer.crashed(self, node_id, lost)
+
     def stop(self, node_id: int) -> None:
         """Ask a node to stop in good order."""
         self.deliver(node_id, self.machines[node_id].life, StopRequested())

@@ -68,8 +68,9 @@ class PropertyObserver:
         stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
         _gone(broker, clean_epoch=-1 if stored is None else stored)
         if lost_bytes >= 0:
+            disk_lost = not machine.disk.files
             for key, mirror in broker.mirrors.items():
-                _power_lost(known, known.ghost_of(*key), broker, mirror)
+                _power_lost(known, known.ghost_of(*key), broker, mirror, disk_lost=disk_lost)
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
@@ -245,13 +246,15 @@ def _is_closed(broker: BrokerMirror) -> bool:
     return all(log.flushed_offset == log.end_offset for log in logs)
 
 
-def _power_lost(known: Knowledge, ghost: Ghost | None, broker: BrokerMirror, mirror: ReplicaMirror) -> None:
-    """ST-3, ST-8: what was not synced may be gone; if too many have lost something, nothing is promised."""
+def _power_lost(
+    known: Knowledge, ghost: Ghost | None, broker: BrokerMirror, mirror: ReplicaMirror, *, disk_lost: bool
+) -> None:
+    """ST-3, ST-4, ST-8: what was not synced may be gone; if too many have lost something, nothing is promised."""
     mirror.power_lost = True
-    log = mirror.log
-    if ghost is None or log is None or log.flushed_offset >= len(mirror.entries):
+    if disk_lost:
+        mirror.durable = 0
+    if ghost is None or mirror.durable >= len(mirror.entries):
         return
     ghost.lossy[broker.broker_id] = max(broker.broker_epoch, known.image.broker_epoch(broker.broker_id))
     if len(ghost.lossy) > known.min_isr(ghost) - 1:
         ghost.trusted = False
-

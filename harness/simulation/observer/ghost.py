@@ -117,15 +117,16 @@ class Mirror:
 
     def compare(self, committed: Entries) -> int:
         """Move `same` forward as far as the log equals what is committed, and return it."""
-        same = max(self.same, self.start)
-        end = min(len(self.entries), len(committed))
+        same = self.same
+        entries = self.entries
+        end = min(len(entries), len(committed))
         if same < end:
-            if self.entries[same:end] == committed[same:end]:
+            if entries[same:end] == committed[same:end]:
                 same = end
             else:
-                while self.entries[same] == committed[same]:
+                while same < end and (entries[same] is None or entries[same] == committed[same]):
                     same += 1
-        self.same = same
+            self.same = same
         return same
 
     def held(self, offset: int, batch: Batch) -> bool:

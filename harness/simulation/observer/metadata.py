@@ -118,7 +118,7 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
         _check_recovery(known, ghost, old, new)
         ghost.unadmitted.discard(new.leader)
         committed.restart_from(known, ghost, new.leader, new.leader_epoch)
-    elif new.leader == old.leader and new.leader >= 0:
+    elif old.leader >= 0 and (new.leader == old.leader or ((old.adding or old.removing) and not new.adding)):
         ghost.unadmitted -= set(new.isr) - set(old.isr) - set(old.elr)
     if old.replicas != new.replicas:
         ghost.quorum_excused = True

@@ -12,7 +12,7 @@ from broker.core.records import PREFIX_BYTES
 from harness.simulation.observer import isr, metadata
 from harness.simulation.observer.ghost import batches_in, bytes_of, told
 from harness.simulation.observer.knowledge import Knowledge, VoterMirror
-from harness.simulation.observer.replicas import cut, extend, first_difference, skip_deleted
+from harness.simulation.observer.replicas import begin_anew, cut, extend, first_difference, skip_deleted
 from harness.simulation.violation import Violation
 
 def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, life: int, event: Event) -> None:
@@ -111,6 +111,7 @@ def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
         if quorum.leads and mirror.leads:
             raise Violation("P-R4", f"voter {mirror.holder} cut its metadata log to {end} while it led")
         cut(mirror, end)
+        begin_anew(mirror, log)
     mirror.start = log.start_offset
     if log.end_offset > len(mirror.entries):
         wrong = _read_on(known, mirror, log)

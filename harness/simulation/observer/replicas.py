@@ -47,6 +47,13 @@ def cut(mirror: Mirror, end: int) -> None:
     mirror.durable = min(mirror.durable, end)
 
 
+def begin_anew(mirror: Mirror, log: Log) -> None:
+    """TR-8, QU-21: a log that was cut and starts later than before has nothing of what it had."""
+    if log.start_offset > mirror.start:
+        cut(mirror, 0)
+        mirror.entries += [None] * log.start_offset
+
+
 def first_difference(mirror: Mirror, log: Log) -> int:
     """From which offset on the mirror and the log differ; the end of the shorter if they do not."""
     found: Entries = [None] * min(log.start_offset, log.end_offset)
@@ -97,7 +104,9 @@ def truncated(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Re
                 f"broker {mirror.holder} cut its log from {was} to {end}, below its high watermark {high_watermark}",
             )
     cut(mirror, end)
-    check_epochs(known, ghost, mirror, replica)
+    begin_anew(mirror, replica.log)
+    if replica.log.end_offset <= len(mirror.entries):  # else it was cut and has grown at once: the epochs are of both
+        check_epochs(known, ghost, mirror, replica)
 
 
 def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
