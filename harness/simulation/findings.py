@@ -144,7 +144,8 @@ def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:
         if len(where) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
             yield "duplicate", f"{value} is at {' and '.join(_place(one) for one in sorted(where))}"
     if not exempt:
-        yield from _reordered([(send.partition, send.offset, value, op) for value, (send, op) in sends.items()])
+        durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
+        yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
 
 
 def _may_lose(configuration: Configuration) -> bool:

@@ -33,7 +33,7 @@ def shortfall(stage: Stage, wanted: Mapping[str, Wanted]) -> str | None:
 
 
 _SETS = ("isr", "elr", "last_known_elr", "replicas")
-_SUBSETS = ("fenced", "unfenced", "stopping", "acked", "refused", "unanswered", "up", "down", "told")
+_SUBSETS = ("fenced", "unfenced", "stopping", "acked", "refused", "unanswered", "up", "down", "told", "not_leading", "seen")
 
 
 def _equal(name: str, found: Wanted, wanted: Wanted) -> bool:
@@ -152,4 +152,6 @@ _PRESENT: Mapping[str, Callable[[Any, Wanted], Wanted]] = {
     "quorum_role": _of_controllers(lambda state: state.quorum.role.value),
     "quorum_end": _of_controllers(lambda state: state.quorum.log.end_offset),
     "quorum_epoch_below": _quorum_epoch,
+    "not_leading": lambda stage, _: [node for node, state in controllers(stage.world) if not state.quorum.leads],
+    "seen": lambda stage, _: [row.value for row in stage.history.reads],
 }

@@ -19,7 +19,7 @@ CONDITIONS = frozenset(
         "isr", "elr", "last_known_elr", "replicas", "leader", "leader_epoch", "fenced", "unfenced", "stopping",
         "acked", "refused", "unanswered", "high_watermark", "log_start", "log_end", "flushed", "role", "epoch_at",
         "isr_at", "leader_at", "held", "up", "down", "told", "controller", "quorum_role", "quorum_end",
-        "quorum_epoch_below", "within",
+        "quorum_epoch_below", "not_leading", "seen", "within",
     }
 )  # fmt: skip
 """What `wait` and `expect` may ask for. `within` is their patience in milliseconds."""

@@ -64,6 +64,12 @@ class _TakeHighWatermarkFirst(HighWatermarkRules):
         return max(present, min(told, log_end))
 
 
+class _CutNext(TruncationRules):
+    def ms_until_cut(self) -> int:
+        """The cut is a step of its own, and readers may come before it."""
+        return 1
+
+
 class _KeepHighWatermark(HighWatermarkRules):
     def on_restart(self, present: int, log_start: int) -> int:
         """TR-8 without the high watermark."""
@@ -154,7 +160,7 @@ FLAWS = (
         properties=("P-6", "P-11"),
         source="KAFKA-14704, KIP-392",
         visible=Visibility.WHITE_BOX,
-        without=(_TakeHighWatermarkFirst,),
+        without=(_TakeHighWatermarkFirst, _CutNext),
     ),
     Flaw(
         name="high-watermark-below-log-start",
