@@ -243,7 +243,7 @@ class Stage:
             survival = Survival[said["survival"].upper()] if "survival" in said else None
             self.world.kill(node, survival)
             if said.get("disk") == "lost":
-                self.world.machines[node].disk.lose()
+                self.world.lose_disk(node)
 
     def _start(self, step: Step, said: Mapping[str, Any]) -> None:
         for node in sorted(self._nodes(step, said["node"])):
