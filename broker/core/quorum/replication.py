@@ -83,6 +83,11 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
         return None if in_log else _answer(quorum, ErrorCode.OFFSET_OUT_OF_RANGE)
     if (part.last_fetched_epoch, part.fetch_offset) == quorum.snapshot_id[::-1]:
         return None
+    if quorum.log.start_offset and (
+        part.last_fetched_epoch < quorum.snapshot_id[1] or part.fetch_offset == quorum.log.start_offset
+    ):
+        # the log has forgotten what could tell whether the fetcher's end was ever committed
+        return _answer(quorum, ErrorCode.NONE)._replace(snapshot_id=quorum.snapshot_id)
     end = quorum.log.epochs.end_offset(part.last_fetched_epoch, quorum.log.end_offset)
     if end is None:
         return _answer(quorum, ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -7,6 +7,10 @@ import random
 import pytest
 
 from broker.core.errors import ErrorCode
+from broker.core.messages import FetchPartition
+from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.quorum.replication import check_fetch
+from broker.core.records import encode_batch
 from tests.support.cluster import CONTROLLER, Cluster
 
 VOTERS = (CONTROLLER, CONTROLLER + 1, CONTROLLER + 2)
@@ -94,6 +98,31 @@ def test_a_voter_that_fell_behind_the_log_takes_the_snapshot() -> None:
         if cluster.machines[number].node is None:
             cluster.start(number)
     cluster.run_until(cluster.is_whole)
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "snapshot"),
+    [
+        (12, 3, None),  # where the snapshot ends, by its own epoch
+        (12, 2, (12, 3)),  # the same offset, by records that were never committed
+        (14, 2, (12, 3)),
+        (14, 3, None),
+    ],
+)
+def test_a_log_that_begins_after_a_snapshot_cannot_vouch_for_what_an_older_epoch_wrote(
+    offset: int, epoch: int, snapshot: tuple[int, int] | None
+) -> None:
+    leader = Cluster().machines[CONTROLLER].node.state.quorum  # type: ignore[union-attr]
+    leader.epoch = leader.snapshot_id[1] + 4
+    leader.log.truncate_fully(0)
+    for at in range(16):
+        batch = encode_batch([(None, b"change")], at, 3, 0)
+        leader.log.append_as_leader(batch, leader_epoch=3)
+    leader.log.advance_start(12)
+    leader.snapshot_id = (12, 3)
+    fetch = FetchPartition(METADATA_TOPIC, 0, offset, 1 << 20, leader.epoch, epoch)
+    refusal = check_fetch(leader, fetch)
+    assert (refusal.snapshot_id if refusal is not None else None) == snapshot
 
 
 def test_everything_is_there_after_all_controllers_lost_their_page_caches() -> None:
