@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from checkers.anomalies import ANOMALIES
 from checkers.collected import Collected, Row, collect_findings, replicas_at
 from checkers.contract import classified
+from checkers.datasets import survey_dataset
 from checkers.figures import figures
 from checkers.findings import unite
 from checkers.malformed import NAME as MALFORMED
@@ -55,14 +56,38 @@ def check(
             raise RunNotFoundError(f"{directory} holds no run: expected the directory {directory / 'history'}")
     if not run_directories:
         return []
-    session = spark or start_session(master)
-    for name, value in SQL_SETTINGS.items():
-        session.conf.set(name, value)
+    session = _session(spark, master)
     results: dict[Path, RunResult] = {}
     for batch in _with_distinct_ids([survey(directory) for directory in dict.fromkeys(run_directories)]):
         for result in _check_batch(session, batch, acknowledged_min):
             results[result.directory] = result
     return [results[directory] for directory in run_directories]
+
+
+def check_dataset(
+    directory: Path,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    *,
+    acknowledged_min: int = ACKNOWLEDGED_MIN,
+) -> list[RunResult]:
+    """Check all runs of a data set in one job; write into `directory`/runs/<run id> what `check` writes into a run.
+
+    Raises what `check` raises.
+    """
+    runs = survey_dataset(directory) if (directory / "history").is_dir() else []
+    if not runs:
+        raise RunNotFoundError(f"{directory} holds no runs: expected the table {directory / 'history' / 'runs'}")
+    for run in runs:
+        run.directory.mkdir(parents=True, exist_ok=True)
+    return _check_batch(_session(spark, master), runs, acknowledged_min)
+
+
+def _session(spark: SparkSession | None, master: str | None) -> SparkSession:
+    session = spark or start_session(master)
+    for name, value in SQL_SETTINGS.items():
+        session.conf.set(name, value)
+    return session
 
 
 def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:

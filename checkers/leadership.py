@@ -86,7 +86,10 @@ def stale_because() -> Column:
             (led.epoch < current.epoch) & (led.leader != current.leader) & (led.led_until_ns > stale.invoked_ns)
         ),
     )
-    acknowledged_itself = current.seen_ns <= stale.witness_ns
+    # A deposed leader may show what its successor has not seen committed again (KIP-207).
+    acknowledged_itself = (current.seen_ns <= stale.witness_ns) & fn.coalesce(
+        stale.witness_node == current.leader, fn.lit(True)
+    )
     caught_up = fn.exists(
         current.watermarks,
         lambda seen: (seen.at_ns <= stale.invoked_ns) & (seen.high_watermark > stale.witness_offset),

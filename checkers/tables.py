@@ -66,7 +66,7 @@ def survey(directory: Path) -> RunFiles:
     large: dict[str, Parts] = {}
     for table, schema in TABLES.items():
         if table in LARGE_TABLES:
-            large[table] = _survey_parts(directory, table, schema, gaps)
+            large[table] = survey_parts(directory, table, schema, gaps)
         else:
             loaded = load_table(directory, table)
             small[table] = loaded.table.to_pylist()
@@ -92,7 +92,8 @@ def read_large(spark: SparkSession, runs: Sequence[RunFiles], table: str) -> Dat
     return spark.read.schema(schema).parquet(*paths).where(fn.col("run_id").isNotNull())
 
 
-def _survey_parts(directory: Path, table: str, schema: pa.Schema, gaps: list[Gap]) -> Parts:
+def survey_parts(directory: Path, table: str, schema: pa.Schema, gaps: list[Gap]) -> Parts:
+    """Find the readable parts of a large table; the others are added to `gaps`."""
     files = []
     rows = 0
     for path in sorted((directory / "history" / table).glob("part-*.parquet")):
