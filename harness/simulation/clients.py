@@ -271,6 +271,7 @@ class Reader:
         self._asked = ""
         self._invoked_us = 0
         self._turn = 0
+        self._void = 0  # requests up to this one were put before the last seek
         self._asked_of: tuple[int, int] = (0, 0)  # partition, broker
 
     def start(self, world: World) -> None:
@@ -282,6 +283,7 @@ class Reader:
         self.positions = dict.fromkeys(range(self.partitions), 0)
         self._assigned = dict.fromkeys(range(self.partitions), True)
         self.phase = "final"
+        self._void = self._request
 
     def timer(self, world: World, key: Hashable) -> None:
         """Ask for records or an end."""
@@ -317,7 +319,7 @@ class Reader:
         if isinstance(response, MetadataResponse):
             self.route.learn(response)
             pause_ms = 1 if self.route.leaders else 50
-        elif self._asked != "metadata":
+        elif self._asked != "metadata" and request_id > self._void:
             partition, leader = self._asked_of
             if isinstance(response, FetchResponse) and response.partitions[0].error_code == ErrorCode.NONE:
                 self._polled(world, partition, leader, response)

@@ -1,0 +1,69 @@
+"""The checkers on Spark over the histories of many simulations: one data set, one job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from harness.simulation import case as cases
+from harness.simulation import tables
+from harness.simulation.case import Case
+from harness.simulation.sampling import Sampler
+
+RUNS_PER_PART = 20
+"""Simulations whose rows share part files, and are in memory at a time."""
+
+_Item = TypeVar("_Item")
+
+
+class Named(NamedTuple):
+    """A case, and the id of its run in the data set."""
+
+    run_id: str
+    case: Case
+
+
+class Judgement(NamedTuple):
+    """What the checkers say of one run. `anomalies` are those outside the contract."""
+
+    verdict: str
+    anomalies: Mapping[str, int]
+
+
+def write_part(directory: Path, part: str, named: Sequence[Named]) -> None:
+    """Simulate cases, unobserved and to their end, and add their histories to a data set as one part."""
+    runs = []
+    for run_id, case in named:
+        sampler = Sampler()
+        outcome = cases.run(case, (), (sampler,))
+        runs.append(tables.Recorded(run_id, run_id, outcome, sampler.samples))
+    tables.write(directory, part, runs)
+
+
+def write_dataset(directory: Path, named: Iterable[Named]) -> None:
+    """Add the histories of any number of cases to a data set."""
+    for number, some in enumerate(_batches(named, RUNS_PER_PART)):
+        write_part(directory, f"{number:06d}", some)
+
+
+def judge_dataset(directory: Path) -> dict[str, Judgement]:
+    """Have Spark check every run of a data set in one job; judgements by run id."""
+    from checkers.check import check_dataset
+    from harness.judging import need_java
+
+    need_java()
+    return {
+        result.run_id: Judgement(
+            result.verdict,
+            {name: count.violations for name, count in result.anomalies.items() if count.violations},
+        )
+        for result in check_dataset(directory, acknowledged_min=1)
+    }
+
+
+def _batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch
