@@ -19,6 +19,7 @@ from broker.core.settings import Role, Settings
 from harness.simulation import schedule, swarm
 from harness.simulation.clients import TOPIC, Producer, ProducerPlan, Reader
 from harness.simulation.logs import ReplicaLog, replica_logs
+from harness.simulation.observer.liveness import unmet
 from harness.simulation.records import SimulatedHistory
 from harness.simulation.schedule import ADMINISTRATOR, Fault, Nemesis
 from harness.simulation.swarm import Configuration
@@ -287,11 +288,7 @@ class _Test:
 
     def _wait_until_whole(self, when: str) -> None:
         if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, self._is_whole):
-            states = "; ".join(
-                f"p{number}: leader {state.leader}, ISR {list(state.isr)}, ELR {list(state.elr)}"
-                for number, state in enumerate(partition_states(self.world))
-            )
-            raise Violation("V-4", f"the cluster is not whole {_RECOVERY_MS // 1000} s {when}: {states}")
+            raise unmet(self.world, f"{_RECOVERY_MS // 1000} s {when}")
 
     def _squeeze(self) -> None:
         """Let each broker be alone for a while, so that what it lacks is lost, then let the others join."""

@@ -6,6 +6,8 @@ reacted, and of that only at what has changed. One object watches one simulation
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
 from broker.core.combined import CombinedNode
@@ -196,7 +198,7 @@ def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> No
             del ghost.mirrors[broker.broker_id]
 
 
-def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: list[Effect]) -> None:
+def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: Sequence[Effect]) -> None:
     for effect in effects:
         kind = effect.__class__
         if kind is Reply:

@@ -75,9 +75,7 @@ def answered(
                 _end_told(known, broker, listed.topic, listed.partition, listed.offset)
 
 
-def _judged(
-    known: Knowledge, broker: BrokerMirror, topic: str, partition: int
-) -> tuple[Ghost, ReplicaMirror] | None:
+def _judged(known: Knowledge, broker: BrokerMirror, topic: str, partition: int) -> tuple[Ghost, ReplicaMirror] | None:
     ghost = known.ghost_of(topic, partition)
     mirror = broker.mirrors.get((topic, partition))
     if ghost is None or mirror is None or not ghost.judges(mirror):

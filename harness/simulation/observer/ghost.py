@@ -45,6 +45,8 @@ def batches_in(data: bytes) -> list[Batch]:
         base, length, epoch, _, crc, attributes, delta, _, _, producer_id, producer_epoch, sequence, _ = (
             HEADER.unpack_from(data, at)
         )
+        if length < HEADER.size - PREFIX_BYTES:
+            break  # no batch at all: whoever reads on in such a log finds that out
         at += length + PREFIX_BYTES
         if at <= size:
             control = bool(attributes & CONTROL_FLAG)
@@ -73,8 +75,11 @@ def batches_of(log: Log, offset: int) -> list[Batch]:
         data = log.read(offset, _EVERYTHING, end)
         if not data:
             break
-        found += batches_in(data)
-        offset = found[-1].last + 1
+        more = batches_in(data)
+        if not more:
+            break
+        found += more
+        offset = more[-1].last + 1
     return found
 
 

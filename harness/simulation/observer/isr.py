@@ -58,8 +58,8 @@ def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, reques
             known.fail(
                 ghost,
                 "P-22",
-                f"broker {broker.broker_id} sent a second AlterPartition for leader epoch {part.leader_epoch}, partition "
-                f"epoch {part.partition_epoch} while the first is not answered",
+                f"broker {broker.broker_id} sent a second AlterPartition for leader epoch {part.leader_epoch}, "
+                f"partition epoch {part.partition_epoch} while the first is not answered",
             )
     broker.alterations[request_id] = change
 
@@ -76,9 +76,7 @@ def request_accepted(known: Knowledge, image: Image, request: AlterPartitionRequ
             continue
         before = ghost.state
         for member, epoch in part.new_isr:
-            is_new = (
-                before is not None and before.partition_epoch == part.partition_epoch and member not in before.isr
-            )
+            is_new = before is not None and before.partition_epoch == part.partition_epoch and member not in before.isr
             registered = image.broker_epoch(member)
             if member in state.isr and epoch != registered and (epoch != -1 or is_new):
                 known.fail(

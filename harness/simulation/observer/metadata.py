@@ -1,4 +1,4 @@
-"""What the controllers commit: the rules of a partition's state from one record to the next (P-7, P-16 … P-20, P-23)."""
+"""What the controllers commit, from one record to the next (P-7, P-16 … P-20, P-23)."""
 
 from __future__ import annotations
 
@@ -186,9 +186,9 @@ def _check_shape(known: Knowledge, ghost: Ghost) -> None:
     if sufficient:
         ghost.quorum_excused = False
     leaderless = state.leader < 0 and not members and not eligible
-    if leaderless and known.generation == "K5" and not ghost.quorum_excused:
-        if len(last_known) < known.min_isr(ghost):
-            known.fail(ghost, "P-18", told)
+    remembered = len(last_known) >= known.min_isr(ghost) or known.generation != "K5"
+    if leaderless and not remembered and not ghost.quorum_excused:
+        known.fail(ghost, "P-18", told)
 
 
 def _admit_back(known: Knowledge, ghost: Ghost) -> None:
@@ -235,8 +235,8 @@ def check_image(known: Knowledge, holder: int, image: Image) -> None:
         )
     different = ""
     if image.brokers != version.brokers:
-        unequal = [one for one in image.brokers if image.brokers[one] != version.brokers.get(one)]
-        different = f"brokers {[image.brokers[one] for one in unequal]}, not {[version.brokers.get(one) for one in unequal]}"
+        one = next(one for one, broker in image.brokers.items() if broker != version.brokers.get(one))
+        different = f"{image.brokers[one]}, not {version.brokers.get(one)}"
     elif image.next_producer_id != version.next_producer_id:
         different = f"the next producer id {image.next_producer_id}, not {version.next_producer_id}"
     elif len(image.topics) != len(version.topics):

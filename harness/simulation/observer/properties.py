@@ -48,9 +48,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
 )
 """Id -> statement. P are never broken; V come true after the last fault was healed."""
 
-DATA_PROPERTIES = frozenset(
-    {"P-1", "P-2", "P-3", "P-4", "P-6", "P-9", "P-10", "P-11", "P-12", "P-13", "P-14", "P-15"}
-)
+DATA_PROPERTIES = frozenset({"P-1", "P-2", "P-3", "P-4", "P-6", "P-9", "P-10", "P-11", "P-12", "P-13", "P-14", "P-15"})
 """Those about records, which a generation without broker epochs, or without ELR, cannot keep."""
 
 _DOCUMENTED = "documented for"

@@ -15,6 +15,7 @@ from harness.simulation.observer.knowledge import Knowledge, VoterMirror
 from harness.simulation.observer.replicas import begin_anew, cut, extend, first_difference, skip_deleted
 from harness.simulation.violation import Violation
 
+
 def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, life: int, event: Event) -> None:
     """A controller has reacted to an event."""
     quorum = controller.quorum
@@ -38,7 +39,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         return
     mirror.seen = now
     if life != mirror.life:
-        _opened(known, mirror, quorum, life)
+        _opened(mirror, quorum, life)
     if quorum.epoch < mirror.epoch:
         raise Violation("P-R4", f"voter {mirror.holder} went from epoch {mirror.epoch} back to {quorum.epoch}")
     mirror.epoch = quorum.epoch
@@ -54,7 +55,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         isr.request_accepted(known, controller.image, event.request)
 
 
-def _opened(known: Knowledge, mirror: VoterMirror, quorum: Quorum, life: int) -> None:
+def _opened(mirror: VoterMirror, quorum: Quorum, life: int) -> None:
     """A new life: what was committed and on this disk is there still."""
     mirror.life, mirror.log = life, quorum.log
     mirror.truncations = quorum.log.truncations
@@ -105,8 +106,8 @@ def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
         if end < mirror.same and end >= log.start_offset:
             raise Violation(
                 "P-R3",
-                f"voter {mirror.holder} cut its metadata log from {len(mirror.entries)} to {end}, and what was at {end} "
-                f"is committed: {told(known.metadata, end)}",
+                f"voter {mirror.holder} cut its metadata log from {len(mirror.entries)} to {end}, and what was "
+                f"at {end} is committed: {told(known.metadata, end)}",
             )
         if quorum.leads and mirror.leads:
             raise Violation("P-R4", f"voter {mirror.holder} cut its metadata log to {end} while it led")
@@ -159,9 +160,7 @@ def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) 
     start = len(known.metadata)
     known.metadata += mirror.entries[start:end]
     holders = [
-        other.holder
-        for other in known.voters.values()
-        if other.compare(known.metadata) >= end and other.durable >= end
+        other.holder for other in known.voters.values() if other.compare(known.metadata) >= end and other.durable >= end
     ]
     if len(holders) < quorum.majority:
         raise Violation(

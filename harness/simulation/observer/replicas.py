@@ -77,6 +77,8 @@ def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: 
         batches, wrong = read_on(mirror, log, ghost.lineage)
         if wrong:
             known.fail(ghost, "P-3", f"broker {mirror.holder} has {wrong}")
+        if not batches:
+            known.fail(ghost, "P-3", f"broker {mirror.holder} has no batch at {len(mirror.entries)}, only other bytes")
         if replica.role is Role.LEADER:
             _check_author(known, ghost, mirror, replica, batches)
         if not log.start_offset and log.last_epoch != batches[-1].epoch:
