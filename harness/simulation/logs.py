@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.core.log.log import Log
-from broker.core.records import decode_records, iterate_headers
+from broker.core.records import BatchHeader, MalformedBatch, decode_records, iterate_headers
 from harness.simulation.views import brokers
 from harness.simulation.world import World
 
@@ -55,6 +55,19 @@ def records_of(data: bytes) -> Iterator[LogRecord]:
 def _segments(log: Log) -> Iterator[bytes]:
     offset = log.start_offset
     while data := log.read(offset, _EVERYTHING, log.end_offset):
-        yield data
+        headers = _headers(data)
+        if not headers:
+            return
+        yield data[: sum(header.size for header in headers)]
+        offset = headers[-1].last_offset + 1
+
+
+def _headers(data: bytes) -> list[BatchHeader]:
+    """Headers of the batches in some bytes, up to what is none: a flawed broker may leave that in its log."""
+    headers = []
+    try:
         for _, header in iterate_headers(data):
-            offset = header.last_offset + 1
+            headers.append(header)
+    except MalformedBatch:
+        pass
+    return headers

@@ -38,7 +38,7 @@ def changed(
         isr,
         state.elr,
         state.last_known_elr,
-        rules.reassignment.eligible_among(state.replicas, before.replicas),
+        rules.reassignment.eligible_among(state.replicas, (*before.replicas, *before.isr)),
         effective,
         unclean,
     )

@@ -10,6 +10,9 @@ class ReassignmentRules:
         """RA-3: every target replica is in sync (KAFKA-15665). `isr` is without the removed; `min_isr` the target's."""
         return bool(isr) and set(target) <= set(isr)
 
-    def eligible_among(self, target: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
-        """ELR-5: after completion or cancellation only replicas of the target may be remembered as eligible."""
+    def eligible_among(self, target: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
+        """ELR-5: after completion or cancellation only replicas of the target may be remembered as eligible.
+
+        `before` are those who were replicas or in sync until now.
+        """
         return target

@@ -33,7 +33,19 @@ def shortfall(stage: Stage, wanted: Mapping[str, Wanted]) -> str | None:
 
 
 _SETS = ("isr", "elr", "last_known_elr", "replicas")
-_SUBSETS = ("fenced", "unfenced", "stopping", "acked", "refused", "unanswered", "up", "down", "told", "not_leading", "seen")
+_SUBSETS = (
+    "fenced",
+    "unfenced",
+    "stopping",
+    "acked",
+    "refused",
+    "unanswered",
+    "up",
+    "down",
+    "told",
+    "not_leading",
+    "seen",
+)
 
 
 def _equal(name: str, found: Wanted, wanted: Wanted) -> bool:

@@ -15,7 +15,6 @@ from harness.simulation.violation import Violation
 from harness.simulation.watchers import Watch, watchers
 from harness.simulation.world import MS, NodeCrashed
 
-
 _LOSSES = ("lost-acked-write", "lost-read")
 
 

@@ -51,9 +51,9 @@ class _CompleteWhenAdded(ReassignmentRules):
 
 
 class _RememberRemoved(ReassignmentRules):
-    def eligible_among(self, target: tuple[int, ...], replicas: tuple[int, ...]) -> tuple[int, ...]:
+    def eligible_among(self, target: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
         """ELR-5 removed."""
-        return tuple(dict.fromkeys((*target, *replicas)))
+        return tuple(dict.fromkeys((*target, *before)))
 
 
 class _KeepEligible(ElectionRules):
