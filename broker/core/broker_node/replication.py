@@ -160,6 +160,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         )
     if outcome.cut_later_to is not None:
         key = (CUT, *replica.key, outcome.cut_later_to)
+        replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.rules.truncation.ms_until_cut() + 1
         broker.runtime.set_timer(key, broker.rules.truncation.ms_until_cut())
     if outcome.appended:
         storage.appended(broker, replica)
