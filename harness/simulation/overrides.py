@@ -53,9 +53,9 @@ def check(overrides: Mapping[str, object]) -> None:
 
 def see_whole(configuration: Configuration) -> None:
     """See that the parts fit together. Raises ValueError."""
+    check(vars(configuration))
     brokers, factor = configuration.brokers, configuration.replication_factor
     _see(factor <= brokers, "replication_factor", f"at most the {brokers} brokers", factor)
-    check(vars(configuration))
 
 
 def _value(key: str, text: str) -> object:

@@ -1,0 +1,24 @@
+"""Simulations small enough for tests."""
+
+from __future__ import annotations
+
+from harness.simulation.case import Case
+
+QUICK: dict[str, object] = {
+    "brokers": 3,
+    "controllers": 1,
+    "combined": False,
+    "duration_ms": 12_000,
+    "operations": 30,
+    "polls": 20,
+    "squeeze": False,
+}
+"""A seed of this takes some ten milliseconds."""
+
+LIES: dict[str, object] = {**QUICK, "flaws": ("ack-before-replication",)}
+"""A broker that acknowledges what only it has: found with almost every seed."""
+
+
+def quick(seed: int, **overrides: object) -> Case:
+    """A quick case."""
+    return Case(seed, {**QUICK, **overrides})

@@ -1,0 +1,98 @@
+"""Tapes as files: what is written comes back, and nonsense is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.simulation import tape_files
+from harness.simulation.case import run
+from harness.simulation.findings import findings
+from harness.simulation.stored import tape_of
+from harness.simulation.tape import FORMAT
+from harness.simulation.tape_files import TapeFile, TapeFileError
+from tests.simulation.small import LIES, quick
+
+
+@pytest.fixture(scope="module")
+def tape() -> TapeFile:
+    outcome = run(quick(3, **LIES))
+    return tape_of(outcome, findings(outcome), ["something happens"])
+
+
+def test_what_is_written_comes_back(tape: TapeFile, tmp_path: Path) -> None:
+    path = tmp_path / "tape.json"
+    path.write_text(tape.dumps())
+    assert tape_files.load(path) == TapeFile(
+        **{**vars(tape), "streams": {name: tuple(values) for name, values in tape.streams.items()}}
+    )
+
+
+def test_a_tape_is_the_same_simulation_as_its_seed(tape: TapeFile) -> None:
+    assert run(tape.case()).digest == run(quick(3, **LIES)).digest == tape.digest
+
+
+def change(data: dict[str, Any], path: str, value: object) -> None:
+    *parents, last = path.split(".")
+    place: Any = data
+    for parent in parents:
+        place = place[int(parent) if parent.isdigit() else parent]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("format", FORMAT + 1, f"expected a tape of format {FORMAT}, found format {FORMAT + 1}"),
+        ("format", None, f"expected a tape of format {FORMAT}, found format None"),
+        ("harrow", "schedule", 'expected a tape ("harrow": "tape")'),
+        ("configuration", None, "expected the key 'configuration', found none"),
+        ("streams", None, "expected the key 'streams', found none"),
+        ("streams", [], "has no attribute"),
+        ("streams.luck", [1], "streams: expected one of configuration, schedule, workload, network, disk, found 'luck'"),
+        ("streams.disk", [-1], "stream disk: expected whole numbers from 0 on, found -1"),
+        ("streams.disk", ["one"], "stream disk: expected whole numbers from 0 on, found 'one'"),
+        ("configuration.brokers", "three", "brokers: expected a whole number from 1 on, found 'three'"),
+        ("configuration.brokers", 0, "brokers: expected a whole number from 1 on, found 0"),
+        ("configuration.brokers", 2, "replication_factor: expected at most the 2 brokers, found 3"),
+        ("configuration.colour", "red", "found 'colour'"),
+        ("configuration.generation", "K9", "expected a generation among"),
+        ("configuration.flaws", ["gremlin"], "gremlin"),
+        ("faults", [{"at_ms": 1}], "fault 1: expected the keys at_ms, kind, target, duration_ms, parameter"),
+        (
+            "faults",
+            [{"at_ms": 1, "kind": "flood", "target": 0, "duration_ms": 1, "parameter": 0}],
+            "fault 1: expected a kind among kill,",
+        ),
+        (
+            "faults",
+            [
+                {"at_ms": 1, "kind": "kill", "target": 0, "duration_ms": 1, "parameter": 0},
+                {"at_ms": -5, "kind": "kill", "target": 0, "duration_ms": 1, "parameter": 0},
+            ],
+            "fault 2: at_ms: expected a whole number from 0 on, found -5",
+        ),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(tape: TapeFile, path: str, value: object, told: str) -> None:
+    data = json.loads(tape.dumps())
+    change(data, path, value)
+    with pytest.raises(TapeFileError) as refused:
+        tape_files.parse(data, "file.json")
+    assert str(refused.value).startswith("file.json: ")
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '"tape"'])
+def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "tape.json"
+    path.write_text(text)
+    with pytest.raises(TapeFileError, match="expected a"):
+        tape_files.load(path)
