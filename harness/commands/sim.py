@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from harness.commands import sim_one, sim_sweep
+from harness.commands import sim_exhaustive, sim_one, sim_sweep
 from harness.simulation import overrides as settings
 from harness.simulation.case import Case
 from harness.store import DEFAULT
@@ -82,6 +82,7 @@ def overrides_of(generation: str | None, flaws: tuple[str, ...], given: tuple[st
 @click.option("--seeds", type=SeedRange(), metavar="A:B", help="Sweep: all seeds from A to B.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, told in detail.")
 @click.option("--schedule", "file", type=_FILE, metavar="FILE", help="A shrunk tape, or a directed schedule.")
+@click.option("--exhaustive", is_flag=True, help="Every order of events of small worlds; see docs/exhaustive.md.")
 @click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
 @configuration_flags
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes of a sweep (one per core).")
@@ -95,6 +96,7 @@ def sim(
     seeds: range | None,
     seed: int | None,
     file: Path | None,
+    exhaustive: bool,
     trace: bool,
     generation: str | None,
     flaws: tuple[str, ...],
@@ -116,11 +118,16 @@ def sim(
     harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run
     harrow replay store/latest                        does a stored run happen again, event by event?
+    harrow sim --exhaustive                           every order of events of the stated small worlds
+    harrow sim --exhaustive --flaw eager-shrink       the shortest way to what a flaw breaks
 
     Exit status: 0 nothing failed, 1 something did, 2 usage, 3 interrupted before the end.
     """  # noqa: D301 (\b is for click)
-    if sum(given is not None for given in (seeds, seed, file)) != 1:
-        raise click.UsageError("expected one of --seeds, --seed and --schedule")
+    if sum(given is not None for given in (seeds, seed, file, exhaustive or None)) != 1:
+        raise click.UsageError("expected one of --seeds, --seed, --schedule and --exhaustive")
+    if exhaustive:
+        wanted = {name: how[name] for name in ("jobs", "time_limit", "as_json")}
+        sys.exit(sim_exhaustive.run(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
     overrides = overrides_of(generation, flaws, settings_given)
     if seeds is not None:
         if trace:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from harness.simulation.exhaustive import telling
 from harness.simulation.exhaustive.choices import Action
 from harness.simulation.exhaustive.properties import Broken
 from harness.simulation.exhaustive.setup import begin
@@ -39,18 +40,19 @@ class Found:
     transitions: int
     depth: int
     seconds: float
+    processor_seconds: float
     node_states: int
     violation: str | None = None
-    actions: tuple[Action, ...] = ()
-    """The steps of a shortest counterexample."""
+    steps: tuple[str, ...] = ()
+    """A shortest counterexample: names of steps, for `replay.follow`."""
 
     waiting: int = 0
     """States that were seen and whose successors were not looked at."""
 
     @property
     def states_per_second(self) -> float:
-        """Distinct states a second."""
-        return self.states / max(self.seconds, 1e-9)
+        """Distinct states a second of processor time: the machine may have had other things to do."""
+        return self.states / max(self.processor_seconds, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ class _Search:
         self.limits = limits
         self.progress = progress
         self.started = time.monotonic()
+        self.processor_started = time.process_time()
         self.world = World(spec)
+        self.initial = begin(self.world)
         self.seen: dict[bytes, None] = {}
         self.parents = array("I")
         self.causes = array("I")
@@ -87,8 +91,8 @@ class _Search:
     def run(self) -> Found:
         """Walk."""
         world, seen, pack = self.world, self.seen, _KEY.pack
-        level = [begin(world)]
-        seen[pack(*level[0])] = None
+        level = [self.initial]
+        seen[pack(*self.initial)] = None
         self.parents.append(0)
         self.causes.append(0)
         depth = first = 0
@@ -102,8 +106,8 @@ class _Search:
                     try:
                         after = world.apply(state, action)
                     except (Broken, NodeCrashed) as broken:
-                        trace = (*self._trace(first + place), action)
-                        return self._found(Verdict.VIOLATED, depth + 1, violation=str(broken), actions=trace)
+                        trace = self._trace(first + place, action)
+                        return self._found(Verdict.VIOLATED, len(trace), violation=str(broken), steps=trace)
                     if after is None:
                         continue
                     key = pack(*after)
@@ -127,13 +131,20 @@ class _Search:
             or (0 < limits.depth <= depth)
         )
 
-    def _trace(self, number: int) -> list[Action]:
-        names = list(self.action_numbers)
-        actions = []
+    def _trace(self, number: int, last: Action) -> tuple[str, ...]:
+        """The names of the steps to a state, and of one more."""
+        by_number = list(self.action_numbers)
+        actions = [last]
         while number:
-            actions.append(names[self.causes[number]])
+            actions.append(by_number[self.causes[number]])
             number = self.parents[number]
-        return actions[::-1]
+        state = self.initial
+        names = []
+        for action in reversed(actions):
+            names.append(telling.name(self.world, state, action))
+            if action is not last:
+                state = self.world.apply(state, action) or state
+        return tuple(names)
 
     def _found(
         self,
@@ -141,7 +152,7 @@ class _Search:
         depth: int,
         *,
         violation: str | None = None,
-        actions: tuple[Action, ...] = (),
+        steps: tuple[str, ...] = (),
         waiting: int = 0,
     ) -> Found:
         return Found(
@@ -151,8 +162,9 @@ class _Search:
             self.transitions,
             depth,
             time.monotonic() - self.started,
+            time.process_time() - self.processor_started,
             len(self.world.nodes.states),
             violation,
-            actions,
+            steps,
             waiting,
         )
