@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from broker.core.controller import transitions
 from broker.core.controller.state import ControllerState, PendingReply
 from broker.core.errors import ErrorCode
 from broker.core.messages import AnyRequest, AnyResponse
-from broker.core.metadata.records import MetadataRecord, encode_change
+from broker.core.metadata.records import MetadataRecord, PartitionSet, encode_change
 from broker.core.quorum import replication
 from broker.core.refusals import refusal
 
@@ -17,9 +18,18 @@ def append(controller: ControllerState, records: list[MetadataRecord]) -> int:
     if records:
         quorum.log.append_as_leader(encode_change(records, base_offset, quorum.epoch), quorum.epoch)
         for number, record in enumerate(records):
+            if isinstance(record, PartitionSet):
+                _mark(controller, record)
             controller.image.apply(base_offset + number, record)
         replication.flush(quorum)
     return base_offset
+
+
+def _mark(controller: ControllerState, record: PartitionSet) -> None:
+    topic = controller.image.topic_names[record.topic_id]
+    before = controller.image.partition(topic, record.partition)
+    if before is not None:
+        controller.runtime.effects += transitions.marks_of(before, record.state)
 
 
 def reply(controller: ControllerState, request_id: int, request: AnyRequest, response: AnyResponse) -> None:

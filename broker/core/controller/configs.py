@@ -6,6 +6,7 @@ from broker.core.controller import changes
 from broker.core.controller.partition_changes import min_isr_of
 from broker.core.controller.state import ControllerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     AlteredConfig,
     ConfigResource,
@@ -14,6 +15,9 @@ from broker.core.messages import (
 )
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import ConfigChanged, MetadataRecord, PartitionSet
+
+MIN_ISR_RAISED = sometimes("min ISR: raised")
+MIN_ISR_LOWERED = sometimes("min ISR: lowered")
 
 TOPIC = 2
 _SET, _DELETE = 0, 1
@@ -81,6 +85,7 @@ def _after_min_isr_change(
     new = controller.settings.min_insync_replicas if value is None else int(value)
     if new == min_isr_of(controller, topic):
         return []
+    controller.runtime.mark(MIN_ISR_RAISED if new > min_isr_of(controller, topic) else MIN_ISR_LOWERED)
     return [
         PartitionSet(
             topic.topic_id,

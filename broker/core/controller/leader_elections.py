@@ -6,8 +6,17 @@ from broker.core.controller import changes
 from broker.core.controller.partition_changes import changed, min_isr_of
 from broker.core.controller.state import ControllerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import ElectedPartition, ElectLeadersRequest, ElectLeadersResponse
 from broker.core.metadata.records import PartitionSet
+
+ELECTED = sometimes("ElectLeaders: elected (EL-7, EL-8)")
+_REFUSED = {
+    ErrorCode.ELECTION_NOT_NEEDED: sometimes("ElectLeaders: not needed"),
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: sometimes("ElectLeaders refused: the preferred replica cannot lead"),
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: sometimes("ElectLeaders refused: nobody can lead"),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: sometimes("ElectLeaders refused: no such partition"),
+}
 
 PREFERRED = 0
 
@@ -18,6 +27,8 @@ def elect(controller: ControllerState, request_id: int, request: ElectLeadersReq
     if asked is None:
         asked = tuple((topic.name, number) for topic in controller.image.topics.values() for number in topic.partitions)
     answers = [_elect(controller, name, number, preferred=request.election_type == PREFERRED) for name, number in asked]
+    for answer in answers:
+        controller.runtime.mark(_REFUSED.get(ErrorCode(answer.error_code), ELECTED))
     if request.partitions is None:
         answers = [answer for answer in answers if answer.error_code != ErrorCode.ELECTION_NOT_NEEDED]
     changes.reply(controller, request_id, request, ElectLeadersResponse(ErrorCode.NONE, tuple(answers)))

@@ -7,6 +7,7 @@ from enum import Enum
 from broker.core.controller import changes, partition_changes, recovery
 from broker.core.controller.state import ControllerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -15,6 +16,20 @@ from broker.core.messages import (
 )
 from broker.core.metadata.image import BrokerImage
 from broker.core.metadata.records import BrokerChanged, BrokerRegistered, MetadataRecord
+
+REGISTERED_FIRST = sometimes("registration: of a broker that was never seen")
+REGISTERED_CLEAN = sometimes("registration: after a clean stop (RG-5)")
+REGISTERED_UNCLEAN = sometimes("registration: after an unclean stop (RG-5)")
+REGISTERED_OVER_ACTIVE = sometimes("registration: while the earlier life was not fenced (RG-6)")
+CLEAN_IN_ELR = sometimes("ELR case J: a member of the ELR registered after a clean stop and stays in it")
+SAME_INCARNATION = sometimes("registration: of the incarnation that is registered already (RG-3)")
+DUPLICATE = sometimes("registration refused: another incarnation's session is valid (RG-2)")
+UNKNOWN_BROKER = sometimes("heartbeat refused: the broker is not registered (HB-1)")
+STALE_HEARTBEAT = sometimes("heartbeat refused: the broker epoch is stale (HB-1)")
+SESSION_EXPIRED = sometimes("fencing: a session expired (HB-4)")
+SEVERAL_EXPIRED = sometimes("fencing: several sessions have expired, one is fenced at a time (HB-4)")
+SHUTDOWN_WAITS_FOR_LEADERSHIPS = sometimes("controlled shutdown: it still leads (HB-2)")
+SHUTDOWN_WAITS_FOR_OTHERS = sometimes("controlled shutdown: others have not heard of it yet (HB-2)")
 
 SESSIONS = "sessions"
 
@@ -28,6 +43,28 @@ class Standing(Enum):
     SHUTDOWN_NOW = "shut down now"
 
 
+def _standing_of(broker: BrokerImage) -> Standing:
+    if broker.fenced:
+        return Standing.FENCED
+    return Standing.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else Standing.UNFENCED
+
+
+_ROWS = {
+    (before, after): sometimes(f"heartbeat: {before.value} -> {after.value} (HB-2)")
+    for before, after in (
+        (Standing.FENCED, Standing.SHUTDOWN_NOW),
+        (Standing.FENCED, Standing.UNFENCED),
+        (Standing.FENCED, Standing.FENCED),
+        (Standing.UNFENCED, Standing.FENCED),
+        (Standing.UNFENCED, Standing.CONTROLLED_SHUTDOWN),
+        (Standing.UNFENCED, Standing.SHUTDOWN_NOW),
+        (Standing.CONTROLLED_SHUTDOWN, Standing.CONTROLLED_SHUTDOWN),
+        (Standing.CONTROLLED_SHUTDOWN, Standing.SHUTDOWN_NOW),
+    )
+}
+"""The rows of HB-2's table, but for the one in which nothing happens."""
+
+
 def register(controller: ControllerState, request_id: int, request: BrokerRegistrationRequest) -> None:
     """RG-1 … RG-7."""
     existing = controller.image.brokers.get(request.broker_id)
@@ -35,14 +72,17 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
         _refuse_registration(controller, request_id, request, ErrorCode.INCONSISTENT_CLUSTER_ID)
         return
     if existing is not None and existing.incarnation_id == request.incarnation_id:
+        controller.runtime.mark(SAME_INCARNATION)
         changes.reply(controller, request_id, request, BrokerRegistrationResponse(ErrorCode.NONE, existing.epoch))
         return
     if controller.rules.registration.is_duplicate(
         existing, request.incarnation_id, _in_contact(controller, request.broker_id)
     ):
+        controller.runtime.mark(DUPLICATE)
         _refuse_registration(controller, request_id, request, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
         return
     clean = controller.rules.registration.stopped_cleanly(existing, request.previous_broker_epoch)
+    _mark_registration(controller, request.broker_id, existing, clean=clean)
     epoch = changes.append(
         controller,
         [
@@ -64,6 +104,20 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
     changes.reply(controller, request_id, request, BrokerRegistrationResponse(ErrorCode.NONE, epoch))
 
 
+def _mark_registration(
+    controller: ControllerState, broker_id: int, existing: BrokerImage | None, *, clean: bool
+) -> None:
+    mark = controller.runtime.mark
+    if existing is None:
+        mark(REGISTERED_FIRST)
+        return
+    mark(REGISTERED_CLEAN if clean else REGISTERED_UNCLEAN)
+    if not existing.fenced:
+        mark(REGISTERED_OVER_ACTIVE)
+    if clean and any(broker_id in state.elr for _, _, state in partition_changes.all_partitions(controller)):
+        mark(CLEAN_IN_ELR)
+
+
 def _refuse_registration(
     controller: ControllerState, request_id: int, request: BrokerRegistrationRequest, error: ErrorCode
 ) -> None:
@@ -79,14 +133,19 @@ def heartbeat(controller: ControllerState, request_id: int, request: BrokerHeart
     """HB-1 … HB-5."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is None:
+        controller.runtime.mark(UNKNOWN_BROKER)
         changes.reply(controller, request_id, request, BrokerHeartbeatResponse(ErrorCode.BROKER_ID_NOT_REGISTERED))
         return
     if not controller.rules.registration.is_current(broker.epoch, request.broker_epoch):
+        controller.runtime.mark(STALE_HEARTBEAT)
         changes.reply(controller, request_id, request, BrokerHeartbeatResponse(ErrorCode.STALE_BROKER_EPOCH))
         return
     controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
     controller.metadata_offsets[broker.broker_id] = request.current_metadata_offset
     standing = next_standing(controller, broker, request)
+    row = _ROWS.get((_standing_of(broker), standing))
+    if row is not None:
+        controller.runtime.mark(row)
     _apply(controller, broker, standing)
     response = BrokerHeartbeatResponse(
         ErrorCode.NONE,
@@ -110,6 +169,7 @@ def next_standing(controller: ControllerState, broker: BrokerImage, request: Bro
             return Standing.CONTROLLED_SHUTDOWN if leads else Standing.SHUTDOWN_NOW
         return Standing.FENCED if request.want_fence else Standing.UNFENCED
     if controller.image.leads_any(broker.broker_id):
+        controller.runtime.mark(SHUTDOWN_WAITS_FOR_LEADERSHIPS)
         return Standing.CONTROLLED_SHUTDOWN
     slowest = min(
         (
@@ -120,6 +180,7 @@ def next_standing(controller: ControllerState, broker: BrokerImage, request: Bro
         default=request.current_metadata_offset,
     )
     if controller.shutdown_offsets.get(broker.broker_id, -1) > slowest:
+        controller.runtime.mark(SHUTDOWN_WAITS_FOR_OTHERS)
         return Standing.CONTROLLED_SHUTDOWN
     return Standing.SHUTDOWN_NOW
 
@@ -183,7 +244,10 @@ def check_sessions(controller: ControllerState) -> None:
         if not broker.fenced and controller.runtime.now_ms - controller.last_contact_ms[broker.broker_id] >= timeout_ms
     ]
     chosen = controller.rules.registration.to_fence(tuple(broker_id for _, broker_id in sorted(expired)))
+    if len(expired) > 1:
+        controller.runtime.mark(SEVERAL_EXPIRED)
     if chosen:
+        controller.runtime.mark(SESSION_EXPIRED)
         brokers = controller.image.brokers
         changes.append(controller, [record for one in chosen for record in _fencing(controller, brokers[one])])
         controller.runtime.note("info", f"sessions of brokers {list(chosen)} expired; fenced")

@@ -6,6 +6,7 @@ from broker.core.controller import changes, recovery
 from broker.core.controller.partition_changes import all_partitions, changed, min_isr_of, unclean_allowed
 from broker.core.controller.state import ControllerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -17,6 +18,11 @@ from broker.core.messages import (
 )
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import PartitionSet, PartitionState
+
+REFUSED_TARGET = sometimes("reassignment refused: no sensible target (RA-1)")
+REFUSED_EMPTY_ISR = sometimes("reassignment refused: it would leave no in-sync replica (RA-6)")
+NONE_RUNNING = sometimes("reassignment refused: none to cancel (RA-6)")
+ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
 
 
 def alter(controller: ControllerState, request_id: int, request: AlterPartitionReassignmentsRequest) -> None:
@@ -48,6 +54,7 @@ def _start(
 ) -> tuple[ErrorCode, str | None]:
     """RA-1, RA-2, RA-9: merge with a running one, then grow the replica set; RA-5 may complete it at once."""
     if not target or len(set(target)) < len(target) or not set(target) <= set(controller.image.brokers):
+        controller.runtime.mark(REFUSED_TARGET)
         return (
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"expected distinct registered brokers, found {list(target)}",
@@ -68,6 +75,7 @@ def _cancel(
 ) -> tuple[ErrorCode, str | None]:
     """RA-6: back to the replicas as they were."""
     if not state.adding and not state.removing:
+        controller.runtime.mark(NONE_RUNNING)
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
     reverted = state._replace(replicas=original(state), adding=(), removing=())
     return _apply(controller, topic, number, state, reverted, "none of the original replicas is in sync")
@@ -84,8 +92,10 @@ def _apply(
     isr = tuple(member for member in before.isr if member in after.replicas)
     allowed = unclean_allowed(controller, topic)
     if before.isr and not isr and not allowed:
+        controller.runtime.mark(REFUSED_EMPTY_ISR)
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, impossible  # RA-6, KAFKA-14424, KAFKA-14808
     if after == before:
+        controller.runtime.mark(ALREADY_THERE)
         return ErrorCode.NONE, None
     new = changed(
         controller.rules,

@@ -6,6 +6,7 @@ from broker.core.controller import changes
 from broker.core.controller.partition_changes import all_partitions, min_isr_of, recovered
 from broker.core.controller.state import ControllerState, RecoveryJob
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
@@ -14,6 +15,15 @@ from broker.core.messages import (
 )
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import PartitionSet, PartitionState
+
+BEGUN_BALANCED = sometimes("unclean recovery: begun with all of the last known ELR there (UR-4)")
+BEGUN_AGGRESSIVE = sometimes("unclean recovery: begun at once (UR-3, UR-4)")
+WAITS_FOR_LAST_KNOWN = sometimes("unclean recovery: waits for a member of the last known ELR (UR-4)")
+ANSWER_REFUSED = sometimes("unclean recovery: begun again, somebody did not answer or is not who was asked (UR-7)")
+OVERTAKEN = sometimes("unclean recovery: overtaken by another change (UR-9)")
+CHOSEN_IS_GONE = sometimes("unclean recovery: the best log is not there any more (UR-9)")
+DECIDED = sometimes("unclean recovery: the best log is elected (UR-8)")
+LAST_LEADER = sometimes("unclean recovery: the last known leader is elected (UR-4 in K4)")
 
 LOG_INFO = "replica-log-info"
 RETRY = "unclean-recovery"
@@ -33,6 +43,8 @@ def consider_all(controller: ControllerState) -> None:
             _elect_last_known(controller, topic, number, state)
         elif job is None and _wanted(controller, topic, state):
             _begin(controller, topic.name, topic.topic_id, number, state)
+        elif job is None and state.leader < 0 and not state.isr and not state.elr:
+            controller.runtime.mark(WAITS_FOR_LAST_KNOWN)
 
 
 def _elect_last_known(controller: ControllerState, topic: TopicImage, number: int, state: PartitionState) -> None:
@@ -40,6 +52,7 @@ def _elect_last_known(controller: ControllerState, topic: TopicImage, number: in
     waits = state.leader < 0 and not state.isr and not state.elr
     for member in state.last_known_elr if waits else ():
         if controller.rules.elections.may_lead_again(controller.image.is_active(member)):
+            controller.runtime.mark(LAST_LEADER)
             changes.append(controller, [PartitionSet(topic.topic_id, number, recovered(state, member))])
             controller.runtime.note("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
             return
@@ -71,6 +84,8 @@ def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, 
     }
     if not asked:
         return
+    balanced = controller.settings.unclean_recovery_strategy == "Balanced"
+    controller.runtime.mark(BEGUN_BALANCED if balanced else BEGUN_AGGRESSIVE)
     controller.recoveries[topic_id, number] = RecoveryJob(state.partition_epoch, asked)
     controller.runtime.note("warning", f"{topic}-{number}: no eligible leader; asking {list(asked)} for their logs")
     for member in asked:
@@ -111,6 +126,7 @@ def answered(
         job.infos[member] = info
         _decide(controller, topic_id, number, job)
     else:
+        controller.runtime.mark(ANSWER_REFUSED)
         # begin again: UR-13 holds only within one incarnation
         controller.recoveries.pop((topic_id, number), None)
         controller.runtime.set_timer((RETRY,), _RETRY_MS)
@@ -124,6 +140,7 @@ def _decide(controller: ControllerState, topic_id: str, number: int, job: Recove
     name = controller.image.topic_names.get(topic_id, "")
     state = controller.image.partition(name, number)
     if state is None or state.partition_epoch != job.partition_epoch or state.leader >= 0:
+        controller.runtime.mark(OVERTAKEN)
         return
     best: int | None = None
     for member in state.replicas:
@@ -137,8 +154,10 @@ def _decide(controller: ControllerState, topic_id: str, number: int, job: Recove
         controller.image.broker_epoch(best),
         active=controller.image.is_active(best),
     ):
+        controller.runtime.mark(CHOSEN_IS_GONE)
         controller.runtime.set_timer((RETRY,), _RETRY_MS)
         return
+    controller.runtime.mark(DECIDED)
     changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])
     controller.runtime.note(
         "warning",

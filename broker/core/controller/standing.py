@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from broker.core.controller import changes, membership, metadata_fetches, recovery
 from broker.core.controller.state import ControllerState
+from broker.core.marks import sometimes
 from broker.core.metadata.image import Image
 from broker.core.quorum import elections, replication, snapshots
 from broker.core.quorum.state import Quorum
+
+ACTIVATED = sometimes("controller: a standby becomes active (QU-24)")
+ACTIVATED_OVER_UNCOMMITTED = sometimes(
+    "controller: a standby becomes active over records that were not committed (CT-2)"
+)
+DEPOSED = sometimes("controller: the active one becomes a standby (QU-24)")
+DEPOSED_WITH_UNCOMMITTED = sometimes("controller: what the deposed one had decided is forgotten (QU-24)")
+DEPOSED_WHILE_ASKED = sometimes("controller: deposed while answers waited for the commit (CT-1)")
+STANDBY_TAKES_SNAPSHOT = sometimes("controller: a standby's image jumps to a snapshot (QU-21)")
 
 _READ_BYTES = 1 << 20
 
@@ -36,6 +46,7 @@ def settle(controller: ControllerState) -> None:
         _step_down(controller)
     if not controller.active:
         if controller.image.end_offset < quorum.snapshot_id[0]:
+            controller.runtime.mark(STANDBY_TAKES_SNAPSHOT)
             controller.image = snapshots.load_latest(quorum)
         replay(controller.image, quorum, quorum.high_watermark)
     controller.settled = (quorum.log.end_offset, quorum.high_watermark, quorum.epoch, quorum.leads)
@@ -49,6 +60,9 @@ def _activate(controller: ControllerState) -> None:
     """QU-24, CT-4: replay everything, give every broker a full session, and decide from now on."""
     quorum = controller.quorum
     controller.active = True
+    controller.runtime.mark(ACTIVATED)
+    if controller.image.end_offset < quorum.epoch_start:
+        controller.runtime.mark(ACTIVATED_OVER_UNCOMMITTED)
     replay(controller.image, quorum, quorum.log.end_offset)
     controller.last_contact_ms = {}
     controller.metadata_offsets = {}
@@ -65,6 +79,11 @@ def _step_down(controller: ControllerState) -> None:
     """QU-24: forget what is not committed."""
     quorum = controller.quorum
     controller.active = False
+    controller.runtime.mark(DEPOSED)
+    if controller.image.end_offset > quorum.high_watermark:
+        controller.runtime.mark(DEPOSED_WITH_UNCOMMITTED)
+    if controller.replies:
+        controller.runtime.mark(DEPOSED_WHILE_ASKED)
     controller.runtime.note("info", f"standby controller in epoch {quorum.epoch}")
     changes.give_up(controller)
     controller.recoveries = {}

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from broker.core.errors import ErrorCode
 from broker.core.log.checkpoints import Unusable
+from broker.core.marks import sometimes
 from broker.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import decode_change, encode_change
 from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import MalformedBatch, check_crc, read_header
+
+TAKEN = sometimes("metadata snapshot: taken (QU-20)")
+WANTED = sometimes("metadata snapshot: a voter has to take one from the leader (QU-21)")
+SENT = sometimes("metadata snapshot: a piece was sent (QU-21)")
+LOADED = sometimes("metadata snapshot: loaded from the leader (QU-21)")
+TRANSFER_FAILED = sometimes("metadata snapshot: a transfer came to nothing (QU-21)")
+GONE = sometimes("metadata snapshot refused: there is a newer one (QU-21)")
+UNREADABLE = sometimes("metadata snapshot: one on the disk cannot be read")
 
 FETCH_SNAPSHOT = "fetch-snapshot"
 _SUFFIX = ".checkpoint"
@@ -40,6 +49,7 @@ def load_latest(quorum: Quorum) -> Image:
         if isinstance(image, Image):
             quorum.snapshot_id = snapshot_id
             return image
+        quorum.runtime.mark(UNREADABLE)
         quorum.runtime.note("warning", image.reason)
     return Image()
 
@@ -73,6 +83,7 @@ def take(quorum: Quorum, image: Image) -> None:
     snapshot_id = (end_offset, quorum.log.epochs.epoch_at(end_offset - 1))
     _write(quorum, snapshot_id, encode_change(image.to_records(), 0, snapshot_id[1]))
     quorum.log.advance_start(end_offset)
+    quorum.runtime.mark(TAKEN)
     quorum.runtime.note("info", f"metadata snapshot at {end_offset}")
 
 
@@ -89,6 +100,7 @@ def _write(quorum: Quorum, snapshot_id: tuple[int, int], data: bytes) -> None:
 
 def begin_transfer(quorum: Quorum, snapshot_id: tuple[int, int]) -> None:
     """QU-21: the leader's log no longer reaches back to ours; take its snapshot, piece by piece."""
+    quorum.runtime.mark(WANTED)
     quorum.snapshot_transfer = (snapshot_id, b"")
     ask(quorum)
 
@@ -129,9 +141,11 @@ def handle(quorum: Quorum, request: FetchSnapshotRequest) -> FetchSnapshotRespon
     name = file_name(quorum.log.directory, request.snapshot_id)
     size = quorum.files.size(name)
     if not size:
+        quorum.runtime.mark(GONE)
         return refuse(ErrorCode.SNAPSHOT_NOT_FOUND)
     if not 0 <= request.position < size:
         return refuse(ErrorCode.POSITION_OUT_OF_RANGE)
+    quorum.runtime.mark(SENT)
     data = quorum.files.read(name, request.position, max(1, request.max_bytes))
     return FetchSnapshotResponse(
         ErrorCode.NONE, request.snapshot_id, size, request.position, data, quorum.leader, quorum.epoch
@@ -151,6 +165,7 @@ def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | N
         and quorum.role is QuorumRole.FOLLOWER
     )
     if not usable or response is None:
+        quorum.runtime.mark(TRANSFER_FAILED)
         quorum.snapshot_transfer = None
         return None
     data += response.data
@@ -166,5 +181,6 @@ def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | N
     _write(quorum, snapshot_id, data)
     quorum.log.truncate_fully(snapshot_id[0])
     quorum.high_watermark = snapshot_id[0]
+    quorum.runtime.mark(LOADED)
     quorum.runtime.note("info", f"metadata snapshot {snapshot_id} loaded")
     return image
