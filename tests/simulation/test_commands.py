@@ -1,0 +1,270 @@
+"""`harrow sim`, `replay`, `shrink`: what they print, what they leave, how they end."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli
+from harness.exits import Exit
+from harness.simulation import stored, sweep
+from harness.simulation.tape import FORMAT
+from tests.simulation.small import LIES, QUICK
+
+
+def flags(overrides: dict[str, object]) -> list[str]:
+    words = []
+    for key, value in overrides.items():
+        if key == "flaws":
+            words += ["--flaw", *value]  # type: ignore[misc]
+        else:
+            words += ["--set", f"{key}={str(value).lower()}"]
+    return words
+
+
+FINE = flags(QUICK)
+LYING = flags(LIES)
+
+
+def harrow(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([str(argument) for argument in arguments])
+    status = ended.value.code or 0
+    assert isinstance(status, int)
+    return status
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stored run of a seed that fails."""
+    from harness.simulation.case import Case
+
+    directory = tmp_path_factory.mktemp("run")
+    found = stored.store(directory, Case(3, LIES))
+    assert found
+    return directory
+
+
+# --- usage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("sim", "expected one of --seeds, --seed"),
+        ("sim --seed 1 --seeds 1:2", "expected one of --seeds, --seed"),
+        ("sim --seeds 5", "expected the first and the last seed, like 1:1000, found '5'"),
+        ("sim --seeds 5:1", "expected the first and the last seed, like 1:1000, found '5:1'"),
+        ("sim --seeds 1:2 --trace", "--trace tells of one seed"),
+        ("sim --seed -1", "is not in the range"),
+        ("sim --seed 1 --set brokers", "expected key=value, found 'brokers'"),
+        ("sim --seed 1 --set broker=4", "found 'broker'; did you mean 'brokers'?"),
+        ("sim --seed 1 --set brokers=four", "brokers: expected a whole number, found 'four'"),
+        ("sim --seed 1 --set squeeze=perhaps", "squeeze: expected true or false, found 'perhaps'"),
+        ("sim --seed 1 --set faults=flood", "faults: expected kinds among kill,"),
+        ("sim --seed 1 --set acks=2", "acks: expected -1, 0 or 1, found 2"),
+        ("sim --seed 1 --generation K9", "expected a generation among K1, K2, K3, K4, K5, found 'K9'"),
+        ("sim --seed 1 --flaw gremlin", "found 'gremlin'"),
+        ("sim --seeds 1:2 --time-limit soon", "expected a length of time like 90, 90s, 10m or 2h, found 'soon'"),
+        ("sim --schedule gone.json", "'gone.json' does not exist"),
+        ("replay gone", "'gone' does not exist"),
+        ("replay .", "expected the directory of a run, found no spec.json in it"),
+        ("shrink gone.json", "expected a seed, the directory of a simulated run, or a tape's file"),
+        ("shrink", "Missing argument"),
+    ],
+)
+def test_a_usage_error_is_one_line(arguments: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow(*arguments.split()) == Exit.USAGE
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
+    assert told in line
+
+
+def test_a_tape_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
+    data = json.loads((failing_run / "tape.json").read_text())
+    Path("old.json").write_text(json.dumps({**data, "format": FORMAT + 1}))
+    for command in (["sim", "--schedule"], ["shrink"]):
+        assert harrow(*command, "old.json") == Exit.USAGE
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"expected a tape of format {FORMAT}, found format {FORMAT + 1}" in line
+
+
+# --- one seed --------------------------------------------------------------------------------------------------------
+
+
+def test_one_seed_tells_its_configuration_first_and_its_hash_last(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("sim", "--seed", 1, *FINE) == Exit.VALID
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"seed               1 (tape format {FORMAT})"
+    assert "  duration_ms                12000" in lines
+    assert any(line.startswith("outcome            nothing wrong") for line in lines)
+    assert re.fullmatch(r"hash               [0-9a-f]{16}", lines[-2])
+    assert lines[-1].startswith("again              harrow sim --seed 1 --set brokers=3 ")
+
+
+def test_one_seed_that_fails_says_how_to_make_it_smaller(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("sim", "--seed", 3, *LYING) == Exit.ANOMALIES
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("  invariant: P-12: ") for line in lines)
+    assert lines[-1].startswith("smaller            harrow shrink 3 ")
+    assert "--flaw ack-before-replication" in lines[-1]
+
+
+def test_a_trace_has_a_line_for_each_transition(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("sim", "--seed", 3, "--trace", *LYING) == Exit.ANOMALIES
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line for line in lines if re.match(r" +\d+\.\d{3}  (nemesis|clients|broker|controller)", line)]
+    for told in ("leads in epoch 0", "from clients: Produce", "VIOLATION of P-12", "everything is healed"):
+        assert any(told in line for line in shown), told
+    assert shown == sorted(shown, key=lambda line: float(line.split()[0]))
+
+
+def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("sim", "--seed", 3, "--json", *LYING) == Exit.ANOMALIES
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert data["seed"] == 3
+    assert data["configuration"]["operations"] == 30
+    assert data["findings"][0]["property_id"] == "P-12"
+    assert len(data["hash"]) == 16
+
+
+# --- sweeps ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_that_finds_nothing_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("sim", "--seeds", "1:6", "--jobs", 2, *FINE) == Exit.VALID
+    output = capsys.readouterr().out
+    assert re.match(r"6 seeds in .* s \(.* a minute\): 6 passed, 0 failed", output)
+    assert "marks: " in output
+    assert not Path("store").exists()
+
+
+def test_a_sweep_stores_its_first_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--seeds", "1:8", "--jobs", "2", "--keep", "2", "--no-check", "--json", *LYING]
+    assert harrow(*arguments) == Exit.ANOMALIES
+    data = json.loads(capsys.readouterr().out)
+    assert data["seeds"] == 8
+    assert data["failed"] == len(data["failures"]) > 2
+    kept = [Path(failure["stored"]) for failure in data["failures"] if failure["stored"]]
+    assert len(kept) == 2
+    assert [failure["seed"] for failure in data["failures"]] == sorted(one["seed"] for one in data["failures"])
+    for directory in kept:
+        files = {path.name for path in directory.iterdir()}
+        expected = {"spec.json", "tape.json", "outcome.json", "schedule.json", "results.json", "report.html"}
+        assert expected | {"history", "events.parquet", "story.json"} <= files
+        results = json.loads((directory / "results.json").read_text())
+        assert results["verdict"] == "invalid"
+        assert results["reasons"][0].startswith("invariant: P-12")
+
+
+def test_a_sweep_heeds_its_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("sim", "--seeds", "1:100000", "--jobs", 2, "--time-limit", "2s", "--json", *FINE) == Exit.VALID
+    data = json.loads(capsys.readouterr().out)
+    assert 0 < data["seeds"] < 100_000
+    assert data["seconds"] < 60
+
+
+def test_a_core_that_crashes_is_a_failure_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from broker.core.broker_node.node import BrokerNode
+    from broker.core.events import TimerFired
+
+    honest = BrokerNode.handle
+
+    def handle(self: Any, now_ms: int, event: Any) -> Any:
+        if now_ms > 5_000 and isinstance(event, TimerFired):
+            raise RuntimeError("planted")
+        return honest(self, now_ms, event)
+
+    monkeypatch.setattr(BrokerNode, "handle", handle)
+    result = sweep.simulate(1, QUICK, observed=True)
+    assert (result.seed, result.findings[0].layer, result.findings[0].property_id) == (1, "crash", "crash")
+    assert re.fullmatch(r"node \d+ crashed: RuntimeError: planted", result.findings[0].what)
+
+
+def test_an_interrupted_sweep_tells_what_it_has_seen() -> None:
+    import signal
+
+    program = "from harness.cli import main; main()"
+    arguments = ["sim", "--seeds", "1:100000", "--jobs", "1", *FINE]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert "seeds" in process.stderr.readline(), "a line of progress"
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == Exit.UNKNOWN, errors
+    assert ", interrupted: " in output
+    assert "Traceback" not in errors
+
+
+# --- replay ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stored_run_happens_again(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
+    assert harrow("replay", failing_run) == Exit.VALID
+    output = capsys.readouterr().out
+    assert "invariant: P-12" in output
+    assert re.search(r"^equal: every event happened again, hash [0-9a-f]{16}$", output, re.MULTILINE)
+
+
+def test_a_run_that_goes_differently_names_its_first_difference(
+    capsys: pytest.CaptureFixture[str], failing_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = stored.read_moments(failing_run)
+    altered = [*moments[:200], moments[200]._replace(detail="(something else)"), *moments[201:]]
+    monkeypatch.setattr(stored, "read_moments", lambda _: altered)
+    assert harrow("replay", failing_run) == Exit.ANOMALIES
+    output = capsys.readouterr().out
+    assert "first difference, stored and now: event 200, " in output or "event 200: " in output
+    assert "(something else)" in output
+
+
+def test_a_real_run_is_told_by_its_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("spec.json", "schedule.json"):
+        (tmp_path / name).write_text("{}")
+    assert harrow("replay", tmp_path) == Exit.VALID
+    expected = f"harrow run {tmp_path}/spec.json --schedule {tmp_path}/schedule.json"
+    assert expected in capsys.readouterr().out
+
+
+# --- shrink ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lie_shrinks_to_one_send_and_the_file_fails_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("shrink", 3, "--out", "small.json", *LYING) == 0
+    output = capsys.readouterr().out
+    assert output.splitlines()[-1] == "harrow sim --schedule small.json"
+    data = json.loads(Path("small.json").read_text())
+    assert data["property"] == "P-12"
+    assert data["faults"] == []
+    assert data["configuration"]["operations"] == 1
+    assert data["configuration"]["partitions"] == 1
+    assert not any(data["streams"].values())
+    assert len(data["happens"]) <= 4
+    assert harrow("sim", "--schedule", "small.json") == Exit.ANOMALIES
+    told = capsys.readouterr().out
+    assert f"hash               {data['hash']}" in told
+    assert f"expected           P-12, hash {data['hash']}" in told
+
+
+def test_a_stored_run_can_be_shrunk(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
+    assert harrow("shrink", failing_run, "--out", "small.json", "--time-limit", 5) == 0
+    assert json.loads(Path("small.json").read_text())["property"] == "P-12"
+
+
+def test_what_does_not_fail_can_not_be_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harrow("shrink", 1, *FINE) == Exit.UNKNOWN
+    assert "nothing fails, so there is nothing to shrink" in capsys.readouterr().err
