@@ -1,5 +1,6 @@
 """Marks for what one change of a partition is: which kind of election, which case of ELR maintenance, what of a
-reassignment (§13, §15)."""
+reassignment (§13, §15).
+"""
 
 from __future__ import annotations
 

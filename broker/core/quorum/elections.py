@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     UNKNOWN,
@@ -15,6 +16,31 @@ from broker.core.messages import (
 )
 from broker.core.quorum.state import Progress, Quorum, QuorumRole, read_stored
 from broker.core.records import encode_batch
+
+BOOTED_NEW = sometimes("quorum boot: nothing usable is stored (QU-1)")
+BOOTED_RESIGNED = sometimes("quorum boot: it led the stored epoch, and does no more (QU-1)")
+BOOTED_FOLLOWER = sometimes("quorum boot: follows the stored leader (QU-1)")
+BOOTED_UNATTACHED = sometimes("quorum boot: knows no leader (QU-1)")
+PROSPECTIVE = sometimes("quorum: asks for pre-votes (QU-6)")
+CANDIDATE = sometimes("quorum: asks for votes (QU-7)")
+LEADER = sometimes("quorum: leads (QU-10)")
+FOLLOWER = sometimes("quorum: follows (QU-5)")
+RESIGNED_WITHOUT_MAJORITY = sometimes("quorum: resigns, no majority fetches (QU-13)")
+RESIGNED_IN_ORDER = sometimes("quorum: resigns in good order (QU-14)")
+BACK_TO_LEADER = sometimes("quorum: lost the pre-votes, follows the known leader on (QU-6)")
+LOST_ROUND = sometimes("quorum: lost a round of votes or pre-votes and backs off (QU-7)")
+PRE_VOTE_GRANTED = sometimes("quorum: pre-vote granted (QU-9)")
+PRE_VOTE_REFUSED_LEADER = sometimes("quorum: pre-vote refused, the leader can be heard (QU-9)")
+PRE_VOTE_REFUSED_LOG = sometimes("quorum: pre-vote refused, the log is behind (QU-9)")
+VOTE_GRANTED = sometimes("quorum: vote granted (QU-8)")
+VOTE_REFUSED_LOG = sometimes("quorum: vote refused, the log is behind (QU-8)")
+VOTE_REFUSED_TAKEN = sometimes("quorum: vote refused, it is given or the leader is known (QU-8)")
+VOTE_OF_OLD_EPOCH = sometimes("quorum: vote refused, the epoch is old (QU-3)")
+HIGHER_EPOCH_SEEN = sometimes("quorum: a vote request brings a higher epoch (QU-3)")
+LEADER_LEARNT = sometimes("quorum: the leader is learnt from an answer (QU-4)")
+OLD_EPOCH_ANNOUNCED = sometimes("quorum: somebody announces an old epoch (QU-3)")
+HANDED_OVER_FIRST = sometimes("quorum: the leader goes, and this voter is to be the next (QU-14)")
+HANDED_OVER_LATER = sometimes("quorum: the leader goes, and another voter comes first (QU-14)")
 
 ELECTION = "quorum-election"
 CHECK = "quorum-check"
@@ -29,19 +55,23 @@ def boot(quorum: Quorum) -> None:
     stored = read_stored(quorum.files)
     log_epoch = max(quorum.last_epoch_and_end()[0], 0)
     if stored is None or stored[0] < log_epoch:
+        quorum.runtime.mark(BOOTED_NEW)
         quorum.epoch = log_epoch
         become_unattached(quorum, log_epoch)
     else:
         quorum.epoch, quorum.leader, quorum.voted_for = stored
         if quorum.leader == quorum.node_id and not quorum.rules.may_act_in_stored_epoch(was_leader=True):
+            quorum.runtime.mark(BOOTED_RESIGNED)
             quorum.leader = NO_LEADER
             _become(quorum, QuorumRole.RESIGNED)
             _set_election_timer(quorum)
         elif quorum.leader == quorum.node_id:
             become_leader(quorum)
         elif quorum.leader != NO_LEADER:
+            quorum.runtime.mark(BOOTED_FOLLOWER)
             become_follower(quorum, quorum.epoch, quorum.leader)
         else:
+            quorum.runtime.mark(BOOTED_UNATTACHED)
             _become(quorum, QuorumRole.UNATTACHED)
             _set_election_timer(quorum)
     if not quorum.others and quorum.role is not QuorumRole.LEADER:
@@ -86,6 +116,7 @@ def become_follower(quorum: Quorum, epoch: int, leader: int) -> None:
     quorum.has_fetched = False
     quorum.failed_rounds = 0
     quorum.persist()
+    quorum.runtime.mark(FOLLOWER)
     _become(quorum, QuorumRole.FOLLOWER)
     heard_from_leader(quorum, fetched=False)
 
@@ -102,6 +133,7 @@ def become_prospective(quorum: Quorum) -> None:
     if not quorum.rules.first_asks_for_pre_votes():
         become_candidate(quorum)
         return
+    quorum.runtime.mark(PROSPECTIVE)
     _become(quorum, QuorumRole.PROSPECTIVE)
     _ask_for_votes(quorum, pre_vote=True)
 
@@ -112,6 +144,7 @@ def become_candidate(quorum: Quorum) -> None:
     quorum.leader = NO_LEADER
     quorum.voted_for = quorum.node_id
     quorum.persist()
+    quorum.runtime.mark(CANDIDATE)
     _become(quorum, QuorumRole.CANDIDATE)
     _ask_for_votes(quorum, pre_vote=False)
 
@@ -121,6 +154,7 @@ def become_leader(quorum: Quorum) -> None:
     quorum.leader = quorum.node_id
     quorum.failed_rounds = 0
     quorum.persist()
+    quorum.runtime.mark(LEADER)
     _become(quorum, QuorumRole.LEADER)
     quorum.runtime.cancel_timer((ELECTION,))
     quorum.epoch_start = quorum.log.end_offset
@@ -187,8 +221,10 @@ def _count_votes(quorum: Quorum) -> None:
 def _back_off(quorum: Quorum) -> None:
     """QU-6, QU-7: lost; go on with the leader that is known, or wait longer after each loss."""
     if quorum.role is QuorumRole.PROSPECTIVE and quorum.leader != NO_LEADER:
+        quorum.runtime.mark(BACK_TO_LEADER)
         become_follower(quorum, quorum.epoch, quorum.leader)
         return
+    quorum.runtime.mark(LOST_ROUND)
     quorum.failed_rounds += 1
     bound_ms = quorum.settings.controller_quorum_election_backoff_max_ms
     step_ms = min(bound_ms, 50 << min(quorum.failed_rounds, 8))
@@ -219,8 +255,10 @@ def handle_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
     if request.candidate_id not in quorum.others or request.last_epoch_end_offset < 0 or malformed:
         return VoteResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
     if request.candidate_epoch < quorum.epoch:
+        quorum.runtime.mark(VOTE_OF_OLD_EPOCH)
         return VoteResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
     if request.candidate_epoch > quorum.epoch:
+        quorum.runtime.mark(HIGHER_EPOCH_SEEN)
         become_unattached(quorum, request.candidate_epoch)
     candidate_end = (request.last_epoch, request.last_epoch_end_offset)
     own_end = quorum.last_epoch_and_end()
@@ -228,10 +266,16 @@ def handle_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
         granted = quorum.rules.grants_pre_vote(
             quorum.leads, quorum.role is QuorumRole.FOLLOWER and quorum.has_fetched, candidate_end, own_end
         )
+        behind = candidate_end < own_end
+        quorum.runtime.mark(
+            PRE_VOTE_GRANTED if granted else PRE_VOTE_REFUSED_LOG if behind else PRE_VOTE_REFUSED_LEADER
+        )
     else:
         granted = quorum.role in (QuorumRole.UNATTACHED, QuorumRole.PROSPECTIVE) and quorum.rules.grants_vote(
             request.candidate_id, quorum.voted_for, quorum.leader, candidate_end, own_end
         )
+        behind = candidate_end < own_end
+        quorum.runtime.mark(VOTE_GRANTED if granted else VOTE_REFUSED_LOG if behind else VOTE_REFUSED_TAKEN)
         if granted:
             quorum.voted_for = request.candidate_id
             quorum.persist()
@@ -250,6 +294,7 @@ def follow_newer(quorum: Quorum, epoch: int, leader: int) -> bool:
         return True
     if epoch == quorum.epoch and leader not in (NO_LEADER, quorum.node_id):
         if quorum.leader == NO_LEADER and quorum.role is not QuorumRole.RESIGNED:
+            quorum.runtime.mark(LEADER_LEARNT)
             become_follower(quorum, epoch, leader)
             return True
         if quorum.leader not in (NO_LEADER, leader):
@@ -270,6 +315,7 @@ def check_quorum(quorum: Quorum) -> None:
         now_ms - max(p.last_fetch_ms, quorum.leader_since_ms) < timeout_ms * 3 // 2 for p in quorum.voters.values()
     )
     if reached < quorum.majority and quorum.rules.resigns_without_majority():
+        quorum.runtime.mark(RESIGNED_WITHOUT_MAJORITY)
         quorum.runtime.note("warning", "quorum: no majority fetches from this leader; it resigns")
         resign(quorum)
         return
@@ -290,6 +336,7 @@ def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> Begi
     if request.cluster_id != quorum.settings.cluster_id:
         return BeginQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.leader_epoch < quorum.epoch:
+        quorum.runtime.mark(OLD_EPOCH_ANNOUNCED)
         return BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
     follow_newer(quorum, request.leader_epoch, request.leader_id)
     return BeginQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)
@@ -299,6 +346,7 @@ def end_epoch(quorum: Quorum) -> None:
     """QU-14: resign in good order; whoever has most of the log is asked to go first."""
     if not quorum.leads:
         return
+    quorum.runtime.mark(RESIGNED_IN_ORDER)
     successors = tuple(
         voter for voter, _ in sorted(quorum.voters.items(), key=lambda item: (-item[1].log_end, item[0]))
     )
@@ -328,6 +376,7 @@ def handle_end_epoch(quorum: Quorum, request: EndQuorumEpochRequest) -> EndQuoru
             if quorum.node_id in request.preferred_successors
             else len(request.preferred_successors)
         )
+        quorum.runtime.mark(HANDED_OVER_LATER if place else HANDED_OVER_FIRST)
         if place == 0:
             become_prospective(quorum)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.errors import ErrorCode
 from broker.core.events import Flush
 from broker.core.log.errors import AppendError
+from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     UNKNOWN,
@@ -19,10 +20,28 @@ from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.quorum import elections, snapshots
 from broker.core.quorum.state import Progress, Quorum, QuorumRole
 
+FETCH_OF_OLD_EPOCH = sometimes("quorum fetch refused: the epoch is old (QU-3)")
+FETCH_OF_NEW_EPOCH = sometimes("quorum fetch refused: the epoch is not known yet (QU-3)")
+FETCH_NOT_LEADER = sometimes("quorum fetch refused: not the leader (QU-16)")
+FETCH_BELOW_START = sometimes("quorum fetch: the log begins later, a snapshot is offered (QU-16)")
+FETCH_OF_FORGOTTEN_EPOCH = sometimes("quorum fetch: the epoch is forgotten, a snapshot is offered (QU-16)")
+FETCH_DIVERGES = sometimes("quorum fetch: the logs part (QU-16)")
+TRUNCATED = sometimes("metadata log: cut where it parts from the leader's (QU-17)")
+APPEND_REFUSED = sometimes("metadata log: what the leader sent does not fit")
+OLD_ANSWER = sometimes("metadata log: an answer of another epoch or place is passed over (QU-4)")
+COMMITTED = sometimes("metadata log: a majority holds it (QU-11)")
+HELD_FOR_OWN_EPOCH = sometimes("metadata log: a majority holds records, and none of the leader's own epoch (QU-11)")
+
 FETCH = "quorum-fetch"
 FLUSH = "quorum-flush"
 CHANNEL = "quorum-fetch"
 _OBSERVER_FORGOTTEN_MS = 300_000
+
+_REFUSED = {
+    ErrorCode.FENCED_LEADER_EPOCH: FETCH_OF_OLD_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: FETCH_OF_NEW_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: FETCH_NOT_LEADER,
+}
 
 
 # --- the end that counts ---------------------------------------------------------------------------------------------
@@ -57,6 +76,10 @@ def advance_high_watermark(quorum: Quorum) -> bool:
     ends = [counted_end(quorum), *(progress.log_end for progress in quorum.voters.values())]
     new = quorum.rules.high_watermark(ends, quorum.high_watermark, quorum.epoch_start)
     moved, quorum.high_watermark = new > quorum.high_watermark, new
+    if moved:
+        quorum.runtime.mark(COMMITTED)
+    elif quorum.high_watermark < sorted(ends)[len(ends) - quorum.majority] <= quorum.epoch_start:
+        quorum.runtime.mark(HELD_FOR_OWN_EPOCH)
     return moved
 
 
@@ -75,8 +98,10 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
     elif not quorum.leads:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error != ErrorCode.NONE:
+        quorum.runtime.mark(_REFUSED[error])
         return _answer(quorum, error)
     if part.fetch_offset < quorum.log.start_offset:
+        quorum.runtime.mark(FETCH_BELOW_START)
         return _answer(quorum, ErrorCode.NONE)._replace(snapshot_id=quorum.snapshot_id)
     if part.last_fetched_epoch == UNKNOWN:
         in_log = part.fetch_offset <= quorum.log.end_offset
@@ -86,6 +111,7 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
     if quorum.log.start_offset and (
         part.last_fetched_epoch < quorum.snapshot_id[1] or part.fetch_offset == quorum.log.start_offset
     ):
+        quorum.runtime.mark(FETCH_OF_FORGOTTEN_EPOCH)
         # the log has forgotten what could tell whether the fetcher's end was ever committed
         return _answer(quorum, ErrorCode.NONE)._replace(snapshot_id=quorum.snapshot_id)
     end = quorum.log.epochs.end_offset(part.last_fetched_epoch, quorum.log.end_offset)
@@ -94,6 +120,7 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
     if end[0] < part.last_fetched_epoch or end[1] < part.fetch_offset:
         if end[1] < quorum.log.start_offset:
             return _answer(quorum, ErrorCode.NONE)._replace(snapshot_id=quorum.snapshot_id)
+        quorum.runtime.mark(FETCH_DIVERGES)
         return _answer(quorum, ErrorCode.NONE)._replace(diverging_epoch=end)
     return None
 
@@ -182,6 +209,7 @@ def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchR
         return False
     present = (quorum.epoch, quorum.leader, quorum.log.end_offset)
     if quorum.role is not QuorumRole.FOLLOWER or (asked.current_leader_epoch, leader, asked.fetch_offset) != present:
+        quorum.runtime.mark(OLD_ANSWER)
         fetch(quorum)
         return False
     if part.error_code != ErrorCode.NONE:
@@ -199,6 +227,7 @@ def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchR
         try:
             quorum.log.append_as_follower(part.records, max_epoch=quorum.epoch)
         except AppendError as error:
+            quorum.runtime.mark(APPEND_REFUSED)
             quorum.runtime.note("error", f"metadata log: {error}")
             _retry(quorum)
             return False
@@ -220,6 +249,7 @@ def _truncate(quorum: Quorum, epoch: int, end_offset: int) -> None:
     offset = min(end_offset, own[1] if own is not None else end_offset, quorum.log.end_offset)
     if not quorum.rules.may_truncate_below(offset, quorum.high_watermark):
         raise AssertionError(f"metadata log would be cut to {offset}, below high watermark {quorum.high_watermark}")
+    quorum.runtime.mark(TRUNCATED)
     quorum.log.truncate_to(offset)
     quorum.runtime.note("info", f"metadata log diverges from leader {quorum.leader}; cut to {offset}")
 
