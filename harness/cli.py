@@ -16,6 +16,7 @@ from harness.commands.replay import replay
 from harness.commands.run import run
 from harness.commands.shrink import shrink
 from harness.commands.sim import sim
+from harness.commands.zoo import zoo
 from harness.exits import Exit
 from harness.spec import SpecError
 from harness.stopping import sigterm_interrupts
@@ -47,7 +48,7 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
         click.echo(context.get_help())
 
 
-for command in (run, sim, replay, shrink, check, report, heal, doctor, broker, faults, flaws):
+for command in (run, sim, replay, shrink, zoo, check, report, heal, doctor, broker, faults, flaws):
     harrow.add_command(command)
 
 

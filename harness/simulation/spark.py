@@ -1,4 +1,4 @@
-"""Sweeps at scale: seeds spread over a Spark cluster. Each task simulates some, and sends back what a process here would."""
+"""Sweeps at scale: seeds spread over a Spark cluster, each task some of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sweep_on_spark(
     observed: bool = True,
     seeds_per_task: int = SEEDS_PER_TASK,
 ) -> Iterator[SeedResult]:
-    """Simulate seeds on the cluster of `master` (`local[2]`, `spark://host:7077`). Workers need what this process has."""
+    """Simulate seeds on the cluster of `master`: `local[2]`, `spark://host:7077`. Its workers need our libraries."""
     from checkers.spark import start_session
     from harness.judging import need_java
 

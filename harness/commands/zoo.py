@@ -1,0 +1,135 @@
+"""`harrow zoo`: see whether Harrow finds the flaws that it is for."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from harness.commands.sim import TimeLimit
+from harness.exits import Exit
+from harness.simulation import zoo as zoos
+from harness.simulation import zoo_page
+from harness.simulation.pool import Pool, cores
+from harness.simulation.sweep import SeedResult
+from harness.simulation.zoo import Hunt, Task
+from harness.stopping import Stop, on_signals
+
+
+@click.command("zoo", short_help="Hunt for every known flaw in simulation.")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=500, show_default=True, help="Seeds for each flaw at most."
+)
+@click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="Only this flaw. Repeatable.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (one per core).")
+@click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no hunt after this time.")
+@click.option(
+    "--shrink", "shrink_s", type=TimeLimit(), default=20.0, metavar="TIME", help="Time to shrink each (20 s)."
+)
+@click.option("--check/--no-check", default=True, help="Have Spark check the failing histories (on).")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the page here.")
+def zoo(
+    seeds: int,
+    flaws: tuple[str, ...],
+    jobs: int | None,
+    time_limit: float | None,
+    shrink_s: float,
+    check: bool,
+    out: Path | None,
+) -> None:
+    """Put each known flaw into the broker and see who finds it, how soon, and how small its failure gets.
+
+    The correct build goes through the same seeds, and must pass.
+
+    \b
+    harrow zoo --seeds 200 --no-check                 a first look
+    harrow zoo --flaw unclean-election --flaw late-fetch-applied
+    harrow zoo --seeds 5000 --out docs/zoo.md         the page of the documentation; it takes hours
+
+    Exit status: 0 every flaw was found and the correct build passed, 1 otherwise, 2 usage, 3 interrupted.
+    """  # noqa: D301 (\b is for click)
+    try:
+        wanted = zoos.chosen(flaws)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    console = Console(stderr=True, highlight=False)
+    deadline_s = None if time_limit is None else time.monotonic() + time_limit
+    stop = Stop()
+
+    def stopped() -> bool:
+        return stop.requested or (deadline_s is not None and time.monotonic() >= deadline_s)
+
+    hunts: list[Hunt] = []
+    with on_signals(stop):
+        with Pool[Task, SeedResult](zoos.work, jobs or cores()) as pool:
+            for flaw in wanted:
+                if stopped():
+                    break
+                hunts.append(zoos.played(zoos.hunt(pool, flaw, range(1, seeds + 1), stopped)))
+                console.print(Text(_line(hunts[-1])), soft_wrap=True)
+            tried = max((one.seeds for one in hunts), default=1)
+            correct = zoos.hunt(pool, None, range(1, tried + 1), stopped)
+        if shrink_s:
+            hunts = [_shrunk(one, jobs or cores(), shrink_s, stopped) for one in hunts]
+    if check and not stop.requested:
+        hunts = _checked(hunts, console)
+    control = zoo_page.Control(correct.seeds, len(correct.failing))
+    _print(hunts, control)
+    if out is not None:
+        out.write_text(zoo_page.page(hunts, control, _command(), zoos.HISTORIES_PER_FLAW), encoding="utf-8")
+    sys.exit(_status(hunts, control, len(wanted), stop.requested))
+
+
+def _shrunk(hunted: Hunt, jobs: int, limit_s: float, stopped: Callable[[], bool]) -> Hunt:
+    end_s = time.monotonic() + limit_s
+    return zoos.shrunk(hunted, jobs, lambda: stopped() or time.monotonic() >= end_s)
+
+
+def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
+    from harness.simulation.judged import judge_dataset, write_dataset
+    from harness.stopping import Failed
+
+    named = list(zoos.histories(hunts))
+    if not named:
+        return list(hunts)
+    console.print(f"Spark checks {len(named)} histories", style="bold")
+    with tempfile.TemporaryDirectory(prefix="harrow-zoo-") as scratch:
+        write_dataset(Path(scratch), named)
+        try:
+            judgements = judge_dataset(Path(scratch))
+        except Failed as failed:
+            console.print(f"not checked: {failed}", style="yellow")
+            return list(hunts)
+    return zoos.judged(hunts, {run_id: judgement.anomalies for run_id, judgement in judgements.items()})
+
+
+def _line(hunted: Hunt) -> str:
+    assert hunted.flaw is not None
+    first = hunted.first
+    told = f"seed {first.seed}: {first.finding}" if first else "not found"
+    return f"{hunted.flaw.number} {hunted.flaw.name}: {told} ({hunted.seeds:,} seeds, {hunted.seconds:.0f} s)"
+
+
+def _print(hunts: Sequence[Hunt], control: zoo_page.Control) -> None:
+    rows = [zoo_page.HEADINGS, *(zoo_page.row(hunted) for hunted in hunts)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    click.echo(zoo_page.summary(hunts, control))
+
+
+def _status(hunts: Sequence[Hunt], control: zoo_page.Control, wanted: int, interrupted: bool) -> Exit:
+    if control.failed or not all(one.found or one.directed for one in hunts):
+        return Exit.ANOMALIES
+    return Exit.UNKNOWN if interrupted or len(hunts) < wanted else Exit.VALID
+
+
+def _command() -> str:
+    return shlex.join(["harrow", *sys.argv[1:]])

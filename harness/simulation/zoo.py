@@ -1,0 +1,176 @@
+"""The zoo: who finds each known flaw, how soon, and how small its failure gets.
+
+Three layers are asked separately: the observer in the simulated world, the final logs, the clients' own history. A flaw
+that clients can feel must be found in their history by the checkers on Spark too, all failing histories in one job.
+The correct build goes through the same seeds as the negative control.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from broker.core.rules.flaws import FLAWS
+from broker.core.rules.flaws.flaw import Flaw
+from harness.simulation.case import Case
+from harness.simulation.directed import run as play
+from harness.simulation.directed import schedules
+from harness.simulation.findings import Finding, Layer
+from harness.simulation.judged import Named
+from harness.simulation.pool import Pool
+from harness.simulation.reduce import Target, failing, reduce
+from harness.simulation.sweep import SeedResult, simulate
+
+PATIENCE = 100
+"""Seeds that a flaw gets after it was found, for the layers that have not found it yet."""
+
+HISTORIES_PER_FLAW = 3
+"""Failing seeds of a flaw whose histories go to the checkers."""
+
+OBSERVED = (Layer.CRASH, Layer.INVARIANT, Layer.LIVENESS)
+"""Layers that need to look into nodes, or at a clock."""
+
+
+class Task(NamedTuple):
+    """One seed of one build."""
+
+    seed: int
+    overrides: Mapping[str, object]
+
+
+class Sight(NamedTuple):
+    """The first time that a layer has found something."""
+
+    seed: int
+    finding: Finding
+
+
+class Small(NamedTuple):
+    """The size of a shrunk failure."""
+
+    faults: int
+    sends: int
+    transitions: int
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """What the hunt for one flaw has shown; `flaw` None is the correct build."""
+
+    flaw: Flaw | None
+    seeds: int
+    seconds: float
+    sights: Mapping[Layer, Sight] = field(default_factory=dict)
+    failing: tuple[int, ...] = ()
+    anomalies: tuple[str, ...] = ()
+    """What the checkers on Spark have found in the failing histories."""
+    small: Small | None = None
+    directed: tuple[str, ...] = ()
+    """Layers that find it when its schedules are played; the correct build passes them."""
+
+    @property
+    def first(self) -> Sight | None:
+        """What was found with the lowest seed, by any layer."""
+        return min(self.sights.values(), key=lambda sight: sight.seed, default=None)
+
+    @property
+    def found(self) -> bool:
+        """Whether random seeds have found it."""
+        return bool(self.sights)
+
+
+def overrides_of(flaw: Flaw | None) -> dict[str, object]:
+    """The build with a flaw: of the latest generation in which it changes anything."""
+    return {} if flaw is None else {"generation": flaw.generations[-1], "flaws": (flaw.name,)}
+
+
+def hunt(pool: Pool[Task, SeedResult], flaw: Flaw | None, seeds: Sequence[int], stopped: Callable[[], bool]) -> Hunt:
+    """Simulate seeds until observer and history have found something, or patience is at its end."""
+    began_s = time.monotonic()
+    sights: dict[Layer, Sight] = {}
+    failed: list[int] = []
+    tried = 0
+    last = seeds[-1]
+
+    def tasks() -> Iterator[Task]:
+        for seed in seeds:
+            if stopped() or seed > last or _is_enough(sights):
+                return
+            yield Task(seed, overrides_of(flaw))
+
+    for done in pool.run(tasks()):
+        tried += 1
+        seed = done.task.seed
+        found = done.result.findings if done.result else (Finding(Layer.CRASH, "crash", done.trouble or "died"),)
+        if found:
+            failed.append(seed)
+            last = min(last, seed + PATIENCE)
+        for finding in found:
+            if finding.layer not in sights or seed < sights[finding.layer].seed:
+                sights[finding.layer] = Sight(seed, finding)
+    return Hunt(flaw, tried, time.monotonic() - began_s, sights, tuple(sorted(failed)))
+
+
+def work(task: Task) -> SeedResult:
+    """Simulate one seed of one build, observed."""
+    return simulate(task.seed, task.overrides, observed=True)
+
+
+def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
+    """Add how small the first failure gets."""
+    first = hunted.first
+    if first is None:
+        return hunted
+    outcome, finding = failing(Case(first.seed, overrides_of(hunted.flaw)))
+    if finding is None:
+        return hunted
+    result = reduce(outcome, Target(finding.layer, finding.property_id), jobs, stopped=stopped)
+    tape = result.tape
+    return replace(hunted, small=Small(len(tape.faults), tape.configuration.operations, result.steps))
+
+
+def histories(hunts: Sequence[Hunt]) -> Iterator[Named]:
+    """The failing histories that the checkers are to judge."""
+    for hunted in hunts:
+        if hunted.flaw is None:
+            continue
+        shown = hunted.sights.get(Layer.HISTORY)
+        seeds = [*([shown.seed] if shown else []), *hunted.failing]
+        for seed in list(dict.fromkeys(seeds))[:HISTORIES_PER_FLAW]:
+            yield Named(f"{hunted.flaw.name}-{seed}", Case(seed, overrides_of(hunted.flaw)))
+
+
+def judged(hunts: Sequence[Hunt], anomalies: Mapping[str, Mapping[str, int]]) -> list[Hunt]:
+    """Add what the checkers have found, by run id."""
+    by_flaw: dict[str, set[str]] = {}
+    for run_id, found in anomalies.items():
+        by_flaw.setdefault(run_id.rpartition("-")[0], set()).update(found)
+    return [
+        replace(one, anomalies=tuple(sorted(by_flaw.get(one.flaw.name, ())))) if one.flaw is not None else one
+        for one in hunts
+    ]
+
+
+def played(hunted: Hunt) -> Hunt:
+    """Add which layers find the flaw when its directed schedules are played, if the correct build passes them."""
+    if hunted.flaw is None:
+        return hunted
+    layers: dict[str, None] = {}
+    for path in schedules().get(hunted.flaw.name, ()):
+        if not play(path, flawed=False).failed:
+            layers.update(dict.fromkeys(play(path, flawed=True).layers))
+    return replace(hunted, directed=tuple(layers))
+
+
+def chosen(names: Sequence[str]) -> list[Flaw]:
+    """Flaws by name, all of them if none is named. Raises ValueError."""
+    for name in names:
+        if name not in FLAWS:
+            raise ValueError(f"flaw: expected one of {', '.join(FLAWS)}, found {name!r}; see `harrow flaws`")
+    return [FLAWS[name] for name in names] if names else list(FLAWS.values())
+
+
+def _is_enough(sights: Mapping[Layer, Sight]) -> bool:
+    return Layer.HISTORY in sights and any(layer in sights for layer in OBSERVED)

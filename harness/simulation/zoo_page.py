@@ -1,0 +1,111 @@
+"""The zoo as a table: for the terminal, and as a page of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.core.rules.flaws.flaw import Visibility
+from harness.simulation.findings import Layer
+from harness.simulation.zoo import OBSERVED, Hunt
+
+NOTHING = "-"
+
+HEADINGS = ("id", "flaw", "breaks", "visible", "observer", "logs", "history", "checkers", "smallest", "directed")
+
+_PAGE = """\
+# The zoo
+
+Every known flaw of the protocol, put into the simulated broker one at a time, and what `harrow zoo` made of it. A flaw
+is one rule taken out; `harrow flaws` lists them. This page was written by
+
+    {command}
+
+- *visible*: who can know of it by the zoo's own account: clients (BB), clients once the bad candidate leads (BB-late),
+  administration (BB-adm), only missing progress (LIVE), only who looks into nodes (WB)
+- *observer*: the property that the observer saw broken (or a crash, or missing liveness), and with which seed
+- *logs*: whether the replicas' final logs differed, and with which seed
+- *history*: the anomaly that a plain look at the clients' history shows, and with which seed
+- *checkers*: anomalies that the checkers on Spark found in up to {histories} failing histories
+- *smallest*: faults, sends and transitions of the shrunk tape
+- *directed*: layers that find it when its directed schedule is played, which the correct build passes
+
+{summary}
+
+{table}
+
+## What random seeds did not find
+
+{missed}
+"""
+
+
+class Control(NamedTuple):
+    """The correct build on the same seeds."""
+
+    seeds: int
+    failed: int
+
+
+def row(hunted: Hunt) -> tuple[str, ...]:
+    """One line of the table, without its markup."""
+    flaw = hunted.flaw
+    assert flaw is not None
+    small = hunted.small
+    return (
+        flaw.number,
+        flaw.name,
+        ", ".join(flaw.properties),
+        flaw.visible.value,
+        _sight(hunted, OBSERVED),
+        _sight(hunted, (Layer.LOGS,)),
+        _sight(hunted, (Layer.HISTORY,)),
+        ", ".join(hunted.anomalies) or NOTHING,
+        f"{small.faults} / {small.sends} / {small.transitions}" if small else NOTHING,
+        ", ".join(hunted.directed) or NOTHING,
+    )
+
+
+def summary(hunts: Sequence[Hunt], control: Control) -> str:
+    """One sentence for each result."""
+    flaws = [one for one in hunts if one.flaw is not None]
+    found = [one for one in flaws if one.found]
+    either = [one for one in flaws if one.found or one.directed]
+    felt = [one for one in flaws if one.flaw and one.flaw.visible in (Visibility.DIRECT, Visibility.LATE)]
+    seen = [one for one in felt if one.anomalies or Layer.HISTORY in one.sights]
+    return (
+        f"{len(found)} of {len(flaws)} flaws found by random seeds, {len(either)} by these or a directed schedule; "
+        f"of {len(felt)} that clients can feel, {len(seen)} in the clients' histories. "
+        f"The correct build: {control.failed} of {control.seeds:,} seeds failed."
+    )
+
+
+def page(hunts: Sequence[Hunt], control: Control, command: str, histories: int) -> str:
+    """The page."""
+    flaws = [one for one in hunts if one.flaw is not None]
+    lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
+    lines += [f"| {' | '.join(row(one))} |" for one in flaws]
+    missed = [f"- {_missed(one)}" for one in flaws if not one.found]
+    return _PAGE.format(
+        command=command,
+        histories=histories,
+        summary=summary(hunts, control),
+        table="\n".join(lines),
+        missed="\n".join(missed) or "Nothing.",
+    )
+
+
+def _missed(hunted: Hunt) -> str:
+    flaw = hunted.flaw
+    assert flaw is not None
+    told = f": found by its directed schedule ({', '.join(hunted.directed)})" if hunted.directed else ""
+    masked = f"; masked by {flaw.masked_by}" if flaw.masked_by else ""
+    return f"{flaw.number} `{flaw.name}` ({hunted.seeds:,} seeds){told}{masked}"
+
+
+def _sight(hunted: Hunt, layers: Sequence[Layer]) -> str:
+    sights = [hunted.sights[layer] for layer in layers if layer in hunted.sights]
+    if not sights:
+        return NOTHING
+    first = min(sights, key=lambda sight: sight.seed)
+    return f"{first.finding.property_id} @{first.seed}"
