@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.replica.state import Replica, Role
+
+DELETED = sometimes("log start: moved by DeleteRecords (LO-3)")
+DELETION_REFUSED = sometimes("log start: DeleteRecords above the high watermark is refused (LO-3)")
 
 RETENTION = "retention"
 
@@ -23,7 +27,10 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
         return DeletedRecords(part.topic, part.partition, error)
     offset = replica.high_watermark if part.offset == -1 else part.offset
     if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
+        broker.runtime.mark(DELETION_REFUSED)
         return DeletedRecords(part.topic, part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if offset > replica.log.start_offset:
+        broker.runtime.mark(DELETED)
     replica.log.advance_start(offset)
     broker.touch(replica)
     return DeletedRecords(part.topic, part.partition, ErrorCode.NONE, replica.log.start_offset)

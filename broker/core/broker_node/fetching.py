@@ -7,6 +7,7 @@ from broker.core.broker_node.fetch_sessions import NO_SESSION, Fetch, Rest, Sess
 from broker.core.broker_node.state import BrokerState, WaitingFetch
 from broker.core.errors import ErrorCode
 from broker.core.events import RequestReceived
+from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     UNKNOWN,
@@ -17,6 +18,19 @@ from broker.core.messages import (
 )
 from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role
+
+OLD_EPOCH = sometimes("fetch refused: an older leader epoch (FE-2)")
+NEW_EPOCH = sometimes("fetch refused: a newer leader epoch than is known here (FE-2)")
+NOT_LEADER = sometimes("fetch refused: not the leader (FE-3)")
+NOT_A_REPLICA = sometimes("fetch refused: the follower is not a replica, as far as is known (FE-4)")
+OLD_INCARNATION = sometimes("fetch refused: an earlier incarnation of the follower sent it (FE-5)")
+NO_SUCH_PARTITION = sometimes("fetch refused: no such partition (FE-1)")
+DIVERGING = sometimes("fetch: the logs part before the offset, the follower is told where (FE-6)")
+BELOW_START = sometimes("fetch refused: below the log start (FE-6, FE-7)")
+EPOCH_UNKNOWN = sometimes("fetch refused: the last fetched epoch is above all that are known (FE-6)")
+BEYOND_END = sometimes("fetch refused: beyond the log end (FE-7)")
+WAITS_FOR_CERTAINTY = sometimes("fetch: a consumer waits until the high watermark is certain (HW-9)")
+NOT_CERTAIN = sometimes("fetch refused: the high watermark is not certain in time (HW-9)")
 
 DEADLINE = "fetch-deadline"
 
@@ -36,6 +50,7 @@ def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -
     if request.max_wait_ms <= 0:
         try_answer(broker, event.request_id, at_deadline=True)
     elif not try_answer(broker, event.request_id, at_deadline=False):
+        _mark_waiting(broker, request)
         for part in request.partitions:
             broker.replicas[part.topic, part.partition].waiting_fetches[event.request_id] = None
         broker.runtime.set_timer((DEADLINE, event.request_id), request.max_wait_ms)
@@ -53,6 +68,7 @@ def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bo
             continue
         answer, waits = _read(broker, request, part, request.max_bytes - size, first=size == 0)
         if waits and at_deadline:
+            broker.runtime.mark(NOT_CERTAIN)
             answer = answer._replace(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
         elif entry is not None and not waits:
             fetch_sessions.note_rest(entry, answer, _rest(broker, request, part))
@@ -65,6 +81,13 @@ def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bo
     session_id = NO_SESSION if fetch.session is None else fetch.session.session_id
     broker.runtime.reply(request_id, FetchResponse(fetch_sessions.answer(fetch, parts), session_id=session_id))
     return True
+
+
+def _mark_waiting(broker: BrokerState, request: FetchRequest) -> None:
+    for part in request.partitions if request.replica_id < 0 else ():
+        replica = broker.replicas[part.topic, part.partition]
+        if replica.high_watermark < replica.leader_epoch_start:
+            broker.runtime.mark(WAITS_FOR_CERTAINTY)
 
 
 def wake(broker: BrokerState, replica: Replica) -> None:
@@ -102,10 +125,14 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
     replica = broker.replicas.get((part.topic, part.partition))
     if replica is None:
         known = broker.image.partition(part.topic, part.partition) is not None
+        broker.runtime.mark(NOT_LEADER if known else NO_SUCH_PARTITION)
         return None, ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     rules = broker.rules.fetch
     error = rules.check_epoch(part.current_leader_epoch, replica.leader_epoch)
-    if error == ErrorCode.NONE and replica.role is not Role.LEADER:
+    if error != ErrorCode.NONE:
+        broker.runtime.mark(OLD_EPOCH if error == ErrorCode.FENCED_LEADER_EPOCH else NEW_EPOCH)
+    elif replica.role is not Role.LEADER:
+        broker.runtime.mark(NOT_LEADER)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error == ErrorCode.NONE and request.replica_id >= 0:
         error = rules.check_replica(request.replica_id in replica.remotes, part.current_leader_epoch != UNKNOWN)
@@ -115,6 +142,10 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
                 broker.image.broker_epoch(request.replica_id),
                 replica.remotes[request.replica_id].broker_epoch,
             )
+            if error != ErrorCode.NONE:
+                broker.runtime.mark(OLD_INCARNATION)
+        else:
+            broker.runtime.mark(NOT_A_REPLICA)
     return replica, error
 
 
@@ -126,10 +157,13 @@ def _check_position(
     if part.last_fetched_epoch != UNKNOWN:
         end = log.epochs.end_offset(part.last_fetched_epoch, log.end_offset)
         if end is None or part.fetch_offset < log.start_offset:
+            broker.runtime.mark(EPOCH_UNKNOWN if end is None else BELOW_START)
             return ErrorCode.OFFSET_OUT_OF_RANGE, None
         if broker.rules.fetch.diverges(part.fetch_offset, part.last_fetched_epoch, *end):
+            broker.runtime.mark(DIVERGING)
             return ErrorCode.NONE, end
     if not broker.rules.fetch.is_in_log(part.fetch_offset, log.start_offset, log.end_offset):
+        broker.runtime.mark(BELOW_START if part.fetch_offset < log.start_offset else BEYOND_END)
         return ErrorCode.OFFSET_OUT_OF_RANGE, None
     return ErrorCode.NONE, None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.marks import sometimes
 from broker.core.messages import (
     AlteredPartition,
     AlterPartitionPartition,
@@ -14,6 +15,20 @@ from broker.core.replica import leader
 from broker.core.replica.state import PendingIsr, Replica, Role
 from broker.core.rules.insync_replicas import AfterAnswer
 
+EXPANSION_PROPOSED = sometimes("ISR: the leader proposes to expand it (ISR-E)")
+SHRINK_PROPOSED = sometimes("ISR: the leader proposes to shrink it (ISR-S)")
+SHRINK_OF_SEVERAL = sometimes("ISR: the leader proposes to drop several members at once (ISR-S)")
+ADOPTED = sometimes("ISR: the controller's answer is adopted (ISR-4)")
+ANSWER_TOO_OLD = sometimes("ISR: an accepting answer is older than what is known (ISR-4)")
+ANSWER_UNWANTED = sometimes("ISR: the answer is to a change that is not pending any more (ISR-4)")
+ROLLED_BACK = sometimes("ISR: a change that was certainly not applied is rolled back (ISR-4)")
+STAYS_PENDING = sometimes("ISR: a refused change stays pending until metadata comes (ISR-4)")
+RETRIED_UNANSWERED = sometimes("ISR: the identical request is sent again, there was no answer (ISR-4)")
+RETRIED_REFUSED = sometimes("ISR: the identical request is sent again, the answer decided nothing (ISR-4)")
+HELD_BACK = sometimes("high watermark: held back, the ISR is below min ISR (HW-3)")
+HELD_BACK_BY_MAXIMAL = sometimes("high watermark: held back by a member that only the maximal ISR has (HW-1, ISR-3)")
+RECOVERY_DECLARED = sometimes("ISR: the leader of an unclean election says that it has recovered (EL-9)")
+
 ALTER_PARTITION = "alter-partition"
 SHRINK = "isr-shrink"
 BUILD = "isr-build"
@@ -21,6 +36,11 @@ BUILD = "isr-build"
 
 def propose(broker: BrokerState, replica: Replica) -> None:
     """ISR-1: what was just judged is sent as it was judged."""
+    if replica.pending_isr is not None:
+        gone = len(replica.isr) - len(replica.pending_isr.isr)
+        broker.runtime.mark(EXPANSION_PROPOSED if gone < 0 else SHRINK_PROPOSED)
+        if gone > 1:
+            broker.runtime.mark(SHRINK_OF_SEVERAL)
     delay_ms = broker.rules.isr.ms_until_request()
     if delay_ms and replica.pending_isr is not None:
         broker.runtime.set_timer((BUILD, *replica.key, replica.pending_isr.request), delay_ms)
@@ -61,6 +81,7 @@ def answered(
     replica = broker.replicas.get(key)
     request = asked.partitions[0]
     if replica is None or replica.pending_isr is None or replica.pending_isr.request != request:
+        broker.runtime.mark(ANSWER_UNWANTED)
         return
     part = response.partitions[0] if response is not None and response.partitions else None
     error = None if response is None else (response.error_code or (part.error_code if part else None))
@@ -68,11 +89,13 @@ def answered(
         case AfterAnswer.ADOPT if part is not None:
             _adopt(broker, replica, part)
         case AfterAnswer.ROLL_BACK:
+            broker.runtime.mark(ROLLED_BACK)
             replica.pending_isr = None
         case AfterAnswer.RETRY:
+            broker.runtime.mark(RETRIED_UNANSWERED if response is None else RETRIED_REFUSED)
             broker.runtime.set_timer((ALTER_PARTITION, *key, request), broker.settings.metadata_retry_backoff_ms)
         case _:
-            pass
+            broker.runtime.mark(STAYS_PENDING)
 
 
 def retry(broker: BrokerState, key: tuple[str, int], request: AlterPartitionPartition) -> None:
@@ -84,7 +107,9 @@ def retry(broker: BrokerState, key: tuple[str, int], request: AlterPartitionPart
 
 def _adopt(broker: BrokerState, replica: Replica, part: AlteredPartition) -> None:
     if part.leader_epoch != replica.leader_epoch or part.partition_epoch < replica.partition_epoch:
+        broker.runtime.mark(ANSWER_TOO_OLD)
         return
+    broker.runtime.mark(ADOPTED)
     replica.pending_isr = None
     replica.isr = part.isr
     replica.partition_epoch = part.partition_epoch
@@ -105,8 +130,22 @@ def changed(broker: BrokerState, replica: Replica) -> None:
 
 def high_watermark_may_move(broker: BrokerState, replica: Replica) -> None:
     """HW-4: something that the high watermark depends on has changed."""
-    if replica.role is Role.LEADER and leader.advance_high_watermark(replica, broker.rules):
+    if replica.role is not Role.LEADER:
+        return
+    if leader.advance_high_watermark(replica, broker.rules):
         broker.touch(replica)
+    elif replica.high_watermark < replica.log.end_offset:
+        _mark_held_back(broker, replica)
+
+
+def _mark_held_back(broker: BrokerState, replica: Replica) -> None:
+    ends = [remote.log_end for member, remote in replica.remotes.items() if member in replica.isr]
+    if min(ends, default=replica.reported_end) <= replica.high_watermark:
+        return
+    if len(replica.isr) < replica.effective_min_isr:
+        broker.runtime.mark(HELD_BACK)
+    elif replica.pending_isr is not None:
+        broker.runtime.mark(HELD_BACK_BY_MAXIMAL)
 
 
 def shrink_all(broker: BrokerState) -> None:
@@ -138,5 +177,6 @@ def finish_recovery(broker: BrokerState, replica: Replica) -> None:
         RECOVERED,
         replica.topic_id,
     )
+    broker.runtime.mark(RECOVERY_DECLARED)
     replica.pending_isr = PendingIsr(replica.isr, request)
     send(broker, replica)

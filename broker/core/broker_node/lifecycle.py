@@ -7,12 +7,21 @@ from broker.core.broker_node.state import CONTROL, BrokerState, Lifecycle
 from broker.core.errors import ErrorCode
 from broker.core.events import Exit
 from broker.core.log import marker
+from broker.core.marks import sometimes
 from broker.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+
+REGISTRATION_REPEATED = sometimes("registration: asked for again (BL-1)")
+REGISTERED_ANEW = sometimes("registration: anew, the controller knows another incarnation (RG-7)")
+FENCED_ALIVE = sometimes("fencing: a broker learns that it is fenced (BL-6)")
+SERVES_AGAIN = sometimes("fencing: a broker that was fenced is not any more (BL-6)")
+STOPPED_BY_LEAVE = sometimes("controlled shutdown: the controller lets it go (BL-7)")
+STOPPED_BY_DEADLINE = sometimes("controlled shutdown: the deadline passed, it stops all the same (BL-7)")
+STOPPED_UNREGISTERED = sometimes("controlled shutdown: before there was a registration")
 
 REGISTER = "register"
 HEARTBEAT = "heartbeat"
@@ -48,6 +57,7 @@ def registered(broker: BrokerState, response: BrokerRegistrationResponse | None)
         if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             broker.runtime.effects.append(Exit(2, "the controller belongs to another cluster: check cluster.id"))
             return False
+        broker.runtime.mark(REGISTRATION_REPEATED)
         broker.runtime.set_timer((REGISTER,), broker.settings.metadata_retry_backoff_ms)
         return False
     broker.broker_epoch = response.broker_epoch
@@ -83,6 +93,7 @@ def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbea
     if response.error_code != ErrorCode.NONE:
         return
     if response.should_shut_down and broker.stop_wanted:
+        broker.runtime.mark(STOPPED_BY_LEAVE)
         finish(broker)
         return
     if response.is_caught_up and not broker.caught_up:
@@ -92,6 +103,8 @@ def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbea
         broker.runtime.set_timer((HEARTBEAT,), 0)
     if broker.fenced != response.is_fenced:
         broker.fenced = response.is_fenced
+        if broker.lifecycle is Lifecycle.RUNNING:
+            broker.runtime.mark(FENCED_ALIVE if broker.fenced else SERVES_AGAIN)
         broker.runtime.note("info", "fenced" if response.is_fenced else "unfenced")
     if not broker.fenced and broker.lifecycle is Lifecycle.RECOVERY:
         broker.lifecycle = Lifecycle.RUNNING
@@ -102,6 +115,7 @@ def _register_anew(broker: BrokerState, error: ErrorCode) -> None:
 
     The epoch that we had says nothing any more; a new registration without it counts as unclean, which is safe.
     """
+    broker.runtime.mark(REGISTERED_ANEW)
     broker.runtime.note("warning", f"the controller knows another incarnation ({error.name}); registering anew")
     broker.previous_broker_epoch = -1
     broker.broker_epoch = -1
@@ -118,6 +132,7 @@ def request_stop(broker: BrokerState) -> None:
         return
     broker.stop_wanted = True
     if broker.broker_epoch < 0:
+        broker.runtime.mark(STOPPED_UNREGISTERED)
         finish(broker)
         return
     broker.lifecycle = Lifecycle.STOPPING
@@ -126,6 +141,12 @@ def request_stop(broker: BrokerState) -> None:
         marker.write_clean_shutdown(broker.files, broker.broker_epoch)
     broker.runtime.set_timer((SHUTDOWN_DEADLINE,), broker.settings.controlled_shutdown_timeout_ms)
     heartbeat(broker)
+
+
+def deadline_passed(broker: BrokerState) -> None:
+    """BL-7: nobody lets this broker go in time."""
+    broker.runtime.mark(STOPPED_BY_DEADLINE)
+    finish(broker)
 
 
 def finish(broker: BrokerState) -> None:

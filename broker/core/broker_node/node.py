@@ -241,7 +241,7 @@ class BrokerNode:
             case (lifecycle.REGISTER,):
                 lifecycle.register(broker)
             case (lifecycle.SHUTDOWN_DEADLINE,):
-                lifecycle.finish(broker)
+                lifecycle.deadline_passed(broker)
             case (isr_changes.SHRINK,):
                 isr_changes.shrink_all(broker)
             case (isr_changes.ALTER_PARTITION, str(topic), int(partition), AlterPartitionPartition() as request):

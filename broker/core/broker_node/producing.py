@@ -8,6 +8,7 @@ from broker.core.broker_node.state import BrokerState, WaitingProduce
 from broker.core.errors import ErrorCode
 from broker.core.events import CloseConnection, RequestReceived
 from broker.core.log.log import Appended
+from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     ProducedPartition,
@@ -18,6 +19,24 @@ from broker.core.messages import (
 from broker.core.records import BatchHeader
 from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role
+
+DUPLICATE = sometimes("produce: a duplicate is answered with the offset it has (PR-5)")
+DUPLICATE_WAITS = sometimes("produce: a duplicate of what is not committed yet waits as well (PR-5)")
+REJECTED_AFTER_APPEND = sometimes("produce refused: after the append, the ISR became too small (PR-6)")
+DEPOSED_WHILE_WAITING = sometimes("produce refused: the leader was deposed while it waited (PR-6)")
+TIMED_OUT = sometimes("produce refused: the deadline passed (PR-6)")
+CLIENT_GONE = sometimes("produce: the client has gone while it waited")
+ACKS_0_REFUSED = sometimes("produce: acks=0 cannot be told of an error but by closing the connection")
+_REFUSED = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: sometimes("produce refused: no such partition (PR-1)"),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: sometimes("produce refused: not the leader (PR-1)"),
+    ErrorCode.INVALID_REQUIRED_ACKS: sometimes("produce refused: no such acks (PR-1)"),
+    ErrorCode.NOT_ENOUGH_REPLICAS: sometimes("produce refused: the ISR is below min ISR (PR-2)"),
+    ErrorCode.CORRUPT_MESSAGE: sometimes("produce refused: a wrong checksum (PR-1)"),
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: sometimes("produce refused: a sequence number out of order (PR-5)"),
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: sometimes("produce refused: an old duplicate (PR-5)"),
+    ErrorCode.INVALID_PRODUCER_EPOCH: sometimes("produce refused: an old producer epoch (PR-5)"),
+}
 
 DEADLINE = "produce-deadline"
 ALL_REPLICAS = -1
@@ -37,6 +56,7 @@ def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest)
     if request.acks == 0:
         failed = any(answer.error_code for answer in answers.values())
         if failed and broker.rules.produce.closes_connection_on_error():
+            broker.runtime.mark(ACKS_0_REFUSED)
             # the client asked not to be told, and must still learn that it talks to the wrong broker (KAFKA-955)
             broker.runtime.effects.append(CloseConnection(event.connection))
         broker.runtime.reply(event.request_id, None)
@@ -58,6 +78,8 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
     """One partition's records: its answer if all goes well, and the offset that has to be replicated first."""
 
     def refused(error: ErrorCode) -> tuple[ProducedPartition, None]:
+        if error in _REFUSED:
+            broker.runtime.mark(_REFUSED[error])
         return ProducedPartition(
             part.topic, part.partition, error, topic_id=part.topic_id, current_leader=_current_leader(replica)
         ), None
@@ -81,6 +103,7 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         return refused(verdict.error)
     if verdict.duplicate_of is not None:
         base_offset, last_offset = verdict.duplicate_of
+        broker.runtime.mark(DUPLICATE if last_offset < replica.high_watermark else DUPLICATE_WAITS)
     else:
         base_offset, last_offset, _ = _append_to_log(broker, replica, part.records, headers)
     answer = ProducedPartition(part.topic, part.partition, ErrorCode.NONE, base_offset, log.start_offset, part.topic_id)
@@ -120,6 +143,8 @@ def complete(broker: BrokerState, replica: Replica) -> None:
     for request_id, (required, by_replicas) in list(replica.waiting_produces.items()):
         error = outcome(broker, replica, required, by_replicas=by_replicas)
         if error is not None:
+            if error == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+                broker.runtime.mark(REJECTED_AFTER_APPEND)
             _resolve(broker, replica, request_id, error)
 
 
@@ -134,6 +159,7 @@ def outcome(broker: BrokerState, replica: Replica, required: int, *, by_replicas
 def fail_all(broker: BrokerState, replica: Replica, error: ErrorCode) -> None:
     """RT-5: the leadership is gone; what waits is indeterminate, and its client is told so."""
     for request_id in list(replica.waiting_produces):
+        broker.runtime.mark(DEPOSED_WHILE_WAITING)
         _resolve(broker, replica, request_id, error)
 
 
@@ -141,6 +167,7 @@ def timed_out(broker: BrokerState, request_id: int) -> None:
     """PR-6: the deadline of a waiting produce."""
     waiting = broker.produces.get(request_id)
     if waiting is not None:
+        broker.runtime.mark(TIMED_OUT)
         for key in list(waiting.missing):
             _resolve(broker, broker.replicas[key], request_id, ErrorCode.REQUEST_TIMED_OUT)
 
@@ -149,6 +176,7 @@ def forget_connection(broker: BrokerState, connection: int) -> None:
     """The client has gone; nobody waits for its answers."""
     for request_id in [number for number, waiting in broker.produces.items() if waiting.connection == connection]:
         waiting = broker.produces.pop(request_id)
+        broker.runtime.mark(CLIENT_GONE)
         broker.runtime.cancel_timer((DEADLINE, request_id))
         for key in waiting.missing:
             broker.replicas[key].waiting_produces.pop(request_id, None)

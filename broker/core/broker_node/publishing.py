@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node import controllers, isr_changes, producing, replication, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     FetchPartition,
@@ -18,6 +19,21 @@ from broker.core.metadata.records import METADATA_TOPIC, PartitionState
 from broker.core.quorum import snapshots
 from broker.core.replica import follower, leader
 from broker.core.replica.state import Replica, Role
+
+LEADS = sometimes("role: leads (RT-1)")
+LEADS_AGAIN = sometimes("role: leads a new epoch without having followed between (RT-3)")
+ASSIGNMENT_ADOPTED = sometimes("role: leads on, by a newer partition state (RT-2)")
+FOLLOWS = sometimes("role: a follower follows another leader or epoch (RT-5)")
+DEPOSED = sometimes("role: a leader becomes a follower (RT-5)")
+LEADERLESS = sometimes("role: there is no leader (RT-7)")
+DEPOSED_TO_NONE = sometimes("role: a leader learns that there is none (RT-7)")
+REMOVED = sometimes("role: removed from the replicas, the log is deleted (RT-8)")
+CREATED = sometimes("role: a replica is created")
+LEADS_BEHIND = sometimes("role: leads with a high watermark below the start of its epoch (HW-6)")
+ISR_CHANGE_SUPERSEDED = sometimes("ISR: a pending change is superseded by metadata (ISR-5)")
+ISR_CHANGE_LEARNT_EARLY = sometimes("ISR: an accepted change is learnt from metadata before the answer (MD-4)")
+METADATA_SNAPSHOT = sometimes("metadata: a broker takes its image from a snapshot (QU-21)")
+METADATA_SEVERAL = sometimes("metadata: several changes of a partition are seen as one (MD-2)")
 
 FETCH = "metadata-fetch"
 FETCH_SNAPSHOT = "metadata-snapshot"
@@ -73,6 +89,7 @@ def snapshot_arrived(broker: BrokerState, response: FetchSnapshotResponse | None
     broker.snapshot_data = b""
     image = snapshots.decode(data, response.snapshot_id)
     if isinstance(image, Image):
+        broker.runtime.mark(METADATA_SNAPSHOT)
         broker.image = image
         publish_if_caught_up(broker)
     fetch(broker)
@@ -112,6 +129,7 @@ def publish(broker: BrokerState) -> None:
             if broker.broker_id not in state.replicas:
                 continue
             if replica is None:
+                broker.runtime.mark(CREATED)
                 replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
             replica.min_insync_replicas = min_insync_replicas
             replica.elr = state.elr
@@ -135,6 +153,12 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
     new_leader = state.leader != replica.leader
     if replica.role is Role.LEADER and not (new_leader or new_epoch or broker.rules.metadata.refreshes_leader()):
         return
+    if replica.pending_isr is not None:
+        is_ours = set(replica.pending_isr.isr) == set(state.isr) and not (new_leader or new_epoch)
+        broker.runtime.mark(ISR_CHANGE_LEARNT_EARLY if is_ours else ISR_CHANGE_SUPERSEDED)
+    if state.partition_epoch > replica.partition_epoch + 1 and replica.partition_epoch >= 0:
+        broker.runtime.mark(METADATA_SEVERAL)
+    was_leader = replica.role is Role.LEADER
     replica.replicas = state.replicas
     replica.isr = state.isr
     replica.partition_epoch = state.partition_epoch
@@ -145,11 +169,16 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
     if state.leader == broker.broker_id:
         if replica.role is not Role.LEADER:
             leader.become_leader(replica, broker.rules, now_ms)
+            broker.runtime.mark(LEADS)
+            if replica.high_watermark < replica.leader_epoch_start:
+                broker.runtime.mark(LEADS_BEHIND)
             _note_role(broker, replica, "leads")
         elif new_epoch:
             leader.renew_leadership(replica, broker.rules, now_ms)
+            broker.runtime.mark(LEADS_AGAIN)
             _note_role(broker, replica, "leads again")
         else:
+            broker.runtime.mark(ASSIGNMENT_ADOPTED)
             leader.adopt_assignment(replica, now_ms)
         isr_changes.changed(broker, replica)
         isr_changes.finish_recovery(broker, replica)
@@ -161,8 +190,10 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
         if state.leader == NO_LEADER:
             replica.role = Role.NONE
             replica.remotes = {}
+            broker.runtime.mark(DEPOSED_TO_NONE if was_leader else LEADERLESS)
             _note_role(broker, replica, "has no leader")
             return
+        broker.runtime.mark(DEPOSED if was_leader else FOLLOWS)
         cut_to = follower.become_follower(replica, broker.rules, new_leader=new_leader)
         _note_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
 
@@ -178,6 +209,7 @@ def _note_role(broker: BrokerState, replica: Replica, what: str) -> None:
 def _remove(broker: BrokerState, replica: Replica) -> None:
     """RT-8: no longer ours; the log goes too, lest it be revived."""
     producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    broker.runtime.mark(REMOVED)
     broker.runtime.note("info", f"{replica.topic}-{replica.partition}: removed")
     replica.log.delete()
     del broker.replicas[replica.key]

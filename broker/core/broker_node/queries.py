@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     EpochEnd,
     EpochEndPartition,
@@ -27,6 +28,8 @@ from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Replica, Role
 from broker.core.settings import CLIENT_LISTENER
+
+END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not certain (LO-2)")
 
 _LATEST, _EARLIEST = -1, -2
 
@@ -127,6 +130,7 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower
         replica.high_watermark, replica.leader_epoch_start
     ):
         # LO-2 (KIP-207): the end that clients see must not go back over an election
+        broker.runtime.mark(END_NOT_CERTAIN)
         return ListedOffset(part.topic, part.partition, ErrorCode.OFFSET_NOT_AVAILABLE)
     if part.timestamp == _LATEST:
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, end, replica.leader_epoch)

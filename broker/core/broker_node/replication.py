@@ -7,6 +7,7 @@ from broker.core.broker_node.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from broker.core.broker_node.state import BrokerState, LeaderSession
 from broker.core.errors import ErrorCode
 from broker.core.log.errors import AppendError
+from broker.core.marks import sometimes
 from broker.core.messages import (
     FetchedPartition,
     FetchPartition,
@@ -18,6 +19,22 @@ from broker.core.messages import (
 )
 from broker.core.replica import follower
 from broker.core.replica.state import Replica, Role
+
+DIVERGED = sometimes("truncation: the log parts from the leader's and is cut (TR-1)")
+DIVERGED_BY_STEPS = sometimes("truncation: the leader's epoch is not in the log, another step follows (TR-1)")
+CUT_TO_NOTHING = sometimes("truncation: nothing of the log is left (TR-1)")
+PRODUCERS_ROLLED_BACK = sometimes("truncation: the producers' state goes back with the log (TR-3)")
+OUT_OF_RANGE_CUT = sometimes("out of range: the leader's log ends earlier, cut (TR-8)")
+OUT_OF_RANGE_ANEW = sometimes("out of range: the leader's log begins later, begin anew (TR-8)")
+OUT_OF_RANGE_KEPT = sometimes("out of range: by now the log fits (TR-8)")
+OLD_ANSWER = sometimes("replica fetch: the answer is to another offset or epoch and is passed over (TR-5)")
+FENCED = sometimes("replica fetch: the leader is newer, metadata will tell (TR-7)")
+BACKED_OFF = sometimes("replica fetch: the leader refuses, try again (TR-7)")
+OUT_OF_RANGE = sometimes("replica fetch: out of range (TR-8)")
+APPEND_REFUSED = sometimes("replica fetch: what the leader sent does not fit (TR-6)")
+UNANSWERED = sometimes("replica fetch: no answer")
+FOLLOWER_GOES_BACK = sometimes("high watermark: a follower's goes back (HW-5)")
+LOG_START_FOLLOWS = sometimes("log start: a follower's follows the leader's (LO-3)")
 
 FETCH = "replica-fetch"
 RETRY = "replica-fetch-retry"
@@ -123,6 +140,7 @@ def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) ->
         if replica is None or replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
         if answer is None:
+            broker.runtime.mark(UNANSWERED)
             _pause(broker, replica)
         else:
             _apply(broker, replica, asked, answer)
@@ -146,12 +164,22 @@ def _begin_anew(session: LeaderSession, response: FetchResponse | None) -> None:
 
 
 def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer: FetchedPartition) -> None:
+    high_watermark, log_start = replica.high_watermark, replica.log.start_offset
+    rolls_back = answer.diverging_epoch is not None and bool(replica.log.producers.states)
     try:
         outcome = follower.take_answer(replica, asked, answer, broker.rules)
     except AppendError as error:
+        broker.runtime.mark(APPEND_REFUSED)
         broker.runtime.note("error", f"{replica.topic}-{replica.partition}: {error}")
         _pause(broker, replica)
         return
+    _mark_answer(broker, replica, asked, answer)
+    if outcome.truncated_to is not None:
+        _mark_truncation(broker, replica, answer, rolls_back=rolls_back)
+    elif replica.high_watermark < high_watermark:
+        broker.runtime.mark(FOLLOWER_GOES_BACK)
+    if replica.log.start_offset > log_start:
+        broker.runtime.mark(LOG_START_FOLLOWS)
     if outcome.truncated_to is not None:
         broker.runtime.note(
             "info",
@@ -169,6 +197,28 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
     if outcome.out_of_range:
         _pause(broker, replica)
         _ask_offset(broker, replica, _LATEST, LEADER_END)
+
+
+def _mark_answer(broker: BrokerState, replica: Replica, asked: FetchPartition, answer: FetchedPartition) -> None:
+    if asked.current_leader_epoch != replica.leader_epoch:
+        broker.runtime.mark(OLD_ANSWER)
+    elif answer.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+        broker.runtime.mark(FENCED)
+    elif answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        broker.runtime.mark(OUT_OF_RANGE)
+    elif answer.error_code != ErrorCode.NONE:
+        broker.runtime.mark(BACKED_OFF)
+
+
+def _mark_truncation(broker: BrokerState, replica: Replica, answer: FetchedPartition, *, rolls_back: bool) -> None:
+    log = replica.log
+    broker.runtime.mark(DIVERGED)
+    if answer.diverging_epoch is not None and log.last_epoch < answer.diverging_epoch[0]:
+        broker.runtime.mark(DIVERGED_BY_STEPS)
+    if log.end_offset == log.start_offset:
+        broker.runtime.mark(CUT_TO_NOTHING)
+    if rolls_back:
+        broker.runtime.mark(PRODUCERS_ROLLED_BACK)
 
 
 def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
@@ -204,6 +254,7 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
         return
     if answer.offset < replica.log.end_offset:
+        broker.runtime.mark(OUT_OF_RANGE_CUT)
         follower.truncate(replica, answer.offset)
         broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
     else:
@@ -216,6 +267,7 @@ def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, re
     answer = response.partitions[0]
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
         return
+    broker.runtime.mark(OUT_OF_RANGE_ANEW if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
     if answer.offset > replica.log.end_offset:
         follower.restart_at(replica, answer.offset, broker.rules)
         broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: begins anew at {answer.offset}")

@@ -7,9 +7,20 @@ from broker.core.events import Exit, Flush
 from broker.core.files import Files
 from broker.core.log import checkpoints, marker
 from broker.core.log.log import Log, LogConfig
+from broker.core.marks import sometimes
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from broker.core.settings import Settings
+
+OPENED_CLEAN = sometimes("opening: the clean-shutdown marker is there (BL-9)")
+OPENED_UNCLEAN = sometimes("opening: no clean-shutdown marker, the logs are recovered (ST-6)")
+TAIL_CUT = sometimes("opening: recovery cut a torn tail (ST-6)")
+CUT_BELOW_HIGH_WATERMARK = sometimes("opening: the log ends below the high watermark of the checkpoint (HW-7)")
+CUT_BELOW_RECOVERY_POINT = sometimes("opening: the log ends below the recovery point of the checkpoint")
+NO_CHECKPOINT = sometimes("opening: a checkpoint is missing or cannot be used (ST-7)")
+REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
+DISK_FAILED = sometimes("storage: the log directory failed, the broker ends (TR-6)")
+CLOSED_CLEANLY = sometimes("storage: all is synced and the marker is written (BL-8)")
 
 CHECKPOINT = "checkpoint"
 FLUSH_INTERVAL = "flush-interval"
@@ -39,6 +50,7 @@ def open_replicas(broker: BrokerState) -> None:
     log_starts = _offsets(broker, checkpoints.LOG_START)
     high_watermarks = _offsets(broker, checkpoints.HIGH_WATERMARK)
     clean = broker.previous_broker_epoch >= 0
+    broker.runtime.mark(OPENED_CLEAN if clean else OPENED_UNCLEAN)
     for directory in broker.files.list(""):
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
@@ -55,7 +67,14 @@ def open_replicas(broker: BrokerState) -> None:
             recovery_point=recovery_points.get(key, 0),
             start_offset=log_starts.get(key, 0),
         )
+        if log.end_offset < high_watermarks.get(key, 0):
+            broker.runtime.mark(CUT_BELOW_HIGH_WATERMARK)
+        if log.end_offset < recovery_points.get(key, 0):
+            broker.runtime.mark(CUT_BELOW_RECOVERY_POINT)
+        if log.start_offset:
+            broker.runtime.mark(REOPENED_ABOVE_ZERO)
         if log.recovery.truncated_bytes:
+            broker.runtime.mark(TAIL_CUT)
             broker.runtime.note(
                 "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
             )
@@ -101,7 +120,10 @@ def _read_topic_id(files: Files, directory: str) -> str | None:
 def _offsets(broker: BrokerState, name: str) -> dict[tuple[str, int], int]:
     """ST-7: a checkpoint that cannot be used is no checkpoint."""
     offsets = checkpoints.read_checkpoint(broker.files, name)
-    return {} if isinstance(offsets, checkpoints.Unusable) else offsets
+    if isinstance(offsets, checkpoints.Unusable):
+        broker.runtime.mark(NO_CHECKPOINT)
+        return {}
+    return offsets
 
 
 def appended(broker: BrokerState, replica: Replica) -> None:
@@ -168,10 +190,12 @@ def close_cleanly(broker: BrokerState) -> None:
         replica.log.close_clean()
     checkpoint(broker)
     if broker.broker_epoch >= 0:
+        broker.runtime.mark(CLOSED_CLEANLY)
         marker.write_clean_shutdown(broker.files, broker.broker_epoch)
 
 
 def failed(broker: BrokerState, error: str) -> None:
     """TR-6, ST-7: the only log directory has failed; a broker without one cannot go on."""
+    broker.runtime.mark(DISK_FAILED)
     broker.runtime.note("error", f"the log directory failed: {error}")
     broker.runtime.effects.append(Exit(4, f"log directory {broker.settings.log_dir} failed: {error}"))
