@@ -60,7 +60,7 @@ class Nodes:
 
     def new(self, node_id: int) -> int:
         """A machine that has never run."""
-        return self._rest(node_id, NodeState(None, SimulatedDisk(), frozenset(), {}))
+        return self.rest(node_id, NodeState(None, SimulatedDisk(), frozenset(), {}))
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Nodes:
     def _take(self, number: int, event: NodeEvent) -> Outcome:
         owner = self.owners[number]
         done = take(self.world, owner, self.states[number], event)
-        state = self._rest(owner, done.state)
+        state = self.rest(owner, done.state)
         outcome = Outcome(
             state,
             tuple(self.event(message) for message in done.messages),
@@ -88,9 +88,9 @@ class Nodes:
             return outcome
         return judgement.of_step(self.views[number], self.views[state], outcome, event)
 
-    def _rest(self, node_id: int, state: NodeState) -> int:
-        """The number of a state, after what means nothing has been removed from it."""
-        form = (node_id, _canonical_state(state))
+    def rest(self, node_id: int, state: NodeState) -> int:
+        """The number of a state of a node, known or new."""
+        form = (node_id, canonical_state(state))
         number = self._state_numbers.get(form)
         if number is None:
             number = self._state_numbers[form] = len(self.states)
@@ -99,8 +99,13 @@ class Nodes:
             self.views.append(_view(state))
         return number
 
+    def number_of(self, node_id: int, state: NodeState) -> int | None:
+        """The number of a state of a node, None if it is not known."""
+        return self._state_numbers.get((node_id, canonical_state(state)))
 
-def _canonical_state(state: NodeState) -> Hashable:
+
+def canonical_state(state: NodeState) -> Hashable:
+    """A value that two states of a node share exactly if they will behave alike."""
     timers = tuple(sorted(state.timers, key=repr))
     waiting = tuple(sorted(state.waiting.items()))
     if state.node is None:

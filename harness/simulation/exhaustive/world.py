@@ -91,16 +91,21 @@ class World:
 
     def _exchange(self, state: list[int], broker: int, event: NodeEvent) -> Any:  # noqa: ANN401
         """A request to the controller and its answer, in one; returns the answer."""
-        first = self.nodes.step(state[broker], self.nodes.event(event))
-        wanted = (lifecycle.HEARTBEAT, lifecycle.REGISTER)
-        request = next(n for n in first.messages if self.nodes.events[n].purpose in wanted)  # type: ignore[union-attr]
-        self._take(state, broker, first._replace(messages=tuple(n for n in first.messages if n != request)))
-        second = self.nodes.step(state[0], request)
-        answer = second.messages[0]
-        self._take(state, CONTROLLER, second._replace(messages=second.messages[1:]))
-        third = self.nodes.step(state[broker], answer)
-        self._take(state, broker, third)
-        return self.nodes.events[answer].response  # type: ignore[union-attr]
+        asked = self._take_but_one(state, broker, self.nodes.event(event), Arrives)
+        answered = self._take_but_one(state, CONTROLLER, asked, Answered)
+        self._take(state, broker, self.nodes.step(state[broker], answered))
+        answer = self.nodes.events[answered]
+        assert isinstance(answer, Answered)
+        return answer.response
+
+    def _take_but_one(self, state: list[int], node_id: int, event: int, kind: type) -> int:
+        """Let a node take a step; of its messages, hold back the one that belongs to a registration or heartbeat."""
+        outcome = self.nodes.step(state[node_id], event)
+        purposes = (lifecycle.HEARTBEAT, lifecycle.REGISTER)
+        events = self.nodes.events
+        held = next(n for n in outcome.messages if type(events[n]) is kind and events[n].purpose in purposes)  # type: ignore[union-attr]
+        self._take(state, node_id, outcome._replace(messages=tuple(n for n in outcome.messages if n != held)))
+        return held
 
     def _expire(self, state: list[int], action: Action) -> State:
         return self._happen(state, CONTROLLER, Expires(action.node))

@@ -1,0 +1,116 @@
+"""States are merged only if they behave alike, and no state is changed by a step from it."""
+
+import random
+
+import pytest
+
+from harness.simulation.exhaustive.choices import Action
+from harness.simulation.exhaustive.cloning import UnknownState, canonical, copy_node
+from harness.simulation.exhaustive.events import Beats
+from harness.simulation.exhaustive.local import Nodes, canonical_state
+from harness.simulation.exhaustive.setup import begin
+from harness.simulation.exhaustive.spec import BROKERS, Budget, SmallWorld, reassign
+from harness.simulation.exhaustive.step import NodeCrashed, take
+from harness.simulation.exhaustive.world import World
+
+WORLDS = [
+    SmallWorld(budget=Budget(records=2, fences=1, shrinks=1), initial_isr=3),
+    SmallWorld(budget=Budget(records=2, kills=1, power_losses=1, late_requests=1)),
+    SmallWorld(budget=Budget(records=1, orders=2, lost_answers=1), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
+]
+
+
+class Remembering(Nodes):
+    """Keeps some of the states that were merged into an equal one, and what happened to each state."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.twins = {}
+        self.happened = {}
+
+    def rest(self, node_id, state):
+        before = len(self.states)
+        number = super().rest(node_id, state)
+        if number < before and len(self.twins.setdefault(number, [])) < 3:
+            self.twins[number].append(state)
+        return number
+
+    def step(self, state, event):
+        self.happened.setdefault(state, set()).add(event)
+        return super().step(state, event)
+
+
+def wander(world, steps, seed):
+    """A random walk; begins anew when nothing can happen any more."""
+    draws = random.Random(seed)
+    start = state = begin(world)
+    for _ in range(steps):
+        actions = world.actions(state)
+        state = (world.apply(state, draws.choice(actions)) or state) if actions else start
+
+
+def remembering(spec, monkeypatch):
+    monkeypatch.setattr("harness.simulation.exhaustive.world.Nodes", Remembering)
+    world = World(spec)
+    wander(world, 1_500, seed=7)
+    return world.nodes
+
+
+@pytest.mark.parametrize("spec", WORLDS, ids=SmallWorld.title)
+def test_what_was_merged_answers_every_event_as_what_it_was_merged_with(spec, monkeypatch):
+    nodes = remembering(spec, monkeypatch)
+    compared = 0
+    for number, twins in nodes.twins.items():
+        for event in sorted(nodes.happened.get(number, ()))[:6]:
+            expected = outcome(nodes, number, nodes.states[number], event)
+            for twin in twins:
+                assert outcome(nodes, number, twin, event) == expected
+                compared += 1
+    assert compared > 500
+
+
+def outcome(nodes, number, state, event):
+    try:
+        done = take(nodes.world, nodes.owners[number], state, nodes.events[event])
+    except NodeCrashed as crashed:
+        return str(crashed)
+    messages = sorted(done.messages, key=repr)  # they go to different nodes, in no order
+    return canonical_state(done.state), messages, done.batches, done.acknowledged
+
+
+@pytest.mark.parametrize("spec", WORLDS, ids=SmallWorld.title)
+def test_a_step_leaves_the_state_that_it_starts_from_as_it_was(spec):
+    world = World(spec)
+    wander(world, 800, seed=11)
+    nodes = world.nodes
+    for number, state in enumerate(nodes.states):
+        assert nodes.number_of(nodes.owners[number], state) == number
+
+
+def test_a_copy_is_equal_and_independent():
+    world = World(SmallWorld())
+    state = begin(world)
+    before = world.nodes.states[state.second]
+    disk = before.disk.copy()
+    twin = copy_node(before.node, disk)
+    assert canonical(twin.state) == canonical(before.node.state)
+    assert twin.state.files is disk
+    twin.state.image.brokers.clear()
+    twin.state.runtime.open_requests.clear()
+    assert before.node.state.image.brokers
+    assert before.node.state.runtime.open_requests
+
+
+def test_what_cannot_be_copied_is_refused_by_name():
+    with pytest.raises(UnknownState, match="expected data of the core, found Random"):
+        canonical(random.Random())
+
+
+def test_events_of_different_kinds_are_different_events():
+    world = World(SmallWorld(budget=Budget(fences=1)))
+    state = begin(world)
+    actions = world.actions(state)
+    assert Action("fence", 1) in actions
+    assert world.nodes.event(Beats()) == world.nodes.event(Beats())
+    assert len({world.apply(state, action) for action in actions}) == len(actions)
+    assert {world.nodes.owners[number] for number in state[1:4]} == set(BROKERS)

@@ -1,0 +1,109 @@
+"""The search: the correct protocol holds in every order, each flaw shows, and the way there is short."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness.simulation.exhaustive.properties import MODELLED
+from harness.simulation.exhaustive.replay import follow
+from harness.simulation.exhaustive.search import Limits, Verdict, search
+from harness.simulation.exhaustive.spec import Budget, SmallWorld, reassign
+from harness.simulation.exhaustive.worlds import CORRECT, HUNTS, MODEL
+
+FINER_STEPS = 0
+"""How many steps more than the model's a counterexample may take. Heartbeats and registrations are one step each here
+as there; a fetch is as many."""
+
+SLOW = {"rebooted-joins-isr", "join-below-epoch-start", "logs-not-compared"}
+"""Flaws whose worlds take tens of seconds; the benchmark and `harrow sim --exhaustive --flaw` search them."""
+
+QUICK = sorted(set(HUNTS) - SLOW)
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        SmallWorld(budget=Budget(records=2)),
+        SmallWorld(budget=Budget(records=3), initial_isr=3),
+        SmallWorld(budget=Budget(shrinks=1), initial_isr=3),
+        SmallWorld(budget=Budget(lost_answers=1)),
+        SmallWorld(budget=Budget(late_requests=1)),
+        SmallWorld(budget=Budget(orders=2), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
+    ],
+    ids=SmallWorld.title,
+)
+def test_no_order_of_a_small_world_breaks_the_correct_protocol(world):
+    found = search(world)
+    assert (found.verdict, found.violation) == (Verdict.EXHAUSTED, None)
+    assert found.states > 500
+    assert found.transitions > found.states
+
+
+@pytest.mark.parametrize("flaw", QUICK)
+def test_a_flaw_shows_within_as_few_steps_as_in_the_model(flaw):
+    found = search(HUNTS[flaw], Limits(states=300_000))
+    assert found.verdict is Verdict.VIOLATED
+    if flaw in MODEL:
+        assert len(found.steps) + 1 <= MODEL[flaw] + FINER_STEPS
+
+
+@pytest.mark.parametrize("flaw", QUICK)
+def test_the_steps_break_a_property_with_the_flaw_and_none_without_it(flaw):
+    world = HUNTS[flaw]
+    found = search(world, Limits(states=300_000))
+    with_it = follow(world, found.steps)
+    assert with_it.violation == found.violation
+    assert [step.name for step in with_it.steps] == list(found.steps)
+    without = follow(SmallWorld(**{**vars(world), "flaws": ()}), found.steps)
+    assert without.violation is None
+
+
+@pytest.mark.parametrize(
+    ("flaw", "length"), [("advance-below-min-isr", 4), ("eager-shrink", 5), ("rollback-on-any-error", 15)]
+)
+def test_what_the_model_can_see_takes_exactly_as_long_as_in_the_model(flaw, length):
+    world = HUNTS[flaw]
+    found = search(SmallWorld(**{**vars(world), "properties": MODELLED}))
+    assert len(found.steps) + 1 == length == MODEL[flaw]
+
+
+def test_a_search_can_be_stopped_and_says_how_deep_it_has_looked():
+    found = search(SmallWorld(budget=Budget(shrinks=1)), Limits(depth=6))
+    assert found.verdict is Verdict.STOPPED
+    assert found.depth == 6
+    assert found.waiting > 0
+
+
+def test_a_step_that_is_not_possible_is_named_with_its_number():
+    replayed = follow(SmallWorld(), ["broker 3's heartbeat reaches the controller", "broker 9 sings"])
+    assert replayed.impossible == "step 2 is not possible: broker 9 sings"
+    assert len(replayed.steps) == 1
+
+
+def test_the_stated_worlds_have_names_of_their_own():
+    names = [world.name for world in (*CORRECT, *HUNTS.values())]
+    assert len(set(names)) == len(names)
+
+
+def test_the_same_search_in_two_processes_finds_the_same_states_in_the_same_order():
+    program = (
+        "import json; from harness.simulation.exhaustive.search import search; "
+        "from harness.simulation.exhaustive.worlds import HUNTS; "
+        "f = search(HUNTS['rollback-on-any-error']); print(json.dumps([f.states, f.transitions, f.steps]))"
+    )
+    answers = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", program],
+                env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+        for seed in ("1", "2")
+    ]
+    assert answers[0] == answers[1]
