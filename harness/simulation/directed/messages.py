@@ -33,7 +33,7 @@ def name_of(parcel: Parcel) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Trap:
-    """Messages to be taken: which, how many yet (-1: all), and whether they are kept."""
+    """Messages to be taken: which, how many yet (-1: all), how many pass before, and whether they are kept."""
 
     message: str
     direction: str
@@ -42,6 +42,7 @@ class Trap:
     offset: int | None
     left: int
     keeps: bool
+    skips: int = 0
     taken: int = 0
 
     def fits(self, parcel: Parcel, name: str, direction: str) -> bool:
@@ -76,6 +77,9 @@ class Traps:
         name, direction = name_of(parcel)
         for label, trap in self.traps.items():
             if trap.fits(parcel, name, direction):
+                if trap.skips:
+                    trap.skips -= 1
+                    return False
                 trap.left -= trap.left > 0
                 trap.taken += 1
                 if trap.keeps:

@@ -38,10 +38,13 @@ class Result:
         return tuple(dict.fromkeys(finding.layer.value for finding in self.findings))
 
 
-def run(path: Path, *, flawed: bool, keep_notes: bool = False) -> Result:
-    """Play a file. Raises `ScheduleError` if a step is impossible and nothing was found before it."""
+def run(path: Path, *, flawed: bool, also: Sequence[str] = (), keep_notes: bool = False) -> Result:
+    """Play a file, with the flaws `also` in any case.
+
+    Raises `ScheduleError` if a step is impossible and nothing was found before it.
+    """
     schedule = load(path)
-    flaws = (*schedule.masks, *(schedule.flaws if flawed else ()))
+    flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
     watch = Watch(watchers())
     stage = Stage(schedule, flaws, (watch,), keep_notes=keep_notes)
     phases: dict[str, tuple[int, int]] = {}

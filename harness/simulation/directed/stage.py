@@ -218,6 +218,7 @@ class Stage:
             said.get("offset"),
             said.get("count", -1),
             keeps,
+            said.get("skip", 0),
         )
 
     def _hold(self, step: Step, said: Mapping[str, Any]) -> None:
