@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.simulation.directed.files import Schedule, ScheduleError, load
 from harness.simulation.directed.stage import Stage
-from harness.simulation.findings import Finding, findings
+from harness.simulation.findings import Finding, Layer, findings
 from harness.simulation.logs import replica_logs
 from harness.simulation.scenario import CRASH, Outcome, fingerprint
 from harness.simulation.violation import Violation
@@ -26,6 +26,8 @@ class Result:
     flawed: bool
     findings: tuple[Finding, ...]
     outcome: Outcome
+    clients_know: bool
+    """Whether clients alone could tell that something is wrong."""
 
     @property
     def failed(self) -> bool:
@@ -73,7 +75,8 @@ def run(path: Path, *, flawed: bool, also: Sequence[str] = (), keep_notes: bool 
         found = [finding for finding in found if finding.property_id not in _LOSSES]
     if impossible is not None and not found:
         raise impossible
-    return Result(schedule, flawed, tuple(found), outcome)
+    clients_know = stage.clients_know or any(finding.layer is Layer.HISTORY for finding in found)
+    return Result(schedule, flawed, tuple(found), outcome, clients_know)
 
 
 def _findings(seen: Violation | None, outcome: Outcome) -> list[Finding]:

@@ -37,6 +37,7 @@ from harness.simulation.world import MS, Observer, World
 _PATIENCE_MS = 10_000
 _WHOLE_MS = 60_000
 _ALL_ACKS = {"all": -1, "one": 1, "none": 0}
+_KNOWN_TO_CLIENTS = ("seen", "acked")
 _ELECTIONS = {"preferred": 0, "unclean": 1}
 
 
@@ -75,6 +76,7 @@ class Stage:
         self.world.clients = {CLIENT: self.client}
         self.world.intercept = self.traps.intercept
         self.brokers = tuple(range(1, self.configuration.brokers + 1))
+        self.clients_know = False  # whether an expectation failed that a client could have
 
     # --- before and after --------------------------------------------------------------------------------------------
 
@@ -204,6 +206,7 @@ class Stage:
     def _expect(self, step: Step, said: Mapping[str, Any]) -> None:
         within_ms = said.get("within", _PATIENCE_MS)
         if not self._pass(within_ms, lambda: shortfall(self, said) is None):
+            self.clients_know = any(condition in said for condition in _KNOWN_TO_CLIENTS)
             raise Violation(said["property"], f"step {step.number}: {shortfall(self, said)} after {within_ms} ms")
 
     def _trap(self, step: Step, said: Mapping[str, Any], *, keeps: bool) -> None:
@@ -324,4 +327,5 @@ class Stage:
     def _latest(self, step: Step, said: Mapping[str, Any]) -> None:
         end = self.client.latest(self.world, self._node(step, said.get("from", "leader")))
         if end is not None and end < said.get("at_least", 0):
+            self.clients_know = True
             raise Violation("P-9", f"step {step.number}: the log ended at {said['at_least']}, now it ends at {end}")

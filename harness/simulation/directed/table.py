@@ -21,7 +21,6 @@ from harness.simulation.sweep import simulate
 PAGE = Path("docs/flaws.md")
 _BEGIN, _END = "<!-- table -->", "<!-- end of table -->"
 _HEAD = ("number", "flaw", "generations", "breaks", "at random, after", "by its schedule", "clients see it", "zoo")
-_CLIENTS = "history"
 
 
 class Row(NamedTuple):
@@ -41,7 +40,7 @@ def rows(random: Mapping[str, str]) -> list[Row]:
         results = [run(path, flawed=True) for path in files.get(flaw.name, ())]
         first = [result.findings[0] for result in results if result.findings]
         directed = ", ".join(dict.fromkeys(f"{finding.layer.value} {finding.property_id}" for finding in first))
-        seen = any(_CLIENTS in result.layers for result in results)
+        seen = any(result.clients_know for result in results)
         found.append(Row(flaw, random.get(flaw.name, "–"), directed or "masked", "yes" if seen else "no"))  # noqa: RUF001
     return found
 
