@@ -181,7 +181,8 @@ def _check_shape(known: Knowledge, ghost: Ghost) -> None:
     if not members | eligible | last_known <= set(state.replicas):
         known.fail(ghost, "P-23" if not members | eligible <= set(state.replicas) else "P-17", told)
     sufficient = len(members) >= known.min_isr(ghost)
-    if members & eligible or last_known & (members | eligible) or (sufficient and (eligible or last_known)):
+    twice = last_known & (members | eligible) and known.generation != "K4"  # there the last leader, ELR or not (UR-4)
+    if members & eligible or twice or (sufficient and (eligible or last_known)):
         known.fail(ghost, "P-17", told)
     if sufficient:
         ghost.quorum_excused = False
