@@ -11,6 +11,10 @@ from checkers.tables import RunFiles
 LOSSY_KINDS = frozenset({"page-cache-loss"})
 """Kinds of fault after which a replica may lack what it had written: the lossy unclean shutdowns."""
 
+_NS_PER_MS = 1_000_000
+_BOUND_MS_MAX = 10**9
+"""Eleven days; a longer bound is a mistake, and no run lasts to its end."""
+
 Row = Mapping[str, Any]
 
 
@@ -110,7 +114,7 @@ def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Settings
     if len(rows) > 1:
         malformed.append(("runs", f"{len(rows)} rows for one run"))
     row: Row = rows[0] if rows else {}
-    bound_ms = row.get("unavailable_after_ms")
+    bound_ms = _positive(row.get("unavailable_after_ms"))
     return Settings(
         brokers=_positive(row.get("brokers")),
         replication_factor=_positive(row.get("replication_factor")),
@@ -119,7 +123,7 @@ def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Settings
         unclean_election=row.get("unclean_election") is not False,
         workers=row.get("workers"),
         faults_wanted=row.get("faults_wanted") is True,
-        unavailable_after_ns=bound_ms * 1_000_000 if bound_ms is not None and bound_ms > 0 else None,
+        unavailable_after_ns=bound_ms * _NS_PER_MS if bound_ms is not None and bound_ms <= _BOUND_MS_MAX else None,
     )
 
 
