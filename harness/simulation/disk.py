@@ -137,6 +137,20 @@ class SimulatedDisk:
         self.files.clear()
         return lost
 
+    def flip_unsynced_bit(self, stream: Stream) -> str:
+        """One bit of what was not synced is wrong, as a machine may leave it that loses power while it writes.
+
+        Returns the file's name, "" if everything is synced.
+        """
+        for name in sorted(self.files):
+            file = self.files[name]
+            synced = 0 if file.durable is None else len(file.durable)
+            if len(file.data) > synced:
+                bit = stream.draw("bit", 8 * (len(file.data) - synced))
+                self.flip_bit(name, 8 * synced + bit)
+                return name
+        return ""
+
     def flip_bit(self, name: str, position: int) -> None:
         """One bit of a file is wrong, on the disk too."""
         file = self.files[name]

@@ -150,7 +150,8 @@ def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 def _may_lose(configuration: Configuration) -> bool:
     """The contract: acknowledged records survive as many lossy shutdowns at a time as min ISR exceeds one by."""
-    return configuration.unclean_election or configuration.lossy_budget >= configuration.min_insync_replicas
+    chosen = configuration.unclean_election or configuration.unclean_recovery == "Aggressive"
+    return chosen or configuration.lossy_budget >= configuration.min_insync_replicas
 
 
 def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> Iterator[tuple[str, str]]:

@@ -90,6 +90,8 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 log_flush_interval_ms=configuration.flush_ms,
                 min_insync_replicas=configuration.min_insync_replicas,
                 unclean_leader_election_enable=configuration.unclean_election,
+                unclean_recovery_strategy=configuration.unclean_recovery,  # type: ignore[arg-type]
+                controlled_shutdown_timeout_ms=configuration.controlled_shutdown_ms,
                 broker_session_timeout_ms=configuration.session_timeout_ms,
                 broker_heartbeat_interval_ms=configuration.heartbeat_ms,
                 replica_lag_time_max_ms=configuration.lag_ms,
@@ -313,6 +315,7 @@ class _Test:
         for number, state in enumerate(partition_states(self.world)):
             self.ends[number] = by_broker[state.leader].replicas[TOPIC, number].high_watermark
         for reader in self.readers:
+            reader.partitions = len(self.ends)
             reader.assign_from_start()
             reader.interval_ms = 1
 

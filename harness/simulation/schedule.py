@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
+    AnyRequest,
     ConfigOperation,
     ConfigResource,
+    CreatePartitionsRequest,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    NewPartitions,
     Reassignment,
 )
 from harness.simulation.clients import TOPIC
@@ -18,7 +25,7 @@ from harness.simulation.disk import Survival
 from harness.simulation.records import FaultRow, SimulatedHistory
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import Stream
-from harness.simulation.views import active_controller, broker_epoch, partition_states
+from harness.simulation.views import active_controller, broker_epoch, brokers, leading, partition_states
 from harness.simulation.world import MS, World
 
 ADMINISTRATOR = 9_999
@@ -125,6 +132,7 @@ class Nemesis:
             self.world.resume(node_id)
             if machine.node is None:
                 self.world.start(node_id)
+        self._restore_min_isr()
 
     # --- process -----------------------------------------------------------------------------------------------------
 
@@ -149,6 +157,50 @@ class Nemesis:
         self.lossy[target] = broker_epoch(self.world, target)
         self.world.lose_disk(target)
         self._opened("page-cache-loss", (target,), lambda: self.world.start(target), fault.duration_ms, "disk lost")
+
+    def _bit_flip(self, fault: Fault, target: int) -> None:
+        """ST-7: power fails, everything survives but for one bit of what was being written."""
+        if target in self.brokers and not self._may_lose(target):
+            return
+        if target in self.brokers:
+            self.lossy[target] = broker_epoch(self.world, target)
+        machine = self.world.machines[target]
+        where = machine.disk.flip_unsynced_bit(self.world.tape["disk"])
+        self.world.kill(target, Survival.EVERYTHING)
+        self._opened("bit-flip", (target,), lambda: self.world.start(target), fault.duration_ms, where)
+
+    def _power_cut(self, fault: Fault, target: int) -> None:
+        """Several machines lose power at once; as many brokers lose what they had not synced as the contract allows."""
+        nodes = sorted(self.world.machines)
+        victims = [node for place, node in enumerate(nodes) if (fault.parameter >> place) & 1] or [target]
+        told = []
+        for node in victims:
+            survival = Survival(fault.parameter % len(Survival))
+            if node in self.brokers and survival is not Survival.EVERYTHING:
+                if self._may_lose(node):
+                    self.lossy[node] = broker_epoch(self.world, node)
+                else:
+                    survival = Survival.EVERYTHING
+            self.world.kill(node, survival)
+            told.append(f"{node} {survival.name.lower()}")
+
+        def mend() -> None:
+            for node in victims:
+                self.world.start(node)
+
+        self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(told))
+
+    def _failing_disk(self, fault: Fault, target: int) -> None:
+        """ST-7: every write and every fsync fails, so that the node ends; then the disk is well again."""
+        disk = self.world.machines[target].disk
+        disk.failing = True
+
+        def mend() -> None:
+            disk.failing = False
+            self.world.kill(target)
+            self.world.start(target)
+
+        self._opened("failing-disk", (target,), mend, fault.duration_ms)
 
     def _may_lose(self, target: int) -> bool:
         """ST-8: at most so many brokers may be incomplete through losses at one time."""
@@ -232,15 +284,96 @@ class Nemesis:
         self._administer(request)
         self._opened("reassign", replicas, lambda: None, 1)
 
+    def _shrink_replicas(self, fault: Fault, target: int) -> None:
+        """Move a partition to as few replicas as its min ISR allows, or back to as many as it had."""
+        count = len(self.brokers)
+        wanted = self.configuration.replication_factor - (fault.parameter // 10) % 2
+        first = fault.parameter % count
+        replicas = tuple(self.brokers[(first + place) % count] for place in range(wanted))
+        partition = (fault.parameter // 100) % self.configuration.partitions
+        if wanted >= self._min_isr_now():
+            self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, replicas),), 1_000))
+        self._opened("shrink-replicas", replicas, lambda: None, 1)
+
+    def _cancel_reassignment(self, fault: Fault, target: int) -> None:
+        partition = fault.parameter % self.configuration.partitions
+        self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, None),), 1_000))
+        self._opened("cancel-reassignment", (), lambda: None, 1)
+
+    def _add_partition(self, fault: Fault, target: int) -> None:
+        count = len(partition_states(self.world))
+        if 0 < count < self.configuration.partitions + 2:
+            self._administer(CreatePartitionsRequest((NewPartitions(TOPIC, count + 1),), 1_000))
+        self._opened("add-partition", (), lambda: None, 1)
+
+    def _elect_preferred(self, fault: Fault, target: int) -> None:
+        partition = fault.parameter % self.configuration.partitions
+        chosen = None if fault.parameter % 3 == 0 else ((TOPIC, partition),)
+        self._administer(ElectLeadersRequest(0, chosen, 1_000))
+        self._opened("elect-preferred", (), lambda: None, 1)
+
+    def _elect_unclean(self, fault: Fault, target: int) -> None:
+        """Only where losses are accepted anyway; else it is asked for where there is a leader, and refused."""
+        states = partition_states(self.world)
+        accepted = self.configuration.unclean_election
+        chosen = tuple(
+            (TOPIC, number)
+            for number, state in enumerate(states)
+            if accepted or (state.leader > 0 and len(state.isr) >= self._min_isr_now())
+        )
+        if accepted and chosen:
+            self._administer(ElectLeadersRequest(1, chosen, 1_000))
+        self._opened("elect-unclean", (), lambda: None, 1)
+
+    def _delete_records(self, fault: Fault, target: int) -> None:
+        """Ask a leader to move its log start: to its high watermark, a little below it, or above it in vain."""
+        partition = fault.parameter % self.configuration.partitions
+        states = partition_states(self.world)
+        leader = states[partition].leader if partition < len(states) else -1
+        state = dict(brokers(self.world)).get(leader)
+        replica = state.replicas.get((TOPIC, partition)) if state is not None else None
+        if replica is not None:
+            offset = max(0, replica.high_watermark + 2 - fault.parameter // 100)
+            part = DeleteRecordsPartition(TOPIC, partition, offset)
+            self._ask(leader, DeleteRecordsRequest((part,), 1_000))
+        self._opened("delete-records", (leader,), lambda: None, 1)
+
+    # --- min ISR -----------------------------------------------------------------------------------------------------
+
     def _min_isr(self, fault: Fault, target: int) -> None:
-        operation = ConfigOperation("min.insync.replicas", 0, str(self.configuration.min_insync_replicas))
-        self._administer(IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
+        self._set_min_isr(self.configuration.min_insync_replicas)
         self._opened("min-isr", (), lambda: None, 1)
 
-    def _administer(self, request: AlterPartitionReassignmentsRequest | IncrementalAlterConfigsRequest) -> None:
+    def _change_min_isr(self, fault: Fault, target: int) -> None:
+        """Raise it for a while; lower it only where nothing gets lost anyway (ST-8)."""
+        configured = self.configuration.min_insync_replicas
+        may_be_lower = self.configuration.lossy_budget == 0 and configured > 1 and fault.parameter % 2
+        wanted = configured - 1 if may_be_lower else min(configured + 1, self.configuration.replication_factor)
+        self._set_min_isr(wanted)
+        self._opened("change-min-isr", (), partial(self._set_min_isr, configured), fault.duration_ms, f"to {wanted}")
+
+    def _set_min_isr(self, value: int) -> None:
+        operation = ConfigOperation("min.insync.replicas", 0, str(value))
+        self._administer(IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
+
+    def _min_isr_now(self) -> int:
+        controller = leading(self.world)
+        configured = self.configuration.min_insync_replicas
+        return controller.image.min_insync_replicas(TOPIC, configured) if controller is not None else configured
+
+    def _restore_min_isr(self) -> None:
+        """Ask until it is as it was: any request may be lost."""
+        if self._min_isr_now() != self.configuration.min_insync_replicas or leading(self.world) is None:
+            self._set_min_isr(self.configuration.min_insync_replicas)
+            self.world.after(1_000 * MS, self._restore_min_isr)
+
+    def _administer(self, request: AnyRequest) -> None:
         alive = [node for node in self.brokers if self.world.machines[node].node is not None]
         if alive:
-            self.world.send_from_client(ADMINISTRATOR, self._next, alive[0], request, 2_000)
+            self._ask(alive[0], request)
+
+    def _ask(self, broker: int, request: AnyRequest) -> None:
+        self.world.send_from_client(ADMINISTRATOR, self._next, broker, request, 2_000)
 
 
 def _told(kind: str, targets: tuple[int, ...], why: str) -> str:

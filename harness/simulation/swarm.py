@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from harness.simulation.tape import Stream
 
-FAULTS = (
+COMMON_FAULTS = (
     "kill",
     "lossy-kill",
     "pause",
@@ -26,6 +26,25 @@ FAULTS = (
     "reassign",
     "min-isr",
 )
+"""Kinds of fault that every second seed has, each."""
+
+RARER_FAULTS = (
+    "power-cut",
+    "bit-flip",
+    "failing-disk",
+    "change-min-isr",
+    "elect-preferred",
+    "elect-unclean",
+    "shrink-replicas",
+    "cancel-reassignment",
+    "add-partition",
+)
+"""Kinds of fault that every fourth seed has, each. They are drawn last, so that older tapes keep their meaning."""
+
+FAULTS_ON_DEMAND = ("delete-records",)
+"""Kinds that no seed has by itself: what is deleted on purpose looks lost to those who check histories."""
+
+FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, *FAULTS_ON_DEMAND)
 """Kinds of fault that a schedule may contain."""
 
 
@@ -51,15 +70,17 @@ class Configuration:
     flush_messages: int = 0
     flush_ms: int = 0
     unclean_election: bool = False
+    unclean_recovery: str = "Balanced"
     session_timeout_ms: int = 3_000
     heartbeat_ms: int = 600
     lag_ms: int = 4_000
     metadata_snapshot_records: int = 5_000
     duration_ms: int = 60_000
-    faults: tuple[str, ...] = FAULTS
+    faults: tuple[str, ...] = (*COMMON_FAULTS, *RARER_FAULTS)
     fault_interval_ms: int = 6_000
     fault_duration_ms: int = 5_000
     lossy_budget: int = 1
+    controlled_shutdown_ms: int = 30_000
     slow_of_1000: int = 0
     answer_lost_of_1000: int = 0
     repeated_of_1000: int = 0
@@ -94,12 +115,23 @@ def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Confi
         readers=1 + stream.draw("readers", 2),
         lag_ms=(4_000, 1_500, 8_000)[stream.draw("lag", 3)],
         metadata_snapshot_records=(5_000, 30)[stream.draw("snapshots", 2)],
-        faults=tuple(kind for kind in FAULTS if stream.draw(f"with {kind}", 2)),
+        faults=tuple(kind for kind in COMMON_FAULTS if stream.draw(f"with {kind}", 2)),
         fault_interval_ms=(6_000, 3_000, 1_500)[stream.draw("fault interval", 3)],
         fault_duration_ms=(5_000, 2_000, 12_000)[stream.draw("fault duration", 3)],
         slow_of_1000=(0, 0, 20)[stream.draw("slow network", 3)],
         answer_lost_of_1000=(0, 0, 10)[stream.draw("lost answers", 3)],
         repeated_of_1000=(0, 0, 0, 10)[stream.draw("repeated requests", 4)],
         combined=stream.draw("combined roles", 6) == 5,
+    )
+    rarer = tuple(kind for kind in RARER_FAULTS if stream.draw(f"with {kind}", 4) == 3)
+    drawn = replace(
+        drawn,
+        faults=(*drawn.faults, *rarer),
+        brokers=drawn.brokers + (stream.draw("one more broker", 6) == 5),
+        acks=-1 if stream.draw("not all acks", 12) < 11 else stream.draw("acks", 2),
+        unclean_election=stream.draw("unclean elections", 16) == 15,
+        unclean_recovery="Aggressive" if stream.draw("aggressive recovery", 16) == 15 else "Balanced",
+        lossy_budget=int(stream.draw("no losses", 5) < 4),
+        controlled_shutdown_ms=(30_000, 1_000)[stream.draw("short controlled shutdown", 3) == 2],
     )
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]

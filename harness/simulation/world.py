@@ -203,7 +203,7 @@ class World:
         machine.paused = False
         self._drop_connections(node_id)
         lost = -1 if survival is None else machine.disk.lose_power(survival, self.tape["disk"])
-        if alive or lost > 0:
+        if alive or survival is not None:
             for observer in self.observers:
                 observer.crashed(self, node_id, lost)
         return lost
