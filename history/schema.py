@@ -1,8 +1,8 @@
 """The history: everything that a run observed, as Parquet tables keyed by `run_id`.
 
 The tables are the contract between what drives a cluster (harness, workloads, nemesis) and what judges it (checkers,
-reports). Times are integer nanoseconds of the run's one clock (`CLOCK_MONOTONIC`, shared by all processes of the run),
-counted from the start of the run. A table is a directory of part files; a part appears under its final name only when it
+reports). Times are integer nanoseconds of the run's one clock (`CLOCK_MONOTONIC`, shared by all processes of the
+run), counted from the start of the run. A table is a directory of part files; a part appears under its final name only when it
 is whole, so a run that was killed half-way leaves a readable history.
 """
 
@@ -14,148 +14,170 @@ ACKS_ALL = -1
 
 _KEY = ("run_id", pa.string())
 
-RUNS = pa.schema([
-    _KEY,
-    ("name", pa.string()),
-    ("seed", pa.int64()),
-    ("system", pa.string()),  # "harrow" or the name of a system definition
-    ("environment", pa.string()),
-    ("started_unix_ms", pa.int64()),
-    ("brokers", pa.int32()),
-    ("replication_factor", pa.int32()),
-    ("min_insync_replicas", pa.int32()),
-    ("acks", pa.int32()),  # -1 all, 0, 1
-    ("idempotence", pa.bool_()),
-    ("unclean_election", pa.bool_()),
-    ("generation", pa.string()),
-    ("flaws", pa.list_(pa.string())),
-    ("workers", pa.int32()),  # rows that `workers` must have, else the history is incomplete
-    ("faults_wanted", pa.bool_()),  # a run with faults in which none took hold is unknown
-    ("unavailable_after_ms", pa.int64()),  # bound of the anomaly `unavailable`
-    ("spec", pa.string()),  # the whole specification, JSON
-])
+RUNS = pa.schema(
+    [
+        _KEY,
+        ("name", pa.string()),
+        ("seed", pa.int64()),
+        ("system", pa.string()),  # "harrow" or the name of a system definition
+        ("environment", pa.string()),
+        ("started_unix_ms", pa.int64()),
+        ("brokers", pa.int32()),
+        ("replication_factor", pa.int32()),
+        ("min_insync_replicas", pa.int32()),
+        ("acks", pa.int32()),  # -1 all, 0, 1
+        ("idempotence", pa.bool_()),
+        ("unclean_election", pa.bool_()),
+        ("generation", pa.string()),
+        ("flaws", pa.list_(pa.string())),
+        ("workers", pa.int32()),  # rows that `workers` must have, else the history is incomplete
+        ("faults_wanted", pa.bool_()),  # a run with faults in which none took hold is unknown
+        ("unavailable_after_ms", pa.int64()),  # bound of the anomaly `unavailable`
+        ("spec", pa.string()),  # the whole specification, JSON
+    ]
+)
 """One row per run, written before anything starts."""
 
-OPERATIONS = pa.schema([
-    _KEY,
-    ("op", pa.int64()),
-    ("process", pa.int64()),  # logical, single-threaded; retired after an `info`
-    ("client", pa.string()),  # client library
-    ("kind", pa.string()),  # "send", "poll", "latest"
-    ("status", pa.string()),  # "ok", "fail" (certainly no effect), "info" (unknown)
-    ("error", pa.string()),
-    ("node", pa.int32()),  # broker that answered, null when not known
-    ("phase", pa.string()),  # "main" or "final"
-    ("invoked_ns", pa.int64()),
-    ("completed_ns", pa.int64()),  # null when it never completed
-])
+OPERATIONS = pa.schema(
+    [
+        _KEY,
+        ("op", pa.int64()),
+        ("process", pa.int64()),  # logical, single-threaded; retired after an `info`
+        ("client", pa.string()),  # client library
+        ("kind", pa.string()),  # "send", "poll", "latest"
+        ("status", pa.string()),  # "ok", "fail" (certainly no effect), "info" (unknown)
+        ("error", pa.string()),
+        ("node", pa.int32()),  # broker that answered, null when not known
+        ("phase", pa.string()),  # "main" or "final"
+        ("invoked_ns", pa.int64()),
+        ("completed_ns", pa.int64()),  # null when it never completed
+    ]
+)
 """One row per client operation. A `latest` asks for the end offset; its answer is a row of `polls`."""
 
-SENDS = pa.schema([
-    _KEY,
-    ("op", pa.int64()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("value", pa.int64()),  # unique in the run
-    ("acks", pa.int32()),
-    ("offset", pa.int64()),  # null unless the broker told it
-    ("ordinal", pa.int32()),  # place among the records of the operation
-])
+SENDS = pa.schema(
+    [
+        _KEY,
+        ("op", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("value", pa.int64()),  # unique in the run
+        ("acks", pa.int32()),
+        ("offset", pa.int64()),  # null unless the broker told it
+        ("ordinal", pa.int32()),  # place among the records of the operation
+    ]
+)
 """One row per record that an operation sent."""
 
-POLLS = pa.schema([
-    _KEY,
-    ("op", pa.int64()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("position", pa.int64()),  # offset asked for; null for `latest`
-    ("next_position", pa.int64()),  # position after the poll; for `latest` the end offset that was answered
-    ("high_watermark", pa.int64()),  # as told by the broker with the records, null when not known
-    ("records", pa.int32()),
-    ("assigned", pa.bool_()),  # first poll after an assignment or seek: `position` may be anything
-])
+POLLS = pa.schema(
+    [
+        _KEY,
+        ("op", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("position", pa.int64()),  # offset asked for; null for `latest`
+        ("next_position", pa.int64()),  # position after the poll; for `latest` the end offset that was answered
+        ("high_watermark", pa.int64()),  # as told by the broker with the records, null when not known
+        ("records", pa.int32()),
+        ("assigned", pa.bool_()),  # first poll after an assignment or seek: `position` may be anything
+    ]
+)
 """One row per partition that a poll covered."""
 
-READS = pa.schema([
-    _KEY,
-    ("op", pa.int64()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("offset", pa.int64()),
-    ("leader_epoch", pa.int32()),
-    ("value", pa.int64()),  # null when the payload was not one of ours
-    ("ordinal", pa.int32()),  # place within the poll
-])
+READS = pa.schema(
+    [
+        _KEY,
+        ("op", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("value", pa.int64()),  # null when the payload was not one of ours
+        ("ordinal", pa.int32()),  # place within the poll
+    ]
+)
 """One row per record that a poll returned."""
 
-FAULTS = pa.schema([
-    _KEY,
-    ("fault", pa.int32()),  # number in the run, from 1
-    ("kind", pa.string()),
-    ("targets", pa.list_(pa.int32())),  # node ids
-    ("parameters", pa.string()),  # JSON
-    ("started_ns", pa.int64()),
-    ("ended_ns", pa.int64()),
-    ("schedule_entry", pa.int32()),
-    ("took_hold", pa.bool_()),
-    ("healed", pa.bool_()),
-    ("evidence", pa.string()),  # how it was verified, one sentence
-])
+FAULTS = pa.schema(
+    [
+        _KEY,
+        ("fault", pa.int32()),  # number in the run, from 1
+        ("kind", pa.string()),
+        ("targets", pa.list_(pa.int32())),  # node ids
+        ("parameters", pa.string()),  # JSON
+        ("started_ns", pa.int64()),
+        ("ended_ns", pa.int64()),
+        ("schedule_entry", pa.int32()),
+        ("took_hold", pa.bool_()),
+        ("healed", pa.bool_()),
+        ("evidence", pa.string()),  # how it was verified, one sentence
+    ]
+)
 """One row per fault fired, written when it ended."""
 
-CLUSTER = pa.schema([
-    _KEY,
-    ("at_ns", pa.int64()),
-    ("broker", pa.int32()),  # who says so
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("role", pa.string()),  # "leader", "follower", "none"
-    ("leader", pa.int32()),
-    ("leader_epoch", pa.int32()),
-    ("log_start", pa.int64()),
-    ("log_end", pa.int64()),
-    ("high_watermark", pa.int64()),
-    ("isr", pa.list_(pa.int32())),
-    ("elr", pa.list_(pa.int32())),
-    ("broker_epoch", pa.int64()),
-])
+CLUSTER = pa.schema(
+    [
+        _KEY,
+        ("at_ns", pa.int64()),
+        ("broker", pa.int32()),  # who says so
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("role", pa.string()),  # "leader", "follower", "none"
+        ("leader", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("log_start", pa.int64()),
+        ("log_end", pa.int64()),
+        ("high_watermark", pa.int64()),
+        ("isr", pa.list_(pa.int32())),
+        ("elr", pa.list_(pa.int32())),
+        ("broker_epoch", pa.int64()),
+    ]
+)
 """One row per sample of one replica: what that broker believes."""
 
-LOGS = pa.schema([
-    _KEY,
-    ("broker", pa.int32()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("offset", pa.int64()),
-    ("leader_epoch", pa.int32()),
-    ("value", pa.int64()),
-    ("crc", pa.int64()),  # CRC-32C of the record's batch as stored
-    ("high_watermark", pa.int64()),  # of this replica when it was dumped
-])
+LOGS = pa.schema(
+    [
+        _KEY,
+        ("broker", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("value", pa.int64()),
+        ("crc", pa.int64()),  # CRC-32C of the record's batch as stored
+        ("high_watermark", pa.int64()),  # of this replica when it was dumped
+    ]
+)
 """One row per record in a replica's log after the run."""
 
-ENDS = pa.schema([
-    _KEY,
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("end_offset", pa.int64()),
-    ("agreed", pa.bool_()),  # every replica's high watermark and log end stood there before the final reads
-])
+ENDS = pa.schema(
+    [
+        _KEY,
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("end_offset", pa.int64()),
+        ("agreed", pa.bool_()),  # every replica's high watermark and log end stood there before the final reads
+    ]
+)
 """One row per partition: the end that the final reads must reach."""
 
-PHASES = pa.schema([
-    _KEY,
-    ("phase", pa.string()),  # "set-up", "main", "recovery", "final", "tear-down"
-    ("started_ns", pa.int64()),
-    ("ended_ns", pa.int64()),
-])
+PHASES = pa.schema(
+    [
+        _KEY,
+        ("phase", pa.string()),  # "set-up", "main", "recovery", "final", "tear-down"
+        ("started_ns", pa.int64()),
+        ("ended_ns", pa.int64()),
+    ]
+)
 """One row per phase of the run that ended."""
 
-WORKERS = pa.schema([
-    _KEY,
-    ("worker", pa.int32()),
-    ("operations", pa.int64()),
-])
+WORKERS = pa.schema(
+    [
+        _KEY,
+        ("worker", pa.int32()),
+        ("operations", pa.int64()),
+    ]
+)
 """One row per worker process that closed its part of the history in good order."""
 
 TABLES: dict[str, pa.Schema] = {
@@ -172,19 +194,21 @@ TABLES: dict[str, pa.Schema] = {
     "workers": WORKERS,
 }
 
-ANOMALIES = pa.schema([
-    _KEY,
-    ("anomaly", pa.string()),  # name as in docs/checkers.md
-    ("within_contract", pa.bool_()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("offset", pa.int64()),
-    ("value", pa.int64()),
-    ("op", pa.int64()),
-    ("process", pa.int64()),
-    ("broker", pa.int32()),
-    ("at_ns", pa.int64()),
-    ("explanation", pa.string()),  # one or two sentences for a reader who was not there
-    ("evidence", pa.string()),  # JSON object: operations, offsets, values, replicas, faults that were active
-])
+ANOMALIES = pa.schema(
+    [
+        _KEY,
+        ("anomaly", pa.string()),  # name as in docs/checkers.md
+        ("within_contract", pa.bool_()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.int64()),
+        ("op", pa.int64()),
+        ("process", pa.int64()),
+        ("broker", pa.int32()),
+        ("at_ns", pa.int64()),
+        ("explanation", pa.string()),  # one or two sentences for a reader who was not there
+        ("evidence", pa.string()),  # JSON object: operations, offsets, values, replicas, faults that were active
+    ]
+)
 """What the checkers found: one row per anomaly."""

@@ -148,7 +148,8 @@ def test_results_and_anomalies_are_written_and_explain_themselves(results: Mappi
     (row,) = (row for row in rows if row["anomaly"] == "lost-acked-write")
     assert row["explanation"] == (
         "Value 101 was acknowledged at offset 1 of log-0 by broker 1 at 0.025 s (acks=all), yet the final reads of the "
-        "partition from its start to its agreed end do not show it. At offset 1 the logs hold after the run: brokers 1, "
+        "partition from its start to its agreed end do not show it. At offset 1 the logs hold after the run: brokers "
+        "1, "
         "3 value 201. Active then: #1 kill of broker 2 from 0.025 s until 0.500 s."
     )
     evidence = json.loads(row["evidence"])

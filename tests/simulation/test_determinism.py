@@ -53,7 +53,9 @@ def other_pythons() -> list[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(libraries())}
     loads = [sys.executable, "-c", "import sys, crc32c; sys.exit(sys.version_info < (3, 11))"][1:]
     return sorted(
-        path for path in others if subprocess.run([path, *loads], env=environment, capture_output=True).returncode == 0
+        path
+        for path in others
+        if subprocess.run([path, *loads], env=environment, capture_output=True, check=False).returncode == 0
     )
 
 

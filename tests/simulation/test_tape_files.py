@@ -55,7 +55,11 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         ("configuration", None, "expected the key 'configuration', found none"),
         ("streams", None, "expected the key 'streams', found none"),
         ("streams", [], "has no attribute"),
-        ("streams.luck", [1], "streams: expected one of configuration, schedule, workload, network, disk, found 'luck'"),
+        (
+            "streams.luck",
+            [1],
+            "streams: expected one of configuration, schedule, workload, network, disk, found 'luck'",
+        ),
         ("streams.disk", [-1], "stream disk: expected whole numbers from 0 on, found -1"),
         ("streams.disk", ["one"], "stream disk: expected whole numbers from 0 on, found 'one'"),
         ("configuration.brokers", "three", "brokers: expected a whole number from 1 on, found 'three'"),
