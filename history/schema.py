@@ -2,8 +2,8 @@
 
 The tables are the contract between what drives a cluster (harness, workloads, nemesis) and what judges it (checkers,
 reports). Times are integer nanoseconds of the run's one clock (`CLOCK_MONOTONIC`, shared by all processes of the
-run), counted from the start of the run. A table is a directory of part files; a part appears under its final name only when it
-is whole, so a run that was killed half-way leaves a readable history.
+run), counted from the start of the run. A table is a directory of part files; a part appears under its final name
+only when it is whole, so a run that was killed half-way leaves a readable history.
 """
 
 from __future__ import annotations

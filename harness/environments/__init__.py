@@ -1,0 +1,1 @@
+"""Where clusters run: what an environment offers, and the ones there are."""

@@ -33,7 +33,7 @@ class Recorded(NamedTuple):
 
 
 def write(directory: Path, part: str, runs: Sequence[Recorded]) -> None:
-    """Write one part file per table with the rows of all these runs: `directory`/history/<table>/part-<part>.parquet."""
+    """Write one part file per table with the rows of all these runs: `directory`/history/<table>/part-….parquet."""
     rows: dict[str, list[Row]] = {table: [] for table in TABLES}
     for run in runs:
         for table, found in _rows(run).items():

@@ -328,5 +328,6 @@ def test_times_and_nodes_are_said_in_one_way():
     ]  # fmt: skip
     assert moment(34_218 * 10**6) == "34.218 s"
     assert [nodes(ids) for ids in ([2, 1], [3], [0, 1], [1, 2, 100], [], None)] == [
-        "brokers 1 and 2", "broker 3", "broker 1 and the clients", "brokers 1 and 2 and controller 100", "no node", "no node",
+        "brokers 1 and 2", "broker 3", "broker 1 and the clients", "brokers 1 and 2 and controller 100",
+        "no node", "no node",
     ]  # fmt: skip
