@@ -8,15 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from harness.commands.broker import broker
-from harness.commands.check import check, report
-from harness.commands.heal import doctor, heal
-from harness.commands.lists import faults, flaws
-from harness.commands.replay import replay
-from harness.commands.run import run
-from harness.commands.shrink import shrink
-from harness.commands.sim import sim
-from harness.commands.zoo import zoo
+from harness.commands.lazy import Entry, LazyGroup
 from harness.exits import Exit
 from harness.spec import SpecError
 from harness.stopping import sigterm_interrupts
@@ -26,6 +18,7 @@ DEBUG = "--debug"
 
 
 @click.group(
+    cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     epilog="Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.",
@@ -48,8 +41,20 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
         click.echo(context.get_help())
 
 
-for command in (run, sim, replay, shrink, zoo, check, report, heal, doctor, broker, faults, flaws):
-    harrow.add_command(command)
+harrow.entries = {
+    "run": Entry("harness.commands.run", "Torment a cluster and judge it."),
+    "sim": Entry("harness.commands.sim", "Simulate clusters: a seed is the whole truth."),
+    "replay": Entry("harness.commands.replay", "Run a stored run again."),
+    "shrink": Entry("harness.commands.shrink", "Make a failing simulation as small as can be."),
+    "zoo": Entry("harness.commands.zoo", "Hunt for every known flaw in simulation."),
+    "check": Entry("harness.commands.check", "Judge stored runs again."),
+    "report": Entry("harness.commands.check", "Write the report of a stored run again."),
+    "heal": Entry("harness.commands.heal", "Undo what killed harnesses left behind."),
+    "doctor": Entry("harness.commands.heal", "Tell what this machine can do."),
+    "broker": Entry("harness.commands.broker", "Run one node of the broker by hand."),
+    "faults": Entry("harness.commands.lists", "List the faults."),
+    "flaws": Entry("harness.commands.lists", "List the flaws of the broker."),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 
-@click.command("broker", short_help="Run one node of the broker by hand.")
+@click.command("broker")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def broker(file: Path) -> None:
     """Run one node of Harrow's own broker in the foreground, from a FILE with Kafka's setting names.

@@ -12,7 +12,7 @@ from harness.exits import worst
 _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-@click.command("check", short_help="Judge stored runs again.")
+@click.command("check")
 @click.argument("runs", metavar="DIR...", nargs=-1, required=True, type=_RUN)
 def check(runs: tuple[Path, ...]) -> None:
     """Judge stored runs again, all in one Spark job.
@@ -35,7 +35,7 @@ def check(runs: tuple[Path, ...]) -> None:
     sys.exit(worst(verdicts))
 
 
-@click.command("report", short_help="Write the report of a stored run again.")
+@click.command("report")
 @click.argument("run", metavar="DIR", type=_RUN)
 def report(run: Path) -> None:
     """Write report.html of a stored run again, and print where it is."""

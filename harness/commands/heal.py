@@ -11,7 +11,7 @@ from harness.exits import Exit
 from harness.store import DEFAULT
 
 
-@click.command("heal", short_help="Undo what killed harnesses left behind.")
+@click.command("heal")
 @click.argument("store", default=DEFAULT, type=click.Path(exists=True, file_okay=False, path_type=Path))
 def heal(store: Path) -> None:
     """Undo what runs left behind whose harness was killed: processes, networks, mounts.
@@ -26,7 +26,7 @@ def heal(store: Path) -> None:
         click.echo(line)
 
 
-@click.command("doctor", short_help="What this machine can do.")
+@click.command("doctor")
 def doctor() -> None:
     """Try what this machine can do, and say which command would add what is missing."""
     from harness.doctor import examine, is_fit, render

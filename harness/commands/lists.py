@@ -9,13 +9,13 @@ import click
 from nemesis.faults import KINDS
 
 
-@click.command("faults", short_help="List the faults.")
+@click.command("faults")
 def faults() -> None:
     """List the faults that --faults may name, one line each."""
     _print({kind.name: f"{kind.summary} (needs {', '.join(sorted(kind.needs))})" for kind in KINDS.values()})
 
 
-@click.command("flaws", short_help="List the flaws of the broker.")
+@click.command("flaws")
 def flaws() -> None:
     """List the flaws that --flaw may put into Harrow's own broker, one line each.
 

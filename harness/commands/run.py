@@ -73,7 +73,7 @@ _FLAGS = (
 )
 
 
-@click.command("run", short_help="Torment a cluster and judge it.")
+@click.command("run")
 @click.argument("file", metavar="[SPEC]", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_flags
 @click.option(

@@ -150,7 +150,7 @@ def test_help_teaches_by_example(arguments: list[str], capsys: pytest.CaptureFix
     assert "harrow run --seed 7" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", sorted(cli.harrow.commands))
+@pytest.mark.parametrize("command", sorted(cli.harrow.entries))
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow(command, "--help") == Exit.VALID
     assert f"Usage: harrow {command}" in capsys.readouterr().out
