@@ -14,7 +14,17 @@ from harness.simulation.exhaustive.spec import Budget, SmallWorld, reassign
 
 _MOVED_AWAY_AND_BACK = reassign((1, 2), (1, 2, 3))
 
-CORRECT: tuple[SmallWorld, ...] = ()
+CORRECT: tuple[SmallWorld, ...] = (
+    SmallWorld(name="lost-answer", budget=Budget(lost_answers=1)),
+    SmallWorld(name="moves", budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    SmallWorld(name="late-request", budget=Budget(late_requests=1)),
+    SmallWorld(name="three-records", budget=Budget(records=3)),
+    SmallWorld(name="shrink", budget=Budget(shrinks=1)),
+    SmallWorld(name="kill", budget=Budget(kills=1), initial_isr=3),
+    SmallWorld(name="two-records-shrink", budget=Budget(records=2, shrinks=1), initial_isr=3),
+    SmallWorld(name="power-loss", budget=Budget(power_losses=1), initial_isr=3),
+    SmallWorld(name="fence", budget=Budget(records=2, fences=1), initial_isr=3),
+)
 """The budget that the correct protocol is searched in, smallest world first."""
 
 _HUNTS: Mapping[str, SmallWorld] = {
@@ -33,7 +43,14 @@ _HUNTS: Mapping[str, SmallWorld] = {
     "old-metadata-applied": SmallWorld(budget=Budget(fences=1, shrinks=1), initial_isr=3),
     "min-isr-of-maximal-isr": SmallWorld(budget=Budget(fences=1)),
     "keep-last-in-sync": SmallWorld(budget=Budget(fences=1, power_losses=1)),
-    "logs-not-compared": SmallWorld(budget=Budget(records=2, fences=1)),
+    "logs-not-compared": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
+    "high-watermark-from-log-end": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
+    "believe-fetch-offset": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
+    "truncate-to-high-watermark": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
+    "high-watermark-before-cut": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
+    "ack-before-replication": SmallWorld(),
+    "leader-epoch-unchecked": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    "behind-follower-counts": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
 }
 
 HUNTS: Mapping[str, SmallWorld] = MappingProxyType(
