@@ -180,11 +180,6 @@ def check_crc(buffer: Buffer, position: int, size: int) -> bool:
     return bool(crc32c(memoryview(buffer)[position + CHECKSUMMED_FROM : position + size]) == expected)
 
 
-def base_offset_of(buffer: Buffer) -> int:
-    """Offset of the first record of the batches in a buffer, which must hold its header; -1 if it is too short."""
-    return int(_OFFSET.unpack_from(buffer)[0]) if len(buffer) >= HEADER_BYTES else -1
-
-
 def stamp(buffer: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
     """Set base offset and leader epoch of a batch in place, which its checksum does not cover."""
     _OFFSET.pack_into(buffer, position, base_offset)

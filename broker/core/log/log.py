@@ -21,7 +21,7 @@ from broker.core.log.rewritten import RewrittenRange
 from broker.core.log.segment import Segment
 from broker.core.log.timestamps import offset_for_timestamp
 from broker.core.log.validation import check_batches, check_replicated
-from broker.core.records import BatchHeader, base_offset_of, headers_of, stamped, stamped_all
+from broker.core.records import BatchHeader, MalformedBatch, headers_of, read_header, stamped, stamped_all
 from broker.core.rules.storage import StorageRules
 
 
@@ -223,11 +223,13 @@ class Log:
 
     def _next_batch_offset(self, records: bytes) -> int:
         """Where the leader's next batch has to begin: at the log end, but that of an empty log may lie inside it."""
-        if self.start_offset == self.end_offset and self.config.rules.may_begin_inside_batch() and records:
-            base_offset = base_offset_of(records)
-            if 0 <= base_offset < self.end_offset:
-                return base_offset
-        return self.end_offset
+        if self.start_offset < self.end_offset or not self.config.rules.may_begin_inside_batch():
+            return self.end_offset
+        try:
+            first = read_header(records)
+        except MalformedBatch:
+            return self.end_offset
+        return min(first.base_offset, self.end_offset) if first.last_offset >= self.end_offset else self.end_offset
 
     def _note_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
         self.producers.update(
