@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import time
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,17 +66,14 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-def search(
-    spec: SmallWorld, limits: Limits = NO_LIMITS, progress: Callable[[int, int, int], None] | None = None
-) -> Found:
-    """Search a world. `progress` is told (states, states waiting, depth) now and then."""
-    return _Search(spec, limits, progress).run()
+def search(spec: SmallWorld, limits: Limits = NO_LIMITS) -> Found:
+    """Search a world."""
+    return _Search(spec, limits).run()
 
 
 class _Search:
-    def __init__(self, spec: SmallWorld, limits: Limits, progress: Callable[[int, int, int], None] | None) -> None:
+    def __init__(self, spec: SmallWorld, limits: Limits) -> None:
         self.limits = limits
-        self.progress = progress
         self.started = time.monotonic()
         self.processor_started = time.process_time()
         self.world = World(spec)
@@ -122,8 +118,6 @@ class _Search:
         return self._found(Verdict.EXHAUSTED, depth)
 
     def _is_over(self, depth: int) -> bool:
-        if self.progress is not None:
-            self.progress(len(self.seen), len(self.seen), depth)
         limits = self.limits
         return (
             (0 < limits.states <= len(self.seen))

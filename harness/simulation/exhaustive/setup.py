@@ -21,7 +21,7 @@ class NotQuiet(Exception):
 def begin(world: World) -> State:
     """Start everything, create the partition, and let all messages arrive."""
     state = list(world.blank())
-    world._happen(state, CONTROLLER, Starts("0/-1"))
+    world.happen(state, CONTROLLER, Starts("0/-1"))
     for broker in BROKERS:
         started = world.apply(State(*state), Action("restart", broker))
         assert started is not None
@@ -29,10 +29,10 @@ def begin(world: World) -> State:
     topic = NewTopic(TOPIC, assignments=((0, BROKERS),))
     request = CreateTopicsRequest((topic,))
     state = list(settle(world, State(*state)))
-    world._happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+    world.happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
     begun = settle(world, State(*state))._replace(ghost=world.ghosts.number(Ghost()))
     if world.spec.initial_isr < len(BROKERS):
-        fenced = world._happen(list(begun), CONTROLLER, Expires(BROKERS[-1]))
+        fenced = world.happen(list(begun), CONTROLLER, Expires(BROKERS[-1]))
         outsider = BROKERS[-1]  # neither its heartbeats nor its fetches may yet bring it back
         begun = settle(world, fenced, but=(Action("beat", outsider), Action("wait", BROKERS[0], outsider)))
     return begun._replace(budget=world.budgets.number(world.spec.budget))

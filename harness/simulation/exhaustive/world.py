@@ -81,7 +81,7 @@ class World:
         batches = self.nodes.batches
         view: BrokerView = self.nodes.views[state[action.node]]
         missing = [batches[one] for one in self.metadata[state[_METADATA]] if batches[one].base >= view.metadata_end]
-        after = self._happen(state, action.node, Learns(tuple(missing[: action.what])))
+        after = self.happen(state, action.node, Learns(tuple(missing[: action.what])))
         return self._trim(after)
 
     def _beat(self, state: list[int], action: Action) -> State:
@@ -108,30 +108,30 @@ class World:
         return held
 
     def _expire(self, state: list[int], action: Action) -> State:
-        return self._happen(state, CONTROLLER, Expires(action.node))
+        return self.happen(state, CONTROLLER, Expires(action.node))
 
     def _fence(self, state: list[int], action: Action) -> State:
         self._spend(state, "fences")
-        return self._happen(state, CONTROLLER, Expires(action.node))
+        return self.happen(state, CONTROLLER, Expires(action.node))
 
     def _wait(self, state: list[int], action: Action) -> State:
-        return self._happen(state, action.node, Waits(action.what))
+        return self.happen(state, action.node, Waits(action.what))
 
     def _fire(self, state: list[int], action: Action) -> State:
-        return self._happen(state, action.node, Fires(action.what))
+        return self.happen(state, action.node, Fires(action.what))
 
     def _lag(self, state: list[int], action: Action) -> State:
         self._spend(state, "shrinks")
-        return self._happen(state, action.node, Lags(action.what))
+        return self.happen(state, action.node, Lags(action.what))
 
     def _produce(self, state: list[int], action: Action) -> State:
         self._spend(state, "records")
-        return self._happen(state, action.node, Produces(action.what))
+        return self.happen(state, action.node, Produces(action.what))
 
     def _order(self, state: list[int], action: Action) -> State:
         self._spend(state, "orders")
         request = self.spec.orders[action.what]
-        return self._happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+        return self.happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
 
     def _lose_answer(self, state: list[int], action: Action) -> State:
         self._spend(state, "lost_answers")
@@ -160,7 +160,7 @@ class World:
         """The process is gone: its peers' connections break, what it had sent may still arrive."""
         before = self.nodes.states[state[broker]]
         held = _log_bytes(before.disk)
-        self._happen(state, broker, Dies(kept))
+        self.happen(state, broker, Dies(kept))
         if _log_bytes(self.nodes.states[state[broker]].disk) < held:
             state[_GHOST] = self.ghosts.number(properties.lost_data(self.ghosts[state[_GHOST]], broker))
         messages: list[int] = []
@@ -183,7 +183,7 @@ class World:
         state[_NET] = self.nets.number(messages)
         for other in BROKERS:
             if broker in self.nodes.views[state[other]].waiting:
-                self._happen(state, other, Leaves(broker))
+                self.happen(state, other, Leaves(broker))
         return self._trim(State(*state))
 
     def _restart(self, state: list[int], action: Action) -> State | None:
@@ -198,13 +198,14 @@ class World:
         node = self.nodes.states[state[0]].node
         assert isinstance(node, ControllerNode)
         image, epoch = node.state.image, node.state.quorum.epoch
-        self._happen(state, broker, Recalls(image.end_offset, epoch, encode_change(image.to_records(), 0, epoch)))
+        self.happen(state, broker, Recalls(image.end_offset, epoch, encode_change(image.to_records(), 0, epoch)))
         self._exchange(state, broker, Beats())
         return self._trim(State(*state))
 
     # --- one node's part ---------------------------------------------------------------------------------------------
 
-    def _happen(self, state: list[int], node_id: int, event: NodeEvent) -> State:
+    def happen(self, state: list[int], node_id: int, event: NodeEvent) -> State:
+        """Let an event happen to a node; `state` is changed, and returned as it then is."""
         return self._happens(state, node_id, self.nodes.event(event))
 
     def _happens(self, state: list[int], node_id: int, event: int) -> State:
