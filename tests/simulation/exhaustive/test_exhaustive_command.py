@@ -1,0 +1,68 @@
+"""`harrow sim --exhaustive`."""
+
+import json
+
+import pytest
+
+from broker.core.rules.flaws import UnknownRules
+from harness.cli import main
+from harness.simulation.exhaustive import asking
+from harness.simulation.exhaustive.spec import Budget
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["sim", "--exhaustive", *words])
+    streams = capsys.readouterr()
+    return ended.value.code, streams.out, streams.err
+
+
+def test_a_flaw_is_told_step_by_step(capsys):
+    code, out, _ = run(capsys, "--flaw", "advance-below-min-isr")
+    assert code == 1
+    assert "violated after 3 steps (in the model 3): P-10" in out
+    assert "1  the client sends record 1 to broker 1" in out
+    assert "the session of broker 2, which lives, expires" in out
+
+
+def test_a_correct_world_is_said_to_be_seen_whole(capsys):
+    code, out, _ = run(capsys, "--set", "records=2", "--set", "isr=3", "--jobs", "1")
+    assert code == 0
+    assert "no violation in any order" in out
+
+
+def test_json_has_the_steps_that_replay_takes(capsys):
+    code, out, _ = run(capsys, "--flaw", "eager-shrink", "--json")
+    (found,) = json.loads(out)
+    assert code == 1
+    assert found["verdict"] == "violated"
+    assert found["steps"][0] == "the client sends record 1 to broker 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "recrds=2"], "expected KEY=VALUE with a key among"),
+        (["--set", "isr=7"], "expected isr from 2 to 3, found '7'"),
+        (["--set", "moves=1.9"], "expected replicas like 1.2/1.2.3 for moves, found '1.9'"),
+        (["--set", "world=flat"], "expected a world among"),
+        (["--flaw", "vote-not-remembered"], "expected a flaw with a small world of its own"),
+        (["--seed", "3"], "expected one of --seeds, --seed, --schedule and --exhaustive"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(capsys, words, message):
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_settings_change_a_stated_world():
+    (world,) = asking.worlds("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
+    assert world.budget == Budget(records=1, kills=1, orders=3)
+    assert (world.initial_isr, world.generation, world.flaws) == (3, "K4", ("eager-shrink",))
+
+
+def test_an_unknown_flaw_is_refused():
+    with pytest.raises(UnknownRules):
+        asking.worlds(None, ["no-such-flaw"], [])
