@@ -85,6 +85,8 @@ class ControllerNode:
         log = Log.open(files, METADATA_DIRECTORY, LogConfig(max_batch_bytes=1 << 30), clean=False)
         quorum = Quorum(settings, rules.quorum, runtime, files, log, incarnation_id)
         self.state = ControllerState(settings, rules, runtime, quorum, standing.replayed(quorum, 0))
+        if log.end_offset < quorum.snapshot_id[0]:
+            log.truncate_fully(quorum.snapshot_id[0])  # the snapshot is durable before the log that it covers
         quorum.high_watermark = quorum.snapshot_id[0]
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:

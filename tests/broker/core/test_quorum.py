@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from broker.core.controller.state import METADATA_DIRECTORY
 from broker.core.errors import ErrorCode
 from broker.core.messages import FetchPartition
 from broker.core.metadata.records import METADATA_TOPIC
@@ -123,6 +124,23 @@ def test_a_log_that_begins_after_a_snapshot_cannot_vouch_for_what_an_older_epoch
     fetch = FetchPartition(METADATA_TOPIC, 0, offset, 1 << 20, leader.epoch, epoch)
     refusal = check_fetch(leader, fetch)
     assert (refusal.snapshot_id if refusal is not None else None) == snapshot
+
+
+def test_a_snapshot_that_reached_the_disk_before_the_log_that_it_covers_is_where_the_log_begins() -> None:
+    cluster = Cluster(controllers=3, metadata_snapshot_records=8)
+    cluster.create_topic()
+    voter = next(voter for voter in VOTERS if voter != _the_active(cluster))
+    quorum = cluster.machines[voter].node.state.quorum  # type: ignore[union-attr]
+    cluster.run_until(lambda: quorum.snapshot_id[0] > 0)
+    cluster.kill(voter)
+    files = cluster.machines[voter].files
+    for name in files.list(METADATA_DIRECTORY):
+        if name.endswith(".log"):
+            files.truncate(f"{METADATA_DIRECTORY}/{name}", 0)
+    cluster.start(voter)
+    quorum = cluster.machines[voter].node.state.quorum  # type: ignore[union-attr]
+    assert quorum.log.start_offset == quorum.log.end_offset == quorum.snapshot_id[0] == quorum.high_watermark
+    cluster.run_until(cluster.is_whole)
 
 
 def test_everything_is_there_after_all_controllers_lost_their_page_caches() -> None:
