@@ -11,9 +11,13 @@ from __future__ import annotations
 from enum import IntEnum
 
 from broker.core.files import StorageError
+from broker.core.log.segment import LOG_SUFFIX
+from broker.core.records import iterate_headers
 from harness.simulation.tape import Stream
 
 PAGE_BYTES = 4096
+_CHECKED_FROM = 17
+"""Bytes of a batch before its checksum and what it covers."""
 
 
 class Survival(IntEnum):
@@ -138,16 +142,18 @@ class SimulatedDisk:
         return lost
 
     def flip_unsynced_bit(self, stream: Stream) -> str:
-        """One bit of what was not synced is wrong, as a machine may leave it that loses power while it writes.
+        """One bit of what was not synced is wrong, as a machine may leave it that loses power while it writes (ST-7).
 
-        Returns the file's name, "" if everything is synced.
+        It is one that a checksum covers: nobody could tell of a wrong base offset or leader epoch. Returns the file's
+        name, "" if no batch is out of sync.
         """
-        for name in sorted(self.files):
+        for name in sorted(name for name in self.files if name.endswith(LOG_SUFFIX)):
             file = self.files[name]
             synced = 0 if file.durable is None else len(file.durable)
             if len(file.data) > synced:
-                bit = stream.draw("bit", 8 * (len(file.data) - synced))
-                self.flip_bit(name, 8 * synced + bit)
+                first, size = next((at, one.size) for at, one in iterate_headers(file.data) if at + one.size > synced)
+                start = max(synced, first + _CHECKED_FROM)
+                self.flip_bit(name, 8 * start + stream.draw("bit", 8 * (first + size - start)))
                 return name
         return ""
 

@@ -14,7 +14,13 @@ from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
 from broker.core.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
 from broker.core.log import marker
-from broker.core.messages import AlterPartitionRequest, FetchRequest, ListOffsetsRequest, ProduceRequest
+from broker.core.messages import (
+    AlterPartitionRequest,
+    ElectLeadersRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    ProduceRequest,
+)
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from harness.simulation.observer import clients, committed, isr, metadata, quorum, replicas
@@ -66,17 +72,23 @@ class PropertyObserver:
         if broker is None:
             return
         machine = world.machines[node_id]
-        combined_stopped = machine.settings.is_controller and broker.up and _is_closed(broker)
-        stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
-        _gone(broker, clean_epoch=-1 if stored is None else stored)
+        disk_lost = lost_bytes >= 0 and not machine.disk.files
+        if broker.up:
+            combined_stopped = machine.settings.is_controller and _is_closed(broker)
+            stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
+            _gone(broker, clean_epoch=-1 if stored is None else stored)
+        if disk_lost:
+            broker.clean_epoch = -1
         if lost_bytes >= 0:
-            disk_lost = not machine.disk.files
             for key, mirror in broker.mirrors.items():
                 _power_lost(known, known.ghost_of(*key), broker, mirror, disk_lost=disk_lost)
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
     def _controller(self, known: Knowledge, step: Step, node: ControllerNode, life: int) -> None:
+        event = step.event
+        if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
+            metadata.election_asked(known, event.request)
         quorum.stepped(known, known.voters[step.node_id], node.state, life, step.event)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
@@ -114,6 +126,7 @@ class PropertyObserver:
                 replica.partition_epoch,
                 replica.leader_epoch,
                 replica.role,
+                replica.isr,
                 replica.pending_isr,
                 log.truncations,
                 log.start_offset,

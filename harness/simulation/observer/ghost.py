@@ -202,6 +202,9 @@ class Ghost:
     quorum_excused: bool = True
     """P-18 does not apply until the ISR is sufficient (again)."""
 
+    unclean_wanted: bool = False
+    """An operator has asked for an unclean election."""
+
     unadmitted: set[int] = field(default_factory=set)
     """Brokers that started uncleanly and have not been admitted since (P-7)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.messages import ElectLeadersRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import (
     RECOVERING,
@@ -19,7 +20,10 @@ from harness.simulation.violation import Violation
 
 _WITHOUT_ELR = ("K1", "K2", "K3")
 _MIN_ISR = "min.insync.replicas"
-_UNCLEAN = "unclean.leader.election.enable"
+_UNCLEAN_ENABLE = "unclean.leader.election.enable"
+
+UNCLEAN = 1
+"""The type of an unclean election in an ElectLeaders request."""
 
 
 def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offset: int) -> None:
@@ -130,25 +134,37 @@ def _is_unclean(old: PartitionState, new: PartitionState) -> bool:
     return elected and (old.recovery_state != RECOVERING or new.leader not in (*old.isr, *old.elr))
 
 
+def election_asked(known: Knowledge, request: ElectLeadersRequest) -> None:
+    """EL-8: an operator may accept losses."""
+    for ghost in known.partitions.values() if request.election_type == UNCLEAN else ():
+        if request.partitions is None or (ghost.topic, ghost.number) in request.partitions:
+            ghost.unclean_wanted = True
+
+
 def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-1 where no unclean election is allowed: a balanced recovery finds what one of the last known ones holds."""
+    """P-1 where losses are not accepted: nobody is elected who lacks what is committed.
+
+    Unless nobody is eligible any more; then a balanced recovery finds what one of the last known ones holds.
+    """
     settings = known.settings
-    configured = known.image.topics[ghost.topic].configs.get(_UNCLEAN)
-    allowed = settings.unclean_leader_election_enable if configured is None else configured == "true"
-    if allowed or known.generation != "K5" or settings.unclean_recovery_strategy != "Balanced" or not ghost.trusted:
+    configured = known.image.topics[ghost.topic].configs.get(_UNCLEAN_ENABLE)
+    accepted = settings.unclean_leader_election_enable if configured is None else configured == "true"
+    aggressive = known.generation == "K5" and settings.unclean_recovery_strategy == "Aggressive"
+    if accepted or aggressive or ghost.unclean_wanted or not ghost.trusted:
         return
     end = len(ghost.committed)
     elected = ghost.mirrors.get(new.leader)
     if elected is not None and elected.compare(ghost.committed) >= end:
         return
-    for member in old.last_known_elr:
+    eligible = {*old.isr, *old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
+    for member in sorted(eligible):
         mirror = ghost.mirrors.get(member)
         if mirror is not None and mirror.compare(ghost.committed) >= end:
             known.fail(
                 ghost,
                 "P-1",
-                f"the recovery elects broker {new.leader}, whose log lacks what is committed up to {end}; broker "
-                f"{member} of the last known ELR {list(old.last_known_elr)} has it",
+                f"broker {new.leader} was elected, whose log lacks what is committed up to {end}; broker {member} has "
+                f"it (ISR {list(old.isr)}, ELR {list(old.elr)}, last known ELR {list(old.last_known_elr)})",
             )
 
 
