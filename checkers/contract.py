@@ -170,8 +170,9 @@ def _no_brokers() -> Column:
 def _excused(promise: Column) -> Column:
     lost = promise.at_ns <= fn.coalesce("lost_until_ns", fn.lit(NEVER))
     leader_lost = promise.at_ns <= fn.coalesce("leader_lossy_until_ns", fn.lit(NEVER))
-    first_epoch = fn.get("led", fn.lit(0)).epoch
-    changed = fn.exists("led", lambda led: (led.seen_ns > promise.at_ns) & (led.epoch > first_epoch))
+    last_epoch = fn.get("led", fn.size("led") - 1).epoch
+    # Whoever acknowledged it may have been deposed since, or before without knowing it yet (BL-10).
+    changed = fn.exists("led", lambda led: (led.led_until_ns >= promise.at_ns) & (led.epoch < last_epoch))
     excused = (
         fn.when(promise.acks == ACKS_ALL, lost)
         .when(promise.acks == 1, lost | leader_lost | fn.coalesce(changed, fn.lit(False)))

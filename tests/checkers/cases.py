@@ -178,6 +178,15 @@ def acks_1_is_broken_when_the_leader_changed_only_before(history: History) -> No
     history.final([])
 
 
+@case({"lost-acked-write": (0, 1)}, acks=1)
+def acks_1_of_a_leader_that_did_not_know_it_was_deposed_is_lost_within_the_contract(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.sampled(8, 2, 1, isr=(2, 3), brokers=(2, 3))
+    history.send(100, (10, 20), acks=1, offset=0, node=1)
+    history.sampled(50, 2, 1)
+    history.final([])
+
+
 # --- the contract of acks=all --------------------------------------------------------------------------------------
 
 
