@@ -132,7 +132,8 @@ def test_a_run_from_the_first_send_to_the_last_read(broker, tmp_path):
 
 
 def test_sigterm_closes_the_history_with_open_operations_unknown(broker, tmp_path):
-    with worker(orders(broker, tmp_path)) as running:
+    patient = {"request_timeout_ms": 60_000, "delivery_timeout_ms": 120_000}
+    with worker(orders(broker, tmp_path, **patient)) as running:
         running.wait_for("counts", has_acked(20))
         broker.on_produce = lambda *_: Trouble.SILENCE
         running.wait_for("counts", lambda told: told["open"] == 4)

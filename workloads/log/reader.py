@@ -20,6 +20,9 @@ from workloads.recording import Phase, Recorder
 RETRY_PAUSE_S: Final = 0.2
 FAILURES_MAX: Final = 10
 """After so many failed operations in a row a reader starts over with a new client."""
+SILENCE_S_MAX: Final = 5.0
+"""A client that no broker has answered for so long is replaced: kafka-python 3.0.12 can be silent for ever after an
+election that it did not understand."""
 SEEK_BACK_MAX: Final = 200
 """Offsets that a reader goes back at most."""
 
@@ -58,6 +61,7 @@ class Reader:
         self._positions: dict[Partition, int] = {}
         self._fresh: set[Partition] = set()  # assigned or sought, and not answered since
         self._failures = 0
+        self._answered_ns = now()
         self._ends: Mapping[Partition, int] | None = None
         self._final = False
         self._latest_due_ns = self._next_due(plan.latest_interval_s)
@@ -82,6 +86,7 @@ class Reader:
             self._wanted = dict.fromkeys(self._ends, LOG_START)
             self._positions = {}  # before `_final`: `unread` must not judge by the live positions
             self._final = True
+            self._drop_client()
         try:
             if self._consumer is None:
                 self._consumer = self._connect()
@@ -134,6 +139,10 @@ class Reader:
             return self._failed()
         self._recorder.poll_ended(invocation, poll, self._fresh, self._now())
         self._failures = 0
+        if poll.partitions:
+            self._answered_ns = self._now()
+        elif self._now() - self._answered_ns > SILENCE_S_MAX * SECOND_NS:
+            self._start_over()
         for polled in poll.partitions:
             self._fresh.discard(polled.partition)
             self._positions[polled.partition] = polled.next_position
@@ -163,13 +172,22 @@ class Reader:
 
     def _failed(self) -> float:
         self._failures += 1
-        if self._failures >= FAILURES_MAX and self._consumer is not None:
+        if self._failures >= FAILURES_MAX:
+            self._start_over()
+        return RETRY_PAUSE_S
+
+    def _start_over(self) -> None:
+        """Go on from the same positions with a new client."""
+        self._drop_client()
+        if self._wanted is None:
+            self._wanted = dict(self._positions)
+
+    def _drop_client(self) -> None:
+        self._failures = 0
+        self._answered_ns = self._now()
+        if self._consumer is not None:
             self._disconnect(self._consumer)
             self._consumer = None
-            self._failures = 0
-            if self._wanted is None:
-                self._wanted = dict(self._positions)
-        return RETRY_PAUSE_S
 
     def _disconnect(self, consumer: Consumer) -> None:
         try:
