@@ -77,10 +77,7 @@ class TableWriter:
             return
         columns = [pa.repeat(pa.scalar(run_id, pa.string()), len(rows))]
         fields = [self._schema.field(column) for column in self._columns]
-        columns += [
-            pa.array(values, field.type)
-            for values, field in zip(zip(*rows, strict=True), fields, strict=True)
-        ]
+        columns += [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), fields, strict=True)]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         path = directory / self._name / f"part-{writer}-{self._parts:06d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,9 +169,7 @@ class HistoryWriter:
 
     def _raise_if_failed(self) -> None:
         if self._failure is not None:
-            raise HistoryError(
-                f"cannot write the history in {self._directory}: {self._failure}"
-            ) from self._failure
+            raise HistoryError(f"cannot write the history in {self._directory}: {self._failure}") from self._failure
 
     def _write_until_closed(self) -> None:
         while not (self._closing or self.failed):

@@ -244,7 +244,9 @@ def _frame(model):
         model.add(
             "faults", fault=fault.number, kind=fault.kind, targets=[fault.target],
             parameters=json.dumps({"role": f"the leader of events-{fault.number % 3}"}),
-            started_ns=int(fault.start_s * SECOND), ended_ns=int(fault.end_s * SECOND), schedule_entry=fault.number - 1, took_hold=fault.took_hold,
+            started_ns=int(fault.start_s * SECOND),
+            ended_ns=int(fault.end_s * SECOND),
+            schedule_entry=fault.number - 1, took_hold=fault.took_hold,
             healed=True, evidence=fault.evidence,
         )  # fmt: skip
     for worker in (0, 1):
