@@ -102,15 +102,17 @@ def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
 
 
 def _check_batch(spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int) -> list[RunResult]:
-    spark.conf.set("spark.sql.shuffle.partitions", _partitions(runs))
+    partitions = _partitions(runs)
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
     facts = [facts_of(run) for run in runs]
     relations = base_relations(spark, runs, facts)
-    counting = figures(relations)
+    # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
+    counting = figures(relations).coalesce(partitions)
     with ThreadPoolExecutor(1) as counter:
         # While Spark counts, and reads the history for it, the findings are planned.
         counted = counter.submit(counting.collect)
         found = unite([*(anomaly(relations) for anomaly in ANOMALIES), malformed_history(relations)])
-        collected = collect_findings(classified(found, relations))
+        collected = collect_findings(classified(found.coalesce(partitions), relations))
         numbers = _numbers_by_run(counted.result())
     replicas = replicas_at(spark, relations, [row for of_run in collected.values() for row in of_run.rows])
     results = []

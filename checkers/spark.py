@@ -142,6 +142,8 @@ def _settings(master: str, scratch: Path, log: Path) -> SparkConf:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
+        # The plans of one check have several hundred classes; of those that do not fit, every task compiles its own.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         **SQL_SETTINGS,
     }
     if master.startswith("local"):

@@ -187,6 +187,24 @@ def acks_1_of_a_leader_that_did_not_know_it_was_deposed_is_lost_within_the_contr
     history.final([])
 
 
+@case({"lost-acked-write": (0, 1)}, acks=1)
+def acks_1_is_lost_within_the_contract_when_the_leader_lost_its_page_cache(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), acks=1, offset=0)
+    history.fault("page-cache-loss", [1], (30, 500))
+    history.sampled(600, 1, 0)
+    history.final([])
+
+
+@case({"lost-acked-write": (1, 0)}, acks=1)
+def acks_1_is_broken_when_only_a_follower_lost_its_page_cache(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), acks=1, offset=0)
+    history.fault("page-cache-loss", [2], (30, 500))
+    history.sampled(600, 1, 0)
+    history.final([])
+
+
 # --- the contract of acks=all --------------------------------------------------------------------------------------
 
 
