@@ -32,6 +32,9 @@ from harness.simulation.world import MS, World
 
 TOPIC = "log"
 
+RETRY_MS = 100
+"""Before a client asks again."""
+
 _DEFINITELY_NOT_APPENDED = {
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -183,7 +186,7 @@ class Producer:
         elif isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
             self._producer_id = response.producer_id
             self._sequences = {}
-        self._wait(world, "again", 0 if self._partition in self.route.leaders and response is not None else 50)
+        self._wait(world, "again", 0 if self._partition in self.route.leaders and response is not None else RETRY_MS)
 
     def _produce_answered(self, world: World, response: AnyResponse | None) -> None:
         if not isinstance(response, ProduceResponse):
@@ -207,7 +210,7 @@ class Producer:
     def _retry(self, world: World, why: str) -> None:
         self.route.leaders.pop(self._partition, None)
         if self.plan.retries:
-            self._wait(world, "again", 50)
+            self._wait(world, "again", RETRY_MS)
         else:
             self._complete(world, "info" if self._maybe_appended else "fail", why, None)
 
@@ -318,7 +321,7 @@ class Reader:
         pause_ms = self.interval_ms
         if isinstance(response, MetadataResponse):
             self.route.learn(response)
-            pause_ms = 1 if self.route.leaders else 50
+            pause_ms = 1 if self.route.leaders else RETRY_MS
         elif self._asked != "metadata" and request_id > self._void:
             partition, leader = self._asked_of
             if isinstance(response, FetchResponse) and response.partitions[0].error_code == ErrorCode.NONE:
@@ -330,7 +333,7 @@ class Reader:
             else:
                 self.route.leaders.pop(partition, None)
         elif response is None:
-            pause_ms = 50
+            pause_ms = RETRY_MS
         world.after(max(1, pause_ms) * MS, self.timer, world, "next")
 
     def _operation(self, world: World, kind: str, node: int) -> int:

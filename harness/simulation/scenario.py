@@ -33,6 +33,9 @@ CRASH = "crash"
 
 _RECOVERY_MS = 60_000
 
+_FETCH_WAIT_MS = 1_000
+"""Longer than by default: asking again is most of what an idle cluster does, and tells nothing new."""
+
 
 @dataclass
 class Outcome:
@@ -95,6 +98,8 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 broker_session_timeout_ms=configuration.session_timeout_ms,
                 broker_heartbeat_interval_ms=configuration.heartbeat_ms,
                 replica_lag_time_max_ms=configuration.lag_ms,
+                replica_fetch_wait_max_ms=_FETCH_WAIT_MS,
+                metadata_fetch_wait_max_ms=_FETCH_WAIT_MS,
                 metadata_snapshot_records=configuration.metadata_snapshot_records,
                 generation=configuration.generation,
                 flaws=configuration.flaws,

@@ -72,7 +72,7 @@ class Configuration:
     unclean_election: bool = False
     unclean_recovery: str = "Balanced"
     session_timeout_ms: int = 3_000
-    heartbeat_ms: int = 600
+    heartbeat_ms: int = 1_000
     lag_ms: int = 4_000
     metadata_snapshot_records: int = 5_000
     duration_ms: int = 60_000

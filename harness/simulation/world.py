@@ -164,14 +164,17 @@ class World:
         self.at(self.now_us + delay_us, action, *arguments)
 
     def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
-        """Let time pass up to `end_us`, or until `done`; returns whether it was done."""
+        """Let time pass up to `end_us`, or until `done`, asked once in a millisecond; returns whether it was done."""
         heap = self._heap
+        ask_us = 0 if done is not None else end_us + 1
         while heap and heap[0][0] <= end_us:
             at_us, _, action, arguments = heapq.heappop(heap)
             self.now_us = at_us
             action(*arguments)
-            if done is not None and done():
-                return True
+            if at_us >= ask_us:
+                ask_us = at_us + MS
+                if done is not None and done():
+                    return True
         self.now_us = max(self.now_us, end_us)
         return done is not None and done()
 
