@@ -1,4 +1,4 @@
-"""The properties of the whole world (P-1 … P-19), judged after every step.
+"""The properties of the whole world, judged after every step.
 
 The observer's ghost is small: what has ever been committed, who led which epoch, which replicas came back without a
 clean stop, which have lost data. It is part of the state, since it decides what will be a violation.
@@ -26,7 +26,6 @@ CHECKED = (
     "P-9",
     "P-10",
     "P-12",
-    "P-15",
     "P-16",
     "P-17",
     "P-18",

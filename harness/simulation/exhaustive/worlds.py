@@ -48,6 +48,7 @@ _HUNTS: Mapping[str, SmallWorld] = {
     "believe-fetch-offset": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
     "truncate-to-high-watermark": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
     "high-watermark-before-cut": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
+    "diverging-fetch-counts": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
     "ack-before-replication": SmallWorld(),
     "leader-epoch-unchecked": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
     "behind-follower-counts": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
