@@ -6,7 +6,7 @@ canonical way. That clock is the only one: what depends on time is an event of i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from broker.core.broker_node import isr_changes, lifecycle, publishing, replication
@@ -38,11 +38,12 @@ from broker.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from broker.core.metadata.records import METADATA_TOPIC, BrokerRegistered, PartitionSet, PartitionState, decode_change
+from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.node import make_node
 from broker.core.records import decode_records, encode_batch, iterate_headers
 from broker.core.runtime import OpenRequest
 from harness.simulation.disk import SimulatedDisk
+from harness.simulation.exhaustive.batches import decisions, whole_batches
 from harness.simulation.exhaustive.cloning import copy_node
 from harness.simulation.exhaustive.events import (
     Answered,
@@ -150,7 +151,7 @@ class _Step:
             tuple(self.messages),
             batches,
             tuple(self.acknowledged),
-            tuple(_decisions(batches, partition)),
+            tuple(decisions(batches, partition)),
             tuple(self.notes),
         )
 
@@ -280,7 +281,7 @@ class _Step:
             for name, file in list(self.disk.files.items()):
                 durable = file.durable or b""
                 if name.endswith(".log"):
-                    durable = max(durable, _whole_batches(bytes(file.data), kept), key=len)
+                    durable = max(durable, whole_batches(bytes(file.data), kept), key=len)
                 file.data = bytearray(durable)
                 file.durable = durable
 
@@ -390,21 +391,3 @@ class _Step:
             for key in self.timers
             if isinstance(key, tuple) and (key[1] in paused if key[0] == replication.RETRY else key[-1] in pending)
         }
-
-
-def _decisions(batches: tuple[Batch, ...], partition: PartitionState | None) -> Iterator[Decision]:
-    """What each batch makes of the partition that there was."""
-    for batch in batches:
-        header = next(header for _, header in iterate_headers(batch.data))
-        records = [] if header.is_control else [record for _, record in decode_change(batch.data)]
-        states = [record.state for record in records if isinstance(record, PartitionSet)]
-        registered = tuple(one.broker_id for one in records if isinstance(one, BrokerRegistered))
-        after = states[-1] if states else partition
-        yield Decision(registered, partition, after)
-        partition = after
-
-
-def _whole_batches(data: bytes, count: int) -> bytes:
-    """The first so many batches."""
-    ends = [position + header.size for position, header in iterate_headers(data)]
-    return data[: ([0, *ends])[min(count, len(ends))]]
