@@ -16,6 +16,7 @@ from reports.node_logs import LINES, node_logs
 from reports.replicas import PartitionHistory, partition_history
 from reports.reproduce import reproduce_command
 from reports.run import Run, load_run
+from reports.sequence import sequence
 from reports.stories import groups
 from reports.strips import PARTITIONS_MAX, fault_segments, partition_strips, ticks
 from reports.summary import summarize
@@ -58,6 +59,7 @@ def html(run: Run) -> str:
         problems=[*run.problems, *disagreements(run)],
         problems_shown=PROBLEMS_SHOWN,
         timeline=timeline(run, joined),
+        diagram=sequence(run.directory),
         contract=contract.contract_sentences(run),
         groups=groups(run, joined, history_of),
         strips=partition_strips(run, histories),
