@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node.state import CONTROL, BrokerState
 from broker.core.marks import sometimes
 from broker.core.messages import (
+    UNKNOWN,
     AlteredPartition,
     AlterPartitionPartition,
     AlterPartitionRequest,
@@ -27,6 +28,7 @@ RETRIED_UNANSWERED = sometimes("ISR: the identical request is sent again, there 
 RETRIED_REFUSED = sometimes("ISR: the identical request is sent again, the answer decided nothing (ISR-4)")
 HELD_BACK = sometimes("high watermark: held back, the ISR is below min ISR (HW-3)")
 HELD_BACK_BY_MAXIMAL = sometimes("high watermark: held back by a member that only the maximal ISR has (HW-1, ISR-3)")
+HELD_BACK_FOR_METADATA = sometimes("high watermark: held back until the metadata of the ISR has come (HW-3, MD-4)")
 RECOVERY_DECLARED = sometimes("ISR: the leader of an unclean election says that it has recovered (EL-9)")
 
 ALTER_PARTITION = "alter-partition"
@@ -131,6 +133,11 @@ def changed(broker: BrokerState, replica: Replica) -> None:
 def high_watermark_may_move(broker: BrokerState, replica: Replica) -> None:
     """HW-4: something that the high watermark depends on has changed."""
     if replica.role is not Role.LEADER:
+        return
+    known = broker.image.partition(replica.topic, replica.partition)
+    epoch_of_image = known.partition_epoch if known is not None else UNKNOWN
+    if not broker.rules.high_watermark.knows_min_isr(replica.partition_epoch, epoch_of_image):
+        broker.runtime.mark(HELD_BACK_FOR_METADATA)
         return
     if leader.advance_high_watermark(replica, broker.rules):
         broker.touch(replica)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import storage
+from broker.core.broker_node import isr_changes, storage
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState, WaitingProduce
 from broker.core.errors import ErrorCode
@@ -125,7 +125,7 @@ def append_own(broker: BrokerState, replica: Replica, records: bytes) -> Appende
 def _append_to_log(broker: BrokerState, replica: Replica, records: bytes, headers: tuple[BatchHeader]) -> Appended:
     appended = replica.log.append_as_leader(records, replica.leader_epoch, headers)
     storage.appended(broker, replica)
-    leader.advance_high_watermark(replica, broker.rules)
+    isr_changes.high_watermark_may_move(broker, replica)
     broker.touch(replica)
     return appended
 

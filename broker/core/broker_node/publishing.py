@@ -135,6 +135,8 @@ def publish(broker: BrokerState) -> None:
             replica.elr = state.elr
             if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
                 _apply(broker, replica, state)
+            elif broker.rules.high_watermark.moves_with_isr():
+                isr_changes.high_watermark_may_move(broker, replica)  # by another min ISR, or by an ISR already known
     for replica in [replica for replica in broker.replicas.values() if not _assigned(image, replica)]:
         _remove(broker, replica)
     broker.published = True

@@ -34,6 +34,14 @@ class HighWatermarkRules:
         """
         return candidate > current and len(committed_isr) >= min_isr
 
+    def knows_min_isr(self, partition_epoch: int, partition_epoch_of_image: int) -> bool:
+        """HW-3 compares an ISR with the min ISR of the same moment: it waits for the metadata of the ISR that it has.
+
+        An answer to AlterPartition may come before the metadata (MD-4) and names no min ISR. Where that was raised just
+        before the ISR shrank, the controller has an ELR, and the old min ISR would let the high watermark pass it.
+        """
+        return partition_epoch_of_image >= partition_epoch
+
     def of_follower(self, told: int, log_start: int, log_end: int) -> int:
         """HW-5: what the leader told, within the follower's own log; it may go back under a new leader."""
         return max(log_start, min(told, log_end))

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from broker.core.errors import ErrorCode
-from broker.core.messages import AlterPartitionResponse, FetchRequest
-from tests.support.cluster import CONTROLLER, Cluster
+from broker.core.messages import (
+    AlterPartitionResponse,
+    ConfigOperation,
+    ConfigResource,
+    FetchRequest,
+    FetchResponse,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 
 @pytest.fixture
@@ -203,3 +210,44 @@ def test_an_unclean_election_loses_the_record() -> None:
     cluster.start(other)
     cluster.run_until(cluster.is_whole)
     assert cluster.read(cluster.leader()) == []
+
+
+def test_a_leader_that_has_not_heard_of_a_higher_min_isr_does_not_commit_past_the_elr() -> None:
+    cluster = Cluster(replica_lag_time_max_ms=300)
+    cluster.create_topic()
+    assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    leader = cluster.leader()
+    lagging, other = (number for number in (1, 2, 3) if number != leader)
+    operation = ConfigOperation("min.insync.replicas", 0, "3")
+    raised = IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),))
+    cluster.held = lambda source, target, message: (
+        (source, target) == (CONTROLLER, leader) and isinstance(message, FetchResponse)
+    )
+    cluster.isolate(lagging)
+    cluster.call(other, raised)
+    cluster.send(leader, 2, acks=1)
+    cluster.run_until(lambda: lagging not in cluster.replica(leader)["isr"])  # type: ignore[operator]
+    assert cluster.view()["elr"] == [lagging]
+    cluster.run(100)
+    assert cluster.replica(leader)["high_watermark"] == 1
+    cluster.held = None
+    cluster.heal()
+    cluster.run_until(cluster.is_whole)
+    assert cluster.replica(leader)["high_watermark"] == 2
+
+
+def test_a_lower_min_isr_lets_the_high_watermark_of_a_leader_that_is_alone_move() -> None:
+    cluster = Cluster()
+    cluster.create_topic()
+    leader = cluster.leader()
+    for number in (1, 2, 3):
+        if number != leader:
+            cluster.kill(number)
+    cluster.run_until(lambda: cluster.replica(leader)["isr"] == [leader])
+    cluster.send(leader, 1, acks=1)
+    cluster.run(200)
+    assert cluster.replica(leader)["high_watermark"] == 0
+    operation = ConfigOperation("min.insync.replicas", 0, "1")
+    cluster.call(leader, IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
+    cluster.run_until(lambda: cluster.replica(leader)["high_watermark"] == 1, 500)
