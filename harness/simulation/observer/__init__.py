@@ -209,6 +209,8 @@ def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> No
     for ghost in known.partitions.values():
         if ghost.mirrors.get(broker.broker_id) is mirror:
             del ghost.mirrors[broker.broker_id]
+            if mirror.life != broker.life:
+                replicas.vanished(known, ghost, mirror)
 
 
 def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: Sequence[Effect]) -> None:

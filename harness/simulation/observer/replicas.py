@@ -136,6 +136,14 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     check_epochs(known, ghost, mirror, replica)
 
 
+def vanished(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
+    """A new process does not find the log at all."""
+    if ghost.trusted and not mirror.power_lost and mirror.same > ghost.log_start:
+        known.fail(ghost, "P-6", f"broker {mirror.holder} lost no power, and its log up to {mirror.same} is not there")
+    if ghost.state is not None and ghost.state.isr == (mirror.holder,):
+        ghost.sole_member_lost = True
+
+
 def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: int) -> None:
     lost = max(end, ghost.log_start, mirror.start)
     if ghost.trusted and not mirror.power_lost and lost < mirror.same:

@@ -1,0 +1,59 @@
+"""What keeps a cluster from being whole is named by the most basic property that is missing (V-1 … V-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.simulation.observer.liveness import unmet
+from harness.simulation.scenario import Violation
+from harness.simulation.world import Step, World
+from tests.support.planting import Plant, change_rules, observe
+
+
+class Judge(Plant):
+    """Asks what is missing in the middle of a simulation, after doing something to it."""
+
+    def __init__(self, act: Callable[[World], object]) -> None:
+        self.found = ""
+
+        def lie(world: World, step: Step) -> bool:
+            act(world)
+            self.found = unmet(world, "in a test").property_id
+            return True
+
+        super().__init__(lie, after_ms=6_000)
+
+
+def kill(*nodes: int) -> Callable[[World], object]:
+    return lambda world: [world.kill(node) for node in nodes]
+
+
+@pytest.mark.parametrize(("act", "property_id"), [(kill(100, 101, 102), "V-9"), (kill(2), "V-1")])
+def test_the_missing_property_is_named(act: Callable[[World], object], property_id: str) -> None:
+    judge = Judge(act)
+    observe(judge)
+    assert judge.found == property_id
+
+
+def test_a_leader_that_never_hears_of_its_isr_change_breaks_v_7() -> None:
+    plant = change_rules("isr", after_answer=lambda _error: None)
+    metadata = change_rules("metadata", refreshes_leader=lambda: False)
+    from harness.simulation.schedule import Fault
+
+    outcome = observe(plant, metadata, faults=[Fault(5_000, "kill", 2, 1_000, 0)])
+    assert outcome.failed_property in ("V-7", "V-5")
+
+
+def test_replicas_that_never_fetch_break_v_4_or_v_5() -> None:
+    plant = change_rules("isr", has_caught_up=lambda *_ends: False)
+    from harness.simulation.schedule import Fault
+
+    outcome = observe(plant, faults=[Fault(5_000, "kill", 2, 1_000, 0)])
+    assert outcome.failed_property == "V-4"
+    assert "ISR" in str(outcome.failure)
+
+
+def test_a_violation_knows_its_property() -> None:
+    assert str(Violation("V-4", "not whole")) == "V-4: not whole"

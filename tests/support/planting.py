@@ -1,0 +1,102 @@
+"""Planting a violation in a simulated cluster: something is wrong in one node's memory, at one moment of its life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.core.broker_node.node import BrokerNode
+from broker.core.controller.node import ControllerNode
+from broker.core.replica.state import Replica, Role
+from harness.simulation.clients import TOPIC
+from harness.simulation.observer import PropertyObserver
+from harness.simulation.scenario import Outcome, run
+from harness.simulation.schedule import Fault
+from harness.simulation.tape import Tape
+from harness.simulation.world import MS, Observer, Step, World
+
+DULL: dict[str, object] = {
+    "brokers": 3,
+    "controllers": 3,
+    "combined": False,
+    "partitions": 1,
+    "producers": 1,
+    "idempotence": True,
+    "acks": -1,
+    "flush_messages": 0,
+    "flush_ms": 0,
+    "lag_ms": 1_500,
+    "metadata_snapshot_records": 5_000,
+    "duration_ms": 20_000,
+    "operations": 60,
+    "polls": 60,
+    "unclean_election": False,
+    "unclean_recovery": "Balanced",
+    "squeeze": False,
+    "slow_of_1000": 0,
+    "answer_lost_of_1000": 0,
+    "repeated_of_1000": 0,
+}
+"""A small cluster to which nothing happens but what a test asks for."""
+
+
+@dataclass
+class Plant:
+    """An observer that comes before the real one, and lies to it once: after `after_ms`, as soon as `lie` says so."""
+
+    lie: Callable[[World, Step], object]
+    after_ms: int = 5_000
+    planted: bool = False
+
+    def after(self, world: World, step: Step) -> None:
+        if not self.planted and world.now_us >= self.after_ms * MS:
+            self.planted = bool(self.lie(world, step))
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """Nothing to do."""
+
+
+def observe(
+    *plants: Observer,
+    seed: int = 1,
+    faults: Sequence[Fault] = (),
+    observer: PropertyObserver | None = None,
+    **overrides: object,
+) -> Outcome:
+    """Simulate with the observer behind the plants."""
+    watching = [*plants, observer or PropertyObserver()]
+    return run(Tape(seed), overrides={**DULL, **overrides}, faults=list(faults), observers=watching)
+
+
+def replica_of(world: World, step: Step, role: Role | None = None) -> Replica | None:
+    """The first partition's replica on the broker that has just reacted, if it has that role."""
+    node = world.machines[step.node_id].node
+    if not isinstance(node, BrokerNode):
+        return None
+    replica = node.state.replicas.get((TOPIC, 0))
+    return replica if replica is not None and role in (None, replica.role) else None
+
+
+def controller_of(world: World, step: Step, *, leads: bool) -> Any:
+    """The state of the controller that has just reacted, if it leads the quorum, or does not."""
+    node = world.machines[step.node_id].node
+    return node.state if isinstance(node, ControllerNode) and node.state.quorum.leads is leads else None
+
+
+def change_rules(subject: str, **methods: Callable[..., Any]) -> Plant:
+    """Replace rules of one subject in every node, from the first moment on."""
+
+    def lie(world: World, step: Step) -> bool:
+        node = world.machines[step.node_id].node
+        state = getattr(node, "state", None)
+        if state is None:
+            return False
+        rules = (
+            state.quorum.rules if subject == "quorum" and hasattr(state, "quorum") else getattr(state.rules, subject)
+        )
+        for name, method in methods.items():
+            object.__setattr__(rules, name, method)
+        return False
+
+    return Plant(lie, after_ms=0)
