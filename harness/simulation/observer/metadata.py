@@ -212,6 +212,8 @@ def _admit_back(known: Knowledge, ghost: Ghost) -> None:
     """ST-8: a replica that lost data and is in the ISR again, in a new life, is complete."""
     if ghost.state is None:
         return
+    if len(ghost.state.isr) == 1 and ghost.state.isr[0] in ghost.lossy:
+        ghost.sole_member_lost = True
     for member, epoch in list(ghost.lossy.items()):
         if member in ghost.state.isr and known.image.broker_epoch(member) > epoch:
             del ghost.lossy[member]
