@@ -1,0 +1,59 @@
+"""Many simulated histories in one data set, and what Spark makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.simulation.case import Case, run
+from harness.simulation.judged import Named, judge_dataset, write_dataset
+from harness.simulation.logs import records_of
+from history.reader import load_table
+from history.schema import TABLES
+from tests.simulation.small import QUICK
+
+TORMENT = {**QUICK, "duration_ms": 30_000, "operations": 100, "polls": 60, "faults": ("kill", "isolate"), "squeeze": True}
+LIES = {**TORMENT, "flaws": ("ack-before-replication",)}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Histories of the correct build, and of one that lies, in which some acknowledged writes get lost."""
+    directory = tmp_path_factory.mktemp("dataset")
+    named = [Named(f"fine-{seed}", Case(seed, TORMENT)) for seed in range(12)]
+    write_dataset(directory, [*named, *(Named(f"lies-{seed}", Case(seed, LIES)) for seed in range(12))])
+    return directory
+
+
+def test_every_table_holds_the_rows_of_every_run(dataset: Path) -> None:
+    for name in TABLES:
+        ids = set(load_table(dataset, name, ["run_id"]).table.column("run_id").to_pylist())
+        if name == "faults":
+            assert ids  # a seed may have none
+        else:
+            assert ids == {f"{what}-{seed}" for what in ("fine", "lies") for seed in range(12)}, name
+
+
+def test_rows_say_what_the_simulation_saw(dataset: Path) -> None:
+    outcome = run(Case(3, TORMENT))
+    for name, rows in (
+        ("operations", outcome.history.operations),
+        ("sends", outcome.history.sends),
+        ("reads", outcome.history.reads),
+        ("polls", outcome.history.polls),
+        ("logs", [row for log in outcome.logs.values() for row in records_of(log.data)]),
+    ):
+        ids = load_table(dataset, name, ["run_id"]).table.column("run_id").to_pylist()
+        assert ids.count("fine-3") == len(rows), name
+
+
+@pytest.mark.spark
+def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path) -> None:
+    judgements = judge_dataset(dataset)
+    assert len(judgements) == 24
+    fine = {run_id: judged for run_id, judged in judgements.items() if run_id.startswith("fine")}
+    assert {judged.verdict for judged in fine.values()} == {"valid"}
+    found = {name for run_id, judged in judgements.items() if run_id.startswith("lies") for name in judged.anomalies}
+    assert "lost-acked-write" in found
+    assert (dataset / "runs" / "lies-0" / "results.json").is_file()
