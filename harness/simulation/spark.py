@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -92,16 +95,12 @@ def _ship(session: SparkSession) -> None:
     """Send our packages to the workers, which may be on machines that have Python and the libraries, but not us."""
     if session.sparkContext.master.startswith("local"):
         return
-    import shutil
-    import tempfile
-
     root = Path(harness.__file__).parent.parent
-    with tempfile.TemporaryDirectory(prefix="harrow-ship-") as scratch:
-        staged = Path(scratch) / "packages"
-        for package in _PACKAGES:
-            shutil.copytree(root / package, staged / package, ignore=shutil.ignore_patterns("__pycache__"))
-        archive = shutil.make_archive(str(Path(scratch) / "harrow-packages"), "zip", staged)
-        session.sparkContext.addPyFile(archive)
+    scratch = Path(tempfile.mkdtemp(prefix="harrow-ship-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)  # executors fetch from it whenever they start
+    for package in _PACKAGES:
+        shutil.copytree(root / package, scratch / "staged" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    session.sparkContext.addPyFile(shutil.make_archive(str(scratch / "harrow-packages"), "zip", scratch / "staged"))
 
 
 _PACKAGES: Sequence[str] = ("broker", "harness", "history", "nemesis")
