@@ -33,6 +33,7 @@ DULL: dict[str, object] = {
     "polls": 60,
     "unclean_election": False,
     "unclean_recovery": "Balanced",
+    "lossy_budget": 1,
     "squeeze": False,
     "slow_of_1000": 0,
     "answer_lost_of_1000": 0,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.simulation.observer.liveness import unmet
-from harness.simulation.scenario import Violation
+from harness.simulation.schedule import Fault
+from harness.simulation.violation import Violation
 from harness.simulation.world import Step, World
 from tests.support.planting import Plant, change_rules, observe
 
@@ -40,16 +41,12 @@ def test_the_missing_property_is_named(act: Callable[[World], object], property_
 def test_a_leader_that_never_hears_of_its_isr_change_breaks_v_7() -> None:
     plant = change_rules("isr", after_answer=lambda _error: None)
     metadata = change_rules("metadata", refreshes_leader=lambda: False)
-    from harness.simulation.schedule import Fault
-
     outcome = observe(plant, metadata, faults=[Fault(5_000, "kill", 2, 1_000, 0)])
     assert outcome.failed_property in ("V-7", "V-5")
 
 
 def test_replicas_that_never_fetch_break_v_4_or_v_5() -> None:
     plant = change_rules("isr", has_caught_up=lambda *_ends: False)
-    from harness.simulation.schedule import Fault
-
     outcome = observe(plant, faults=[Fault(5_000, "kill", 2, 1_000, 0)])
     assert outcome.failed_property == "V-4"
     assert "ISR" in str(outcome.failure)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from broker.core.metadata.records import PartitionSet, PartitionState
+from broker.core.replica.state import Role
 from harness.simulation.observer import metadata
 from harness.simulation.observer.knowledge import Knowledge
 from harness.simulation.schedule import Fault
 from harness.simulation.violation import Violation
-from tests.support.planting import change_rules, observe
+from harness.simulation.world import Step, World
+from tests.support.planting import Plant, change_rules, observe, replica_of
 
 LAST_ONE_LEFT = (Fault(5_000, "kill", 1, 20_000, 0), Fault(10_000, "kill", 2, 1_000, 0))
 
@@ -92,13 +94,11 @@ def test_a_member_that_was_admitted_by_what_its_earlier_life_fetched_breaks_p_7(
     assert outcome.failed_property == "P-7"
 
 
-def _epochs_of_earlier_lives() -> object:
+def _epochs_of_earlier_lives() -> Plant:
     """A leader that says of every follower that it fetched in broker epoch 0."""
-    from broker.core.replica.state import Role
-    from tests.support.planting import Plant, replica_of
 
-    def lie(world: object, step: object) -> bool:
-        replica = replica_of(world, step, Role.LEADER)  # type: ignore[arg-type]
+    def lie(world: World, step: Step) -> bool:
+        replica = replica_of(world, step, Role.LEADER)
         for remote in replica.remotes.values() if replica is not None else ():
             remote.broker_epoch = 0
         return False

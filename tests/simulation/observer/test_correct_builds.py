@@ -1,0 +1,74 @@
+"""The observer is silent on the correct protocol, and reports of older generations only what they are known for."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.simulation import scenario
+from harness.simulation.observer import PROPERTIES, PropertyObserver, is_documented
+from harness.simulation.schedule import Fault
+from harness.simulation.tape import Tape
+from tests.support.planting import observe
+
+OTHERWISE: dict[str, dict[str, object]] = {
+    "acks=1": {"acks": 1},
+    "acks=0": {"acks": 0},
+    "fsync on every write": {"flush_messages": 1},
+    "five brokers": {"brokers": 5},
+    "unclean elections": {"unclean_election": True},
+    "aggressive recovery": {"unclean_recovery": "Aggressive"},
+    "snapshots often": {"metadata_snapshot_records": 10},
+    "combined roles": {"combined": True},
+    "more losses than the contract allows": {"lossy_budget": 3},
+    "records deleted": {"faults": ("kill", "lossy-kill", "isolate", "delete-records"), "squeeze": False},
+}
+
+
+def failures(seeds: range, **overrides: object) -> list[str]:
+    """What the observer reports. What comes after the observer's part, clients that wait in vain, is not asked here."""
+    found = []
+    for seed in seeds:
+        outcome = scenario.run(Tape(seed), overrides=overrides, observers=[PropertyObserver()])
+        if outcome.failed_property is not None and outcome.failed_property.startswith(("P-", "crash")):
+            found.append(f"seed {seed}: {outcome.failure}")
+    return found
+
+
+def test_some_seeds_of_the_correct_build_break_nothing() -> None:
+    assert failures(range(15)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_300, 50))
+def test_no_seed_of_the_correct_build_breaks_anything(first: int) -> None:
+    assert failures(range(first, first + 50)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_no_seed_of_the_correct_build_breaks_anything_in_other_circumstances(what: str) -> None:
+    assert failures(range(2_000, 2_030), **OTHERWISE[what]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("generation", ["K1", "K2", "K3", "K4"])
+def test_older_generations_break_only_what_they_are_known_for(generation: str) -> None:
+    found = failures(range(3_000, 3_060), generation=generation)
+    assert [failure for failure in found if not is_documented(failure)] == []
+
+
+def test_the_last_replica_standing_of_k3_is_reported_as_what_it_is() -> None:
+    faults = [
+        Fault(5_000, "kill", 1, 9_000, 0),
+        Fault(5_100, "kill", 2, 9_000, 0),
+        Fault(12_000, "lossy-kill", 0, 500, 0),
+    ]
+    outcome = observe(faults=faults, generation="K3")
+    assert is_documented(str(outcome.failure))
+    assert outcome.failed_property in ("P-1", "P-2")
+    assert observe(faults=faults, generation="K5").failure is None
+
+
+def test_every_property_that_can_be_reported_has_a_statement() -> None:
+    assert {"P-1", "P-24", "P-R5", "V-4"} <= set(PROPERTIES)
+    assert all(statement and not statement.endswith(".") for statement in PROPERTIES.values())
