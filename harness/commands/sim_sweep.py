@@ -170,6 +170,8 @@ def _tell(ended: _Ended, overrides: Mapping[str, object], kept: Mapping[int, Pat
         f"{tally.seeds:,} seeds in {ended.seconds:,.1f} s ({ended.seeds_a_minute:,.0f} a minute){interrupted}: "
         f"{tally.seeds - tally.failed:,} passed, {tally.failed:,} failed"
     )
+    if tally.documented:
+        click.echo(f"  {tally.documented:,} of the failures are documented flaws of the generation")
     for (layer, property_id), count in tally.by_property.most_common():
         click.echo(f"  {count:>6,}  {property_id}  ({layer})")
     for failure in tally.failures:
@@ -185,6 +187,7 @@ def _data(ended: _Ended, kept: Mapping[int, Path]) -> dict[str, object]:
     return {
         "seeds": tally.seeds,
         "failed": tally.failed,
+        "documented": tally.documented,
         "seconds": round(ended.seconds, 3),
         "seeds_a_minute": round(ended.seeds_a_minute, 1),
         "interrupted": ended.interrupted,

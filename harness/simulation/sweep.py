@@ -12,6 +12,7 @@ from typing import NamedTuple
 from harness.simulation import case as cases
 from harness.simulation.case import Case
 from harness.simulation.findings import Finding, Layer, findings
+from harness.simulation.observer import is_documented
 from harness.simulation.pool import Pool
 from harness.simulation.watchers import watchers
 
@@ -44,6 +45,8 @@ class Tally:
 
     seeds: int = 0
     failed: int = 0
+    documented: int = 0
+    """Failed seeds whose first finding is a known flaw of their generation."""
     events: int = 0
     virtual_ms: int = 0
     by_property: Counter[tuple[Layer, str]] = field(default_factory=Counter)
@@ -60,6 +63,7 @@ class Tally:
         self.marks.update(result.marks)
         if result.findings:
             self.failed += 1
+            self.documented += is_documented(result.findings[0].what)
             self.by_property[result.findings[0].layer, result.findings[0].property_id] += 1
             self.failures.append(result)
             self.failures.sort()

@@ -13,7 +13,14 @@ from history.reader import load_table
 from history.schema import TABLES
 from tests.simulation.small import QUICK
 
-TORMENT = {**QUICK, "duration_ms": 30_000, "operations": 100, "polls": 60, "faults": ("kill", "isolate"), "squeeze": True}
+TORMENT = {
+    **QUICK,
+    "duration_ms": 30_000,
+    "operations": 100,
+    "polls": 60,
+    "faults": ("kill", "isolate"),
+    "squeeze": True,
+}
 LIES = {**TORMENT, "flaws": ("ack-before-replication",)}
 
 

@@ -1,0 +1,100 @@
+"""The zoo on a few of its animals: hunting, shrinking, judging, and the page that comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.core.rules.flaws import FLAWS
+from harness import cli
+from harness.exits import Exit
+from harness.simulation import zoo, zoo_page
+from harness.simulation.findings import Finding, Layer
+from harness.simulation.pool import Pool
+from harness.simulation.sweep import SeedResult
+from harness.simulation.zoo import Hunt, Sight, Small, Task
+
+LIAR = FLAWS["ack-before-replication"]
+
+
+def hunt(flaw: str | None, seeds: int) -> Hunt:
+    with Pool[Task, SeedResult](zoo.work, 2) as pool:
+        return zoo.hunt(pool, FLAWS[flaw] if flaw else None, range(1, seeds + 1), lambda: False)
+
+
+def test_a_lie_is_found_by_the_observer_and_in_the_history() -> None:
+    hunted = hunt(LIAR.name, 30)
+    assert hunted.found
+    assert hunted.sights[Layer.INVARIANT].finding.property_id == "P-12"
+    assert Layer.HISTORY in hunted.sights
+    assert hunted.seeds < 30, "it stops when both have found it"
+
+
+def test_the_correct_build_is_hunted_in_vain() -> None:
+    hunted = hunt(None, 6)
+    assert (hunted.seeds, hunted.failing, hunted.found) == (6, (), False)
+
+
+def test_a_hunt_ends_when_it_is_told_to() -> None:
+    with Pool[Task, SeedResult](zoo.work, 1) as pool:
+        assert zoo.hunt(pool, LIAR, range(1, 100), lambda: True).seeds == 0
+
+
+def test_directed_schedules_are_played_with_the_flaw_and_without() -> None:
+    hunted = zoo.played(Hunt(LIAR, 0, 0.0))
+    assert "invariant" in hunted.directed
+
+
+def test_the_histories_of_each_flaw_begin_with_one_that_shows_it() -> None:
+    sight = Sight(9, Finding(Layer.HISTORY, "lost-acked-write", "gone"))
+    hunted = Hunt(LIAR, 10, 0.0, {Layer.HISTORY: sight}, (3, 5, 7, 9))
+    assert [named.run_id for named in zoo.histories([hunted])] == [f"{LIAR.name}-{seed}" for seed in (9, 3, 5)]
+    (judged,) = zoo.judged([hunted], {f"{LIAR.name}-9": {"lost-acked-write": 3}, f"{LIAR.name}-3": {"stale-read": 1}})
+    assert judged.anomalies == ("lost-acked-write", "stale-read")
+
+
+def test_the_page_tells_who_found_what_and_what_was_missed() -> None:
+    found = Hunt(
+        LIAR,
+        4,
+        1.0,
+        {
+            Layer.INVARIANT: Sight(1, Finding(Layer.INVARIANT, "P-12", "it lied")),
+            Layer.HISTORY: Sight(3, Finding(Layer.HISTORY, "lost-acked-write", "gone")),
+        },
+        (1, 3),
+        ("lost-acked-write",),
+        Small(0, 1, 2),
+        ("invariant",),
+    )
+    missed = replace(Hunt(FLAWS["stale-answer-applied"], 4, 1.0), directed=("history",))
+    page = zoo_page.page([found, missed], zoo_page.Control(4, 0), "harrow zoo", 3)
+    assert (
+        "| B-25 | ack-before-replication | P-15, P-12 | BB | P-12 @1 | - | lost-acked-write @3 | lost-acked-write "
+        "| 0 / 1 / 2 | invariant |" in page
+    )
+    assert "1 of 2 flaws found by random seeds, 2 by these or a directed schedule" in page
+    assert "The correct build: 0 of 4 seeds failed." in page
+    assert "- B-46 `stale-answer-applied` (4 seeds): found by its directed schedule (history)" in page
+
+
+def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["zoo", "--flaw", "gremlin"])
+    assert ended.value.code == Exit.USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "found 'gremlin'" in line
+
+
+def test_the_command_writes_its_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "zoo.md"
+    arguments = ["--seeds", "20", "--flaw", LIAR.name, "--no-check", "--shrink", "20", "--out", str(page)]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["zoo", *arguments])
+    assert ended.value.code == Exit.VALID
+    output = capsys.readouterr()
+    assert "1 of 1 flaws found by random seeds" in output.out
+    assert "B-25 ack-before-replication: seed 1: P-12" in output.err
+    assert "| 0 / 1 / 2 |" in page.read_text()
