@@ -41,6 +41,7 @@ class CombinedNode:
         """Open the logs of both parts. Raises `StorageError`, `UnknownRules`."""
         self.controller = ControllerNode(settings, files, incarnation_id)
         self.broker = BrokerNode(settings, files, incarnation_id)
+        self._broker_has_ended = False
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
         """Hand an event to the part, or parts, that it concerns."""
@@ -63,10 +64,13 @@ class CombinedNode:
                 raise ValueError(f"an event that concerns nobody: {event!r}")
 
     def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:
+        if part == _BROKER and self._broker_has_ended:
+            return []  # its logs are closed, and its marker says so (BL-8)
         node = self.controller if part == _CONTROLLER else self.broker
         effects: list[Effect] = []
         for effect in node.handle(now_ms, event):
             if isinstance(effect, Exit) and part == _BROKER and effect.status == 0:
+                self._broker_has_ended = True
                 effects += self._to(_CONTROLLER, now_ms, StopRequested())
             else:
                 effects.append(_named(part, effect))

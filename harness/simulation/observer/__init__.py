@@ -97,7 +97,7 @@ class PropertyObserver:
         broker = known.brokers[step.node_id]
         event = step.event
         if broker.life != life:
-            _born(broker, life)
+            _born(known, broker, life, state.incarnation_id)
         if event.__class__ is RequestReceived:
             assert isinstance(event, RequestReceived)
             if event.request.__class__ in _FROM_CLIENTS:
@@ -178,6 +178,7 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
         replica.partition_epoch,
     )
     log = replica.log
+    was_cut = log.truncations != mirror.truncations
     if log.end_offset != len(mirror.entries) or log.truncations != mirror.truncations:
         replicas.log_changed(known, ghost, mirror, replica)
     mirror.start = log.start_offset
@@ -186,7 +187,8 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
     mirror.high_watermark = new
     leads = replica.role is Role.LEADER
     if new != before:
-        mirror.high_watermark_epoch = replica.leader_epoch
+        if not was_cut:  # then it was only clamped (HW-8), not learnt
+            mirror.high_watermark_epoch = replica.leader_epoch
         if leads:
             committed.high_watermark_of_leader(known, ghost, mirror, before, new)
     committed.check_bounds(known, ghost, mirror, new)
@@ -229,12 +231,13 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
 # --- lives -----------------------------------------------------------------------------------------------------------
 
 
-def _born(broker: BrokerMirror, life: int) -> None:
+def _born(known: Knowledge, broker: BrokerMirror, life: int, incarnation_id: str) -> None:
     broker.life = life
     broker.up = True
     broker.broker_epoch = -1
     broker.image_end = 0
-    broker.previous_clean_epoch, broker.clean_epoch = broker.clean_epoch, -1
+    known.ended_cleanly[incarnation_id] = broker.clean_epoch
+    broker.clean_epoch = -1
 
 
 def _gone(broker: BrokerMirror, clean_epoch: int) -> None:

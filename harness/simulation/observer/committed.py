@@ -114,12 +114,16 @@ def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_wat
 def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> None:
     """An unclean election: what the elected replica lacks is given up, and the loss is recorded (§20.1)."""
     mirror = ghost.mirrors.get(leader)
-    kept = min(mirror.compare(ghost.committed), len(ghost.committed)) if mirror is not None else 0
+    before = len(ghost.committed)
+    kept = mirror.compare(ghost.committed) if mirror is not None else 0
     ghost.since_epoch = epoch
     ghost.quorum_excused = True
-    if kept == len(ghost.committed):
+    if mirror is not None and mirror.high_watermark > kept:  # it leads with the high watermark that it has (HW-6)
+        ghost.committed[kept:] = mirror.entries[kept : mirror.high_watermark]
+    elif kept == before:
         return
-    del ghost.committed[kept:]
+    else:
+        del ghost.committed[kept:]
     for other in ghost.mirrors.values():
         other.same = min(other.same, kept)
     for base, batch in list(ghost.acknowledged.items()):

@@ -25,9 +25,6 @@ class BrokerMirror:
     clean_epoch: int = -1
     """The broker epoch of a life that ended in good order, until the next begins; else -1."""
 
-    previous_clean_epoch: int = -1
-    """`clean_epoch` as it was when the present life began."""
-
     mirrors: dict[tuple[str, int], ReplicaMirror] = field(default_factory=dict)
     alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)
     """Open AlterPartition requests: request id -> (topic, partition, leader epoch, partition epoch)."""
@@ -87,7 +84,8 @@ class Knowledge:
     votes: dict[tuple[int, int], int] = field(default_factory=dict)
     """(voter, quorum epoch) -> for whom it voted."""
 
-    unclean_incarnations: set[str] = field(default_factory=set)
+    ended_cleanly: dict[str, int] = field(default_factory=dict)
+    """Incarnation -> the broker epoch of the life before it, if that ended in good order, else -1."""
 
     @classmethod
     def of(cls, world: World) -> Knowledge:

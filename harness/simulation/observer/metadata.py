@@ -74,7 +74,7 @@ def _registered(known: Knowledge, record: BrokerRegistered, previous_epoch: int)
     broker = known.brokers.get(record.broker_id)
     if broker is None or known.generation in _WITHOUT_ELR or previous_epoch < 0:
         return
-    if broker.previous_clean_epoch != previous_epoch:
+    if known.ended_cleanly.get(record.incarnation_id, -1) != previous_epoch:
         for ghost in known.partitions.values():
             if ghost.state is not None and record.broker_id in ghost.state.replicas:
                 ghost.unadmitted.add(record.broker_id)
