@@ -1,0 +1,26 @@
+"""A node that is broker and controller at once."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import lifecycle
+from broker.core.combined import CombinedNode
+from broker.core.events import Exit, Send, Started, StopRequested, TimerFired
+from broker.core.messages import Listener
+from broker.core.settings import Settings
+from tests.support.memory_files import MemoryFiles
+
+
+def test_a_broker_that_has_ended_hears_nothing_while_its_controller_hands_over() -> None:
+    settings = Settings(
+        node_id=1,
+        roles=("broker", "controller"),
+        voters=dict.fromkeys((1, 2, 3), ("c", 1)),
+        listeners=(Listener("CLIENT", "b1", 1), Listener("BROKER", "b1", 2)),
+        log_dir="/",
+    )
+    node = CombinedNode(settings, MemoryFiles(), "1/1")
+    node.handle(0, Started())
+    heartbeat = TimerFired((0, (lifecycle.HEARTBEAT,)))
+    assert any(isinstance(effect, Send) for effect in node.handle(1, heartbeat))
+    assert any(isinstance(effect, Exit) for effect in node.handle(2, StopRequested()))
+    assert node.handle(3, heartbeat) == []
