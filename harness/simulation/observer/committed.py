@@ -118,12 +118,9 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     kept = mirror.compare(ghost.committed) if mirror is not None else 0
     ghost.since_epoch = epoch
     ghost.quorum_excused = True
-    if mirror is not None and mirror.high_watermark > kept:  # it leads with the high watermark that it has (HW-6)
-        ghost.committed[kept:] = mirror.entries[kept : mirror.high_watermark]
-    elif kept == before:
+    if kept == before:
         return
-    else:
-        del ghost.committed[kept:]
+    del ghost.committed[kept:]
     for other in ghost.mirrors.values():
         other.same = min(other.same, kept)
     for base, batch in list(ghost.acknowledged.items()):
