@@ -94,9 +94,13 @@ def test_near_misses_are_no_anomalies(sends: Sequence[Send], reads: Sequence[Rea
     assert found(sends, reads) == []
 
 
-@pytest.mark.parametrize("changes", [{"unclean_election": True}, {"lossy_budget": 2}])
-def test_what_the_contract_allows_is_no_anomaly(changes: dict[str, object]) -> None:
-    assert found(FINE, [("final", 0, 1)], replace(Configuration(), **changes)) == []  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "changes", [{"unclean_election": True}, {"lossy_budget": 2}, {"unclean_recovery": "Aggressive"}]
+)
+@pytest.mark.parametrize("reads", [[("final", 0, 1)], [("main", 0, 1), ("final", 0, 2)]], ids=["lost", "reused"])
+def test_what_the_contract_allows_is_no_anomaly(changes: dict[str, object], reads: Sequence[Read]) -> None:
+    sends = [(1, "ok", None, 10, 20), (2, "ok", None, 30, 40)]
+    assert found(sends, reads, replace(Configuration(), **changes)) == []  # type: ignore[arg-type]
 
 
 def test_a_duplicate_is_legal_without_idempotence() -> None:
