@@ -9,7 +9,8 @@ slot of 16 bytes per file. A slot never crosses a page, so that a kill does not 
 that makes a kill between ledger and file harmless: before a truncation, after a sync, a replacement or a deletion.
 
 Limits: directory entries and renames count as durable at once, as does `replace`. Files that others put into the
-directory count as durable in whole.
+directory count as durable in whole; so does the bare name of a file when the kill came between its creation and its
+entry in the ledger.
 """
 
 from __future__ import annotations
