@@ -1,0 +1,13 @@
+"""Linearizability kernels: find one order of all operations that a sequential object explains, or that there is none.
+
+A small pure library: plain values in, plain values out, no I/O, no clock unless a time limit is asked for.
+
+| module | what is in it |
+|---|---|
+| `operations` | the values: operation, budget, verdict, evidence |
+| `models` | the sequential objects, `MODELS` |
+| `check` | `check_history(operations, model, budget, initial)`: all keys of one history |
+| `search` | depth-first search of one key, for every model |
+| `special` | the models that O(n log n) decides |
+| `tasks` | any number of histories inside Spark tasks |
+"""

@@ -1,0 +1,336 @@
+"""Sequential objects: what a history is held against.
+
+A model is a state and functions of it. `step(state, argument, result)` returns the state afterwards, or `ILLEGAL` if
+the operation cannot have this result in that state. A result that is `UNKNOWN` fits everything. States, arguments and
+results are `frozen`: hashable values.
+
+| model | function | argument | result |
+|---|---|---|---|
+| `register` | `read` | - | the value, None while nothing was written |
+| | `write` | value | - |
+| `cas-register` | as `register`, and `cas` | [old, new] | True: swapped; False: the value was not `old` |
+| `multi-register` | `txn` | list of [`read` or `write`, name, value], or `r`, `w` | the same, its reads with values |
+| `kv` | `get`, `put`, `append` | -, value, text | the value; a key holds "" at first |
+| `mutex` | `acquire`, `release` | - | - |
+| `counter` | `add`, `read` | number, - | -, the number; 0 at first |
+| `set` | `add`, `remove` | element | - |
+| | `contains` | element | True or False |
+| | `read` | - | all elements |
+| `fifo-queue` | `enqueue` | value | - |
+| | `dequeue` | - | the value, None: the queue was empty |
+| `append-only-log` | `append` | value | its offset, or UNKNOWN |
+| | `read` | offset | the value there, None: the log ends before it |
+| | `end` | - | the offset of the next append |
+
+A completed `write`, `acquire`, … may have any result: it carries no information. A completed `cas` with the result
+`UNKNOWN` or None swapped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from checkers.linearizability.operations import UNKNOWN, Operation
+
+State = Hashable
+Value: TypeAlias = Any
+"""Whatever a history holds."""
+
+DEPTH_MAX = 20
+
+
+class Illegal(Enum):
+    """The answer of a step that a state does not allow."""
+
+    ILLEGAL = "illegal"
+
+
+ILLEGAL: Final = Illegal.ILLEGAL
+_READ: Final = frozenset({"read", "r"})
+_WRITE: Final = frozenset({"write", "w"})
+
+
+class MalformedOperation(ValueError):
+    """A model has no meaning for this operation. One line."""
+
+
+class Function(NamedTuple):
+    """One function of a model. `observes(argument, result)`: it changes no state whatever, wherever it is legal."""
+
+    step: Callable[[Value, Value, Value], Value]
+    observes: Callable[[Value, Value], bool] = lambda _argument, _result: False
+    problem: Callable[[Value, Value], str | None] = lambda _argument, _result: None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A sequential object, by the name that a user gives."""
+
+    name: str
+    initial: State
+    functions: Mapping[str, Function]
+    meaning: str
+    states: type | tuple[type, ...] = object
+    """What a state is, where not everything is one."""
+    names_in_argument: Callable[[Value], Iterable[Hashable]] | None = field(default=None)
+    """Where one operation may touch several named parts of the state: which."""
+
+
+def frozen(value: Value, depth: int = 0) -> Hashable:
+    """Return a hashable value, equal exactly if the given one is. Raises `MalformedOperation` if there is none."""
+    if depth > DEPTH_MAX:
+        raise MalformedOperation(f"a value is nested deeper than {DEPTH_MAX} levels")
+    if isinstance(value, float) and math.isnan(value):
+        return ("NaN",)
+    if isinstance(value, list | tuple):
+        return tuple(frozen(item, depth + 1) for item in value)
+    if isinstance(value, set | frozenset):
+        return frozenset(frozen(item, depth + 1) for item in value)
+    if isinstance(value, Mapping):
+        return frozenset((frozen(name, depth + 1), frozen(item, depth + 1)) for name, item in value.items())
+    if not isinstance(value, Hashable):
+        raise MalformedOperation(f"a value of type {type(value).__name__} cannot be compared")
+    return value
+
+
+def prepared(model: Model, operation: Operation) -> Operation:
+    """Return the operation as the kernels take it: frozen, with no result where none is known.
+
+    Raises `MalformedOperation` where the model has no meaning for it.
+    """
+    function = model.functions.get(operation.function)
+    if function is None:
+        known = ", ".join(model.functions)
+        raise MalformedOperation(f"{model.name} has no function {operation.function!r}: it has {known}")
+    if operation.status != "info" and operation.completed_ns is None:
+        raise MalformedOperation(f"{operation.function} is {operation.status} without a time of completion")
+    if operation.completed_ns is not None and operation.completed_ns < operation.invoked_ns:
+        raise MalformedOperation(f"{operation.function} completed before it was invoked")
+    argument = frozen(operation.argument)
+    result = UNKNOWN if operation.status == "info" else frozen(operation.result)
+    problem = function.problem(argument, result)
+    if problem is not None:
+        raise MalformedOperation(f"{operation.function}: {problem}")
+    completed = None if operation.status == "info" else operation.completed_ns
+    return operation._replace(argument=argument, result=result, completed_ns=completed)
+
+
+def _always(_argument: Value, _result: Value) -> bool:
+    return True
+
+
+def _read(state: Value, _argument: Value, result: Value) -> Value:
+    return state if result is UNKNOWN or result == state else ILLEGAL
+
+
+def _write(_state: Value, argument: Value, _result: Value) -> Value:
+    return argument
+
+
+def _cas(state: Value, argument: Value, result: Value) -> Value:
+    old, new = argument
+    if result is False:
+        return state if state != old else ILLEGAL
+    return new if state == old else ILLEGAL
+
+
+def _cas_observes(argument: Value, result: Value) -> bool:
+    return result is False or argument[0] == argument[1]
+
+
+def _cas_problem(argument: Value, result: Value) -> str | None:
+    if not isinstance(argument, tuple) or len(argument) != 2:
+        return f"its argument is [old, new], found {argument!r}"
+    if result is not UNKNOWN and result is not None and not isinstance(result, bool):
+        return f"its result is true or false, found {result!r}"
+    return None
+
+
+def _txn(state: Value, argument: Value, result: Value) -> Value:
+    values = dict(state)
+    for position, (kind, name, value) in enumerate(argument):
+        if kind in _WRITE:
+            values[name] = value
+        elif result is not UNKNOWN and result[position][2] is not UNKNOWN and result[position][2] != values.get(name):
+            return ILLEGAL
+    return frozenset(values.items())
+
+
+def _txn_observes(argument: Value, _result: Value) -> bool:
+    return all(kind in _READ for kind, _, _ in argument)
+
+
+def _txn_problem(argument: Value, result: Value) -> str | None:
+    if not isinstance(argument, tuple) or not all(_is_micro_operation(item) for item in argument):
+        return f"its argument is a list of [read or write, name, value], found {argument!r}"
+    if result is UNKNOWN:
+        return None
+    if not isinstance(result, tuple) or [item[:2] for item in argument] != [
+        item[:2] if _is_micro_operation(item) else None for item in result
+    ]:
+        return f"its result repeats its argument {argument!r}, found {result!r}"
+    return None
+
+
+def _is_micro_operation(item: Value) -> bool:
+    return isinstance(item, tuple) and len(item) == 3 and item[0] in _READ | _WRITE
+
+
+def _append_text(state: Value, argument: Value, _result: Value) -> Value:
+    return state + argument if isinstance(state, str) else ILLEGAL
+
+
+def _text_problem(argument: Value, _result: Value) -> str | None:
+    return None if isinstance(argument, str) else f"its argument is text, found {argument!r}"
+
+
+def _acquire(state: Value, _argument: Value, _result: Value) -> Value:
+    return ILLEGAL if state else True
+
+
+def _release(state: Value, _argument: Value, _result: Value) -> Value:
+    return False if state else ILLEGAL
+
+
+def _count(state: Value, argument: Value, _result: Value) -> Value:
+    return state + argument
+
+
+def _number_problem(argument: Value, _result: Value) -> str | None:
+    is_number = isinstance(argument, int | float) and not isinstance(argument, bool)
+    return None if is_number else f"its argument is a number, found {argument!r}"
+
+
+def _read_set(state: Value, _argument: Value, result: Value) -> Value:
+    return state if result is UNKNOWN or frozenset(result) == state else ILLEGAL
+
+
+def _elements_problem(_argument: Value, result: Value) -> str | None:
+    if result is UNKNOWN or isinstance(result, tuple | frozenset):
+        return None
+    return f"its result is a list of all elements, found {result!r}"
+
+
+def _contains(state: Value, argument: Value, result: Value) -> Value:
+    return state if result is UNKNOWN or (argument in state) == result else ILLEGAL
+
+
+def _truth_problem(_argument: Value, result: Value) -> str | None:
+    return None if result is UNKNOWN or isinstance(result, bool) else f"its result is true or false, found {result!r}"
+
+
+def _dequeue(state: Value, _argument: Value, result: Value) -> Value:
+    if not state:
+        return state if result is None or result is UNKNOWN else ILLEGAL
+    return state[1:] if result is UNKNOWN or (result is not None and result == state[0]) else ILLEGAL
+
+
+def _append_to_log(state: Value, argument: Value, result: Value) -> Value:
+    return (*state, argument) if result is UNKNOWN or result is None or result == len(state) else ILLEGAL
+
+
+def _offset_problem(argument: Value, _result: Value) -> str | None:
+    is_offset = isinstance(argument, int) and not isinstance(argument, bool) and argument >= 0
+    return None if is_offset else f"its argument is an offset, found {argument!r}"
+
+
+def _read_log(state: Value, argument: Value, result: Value) -> Value:
+    there = state[argument] if argument < len(state) else None
+    return state if result is UNKNOWN or result == there else ILLEGAL
+
+
+def _end_of_log(state: Value, _argument: Value, result: Value) -> Value:
+    return state if result is UNKNOWN or result == len(state) else ILLEGAL
+
+
+_REGISTER = {"read": Function(_read, _always), "write": Function(_write)}
+
+MODELS: Final[Mapping[str, Model]] = {
+    model.name: model
+    for model in (
+        Model("register", None, _REGISTER, "one value that is read and written"),
+        Model(
+            "cas-register",
+            None,
+            {**_REGISTER, "cas": Function(_cas, _cas_observes, _cas_problem)},
+            "a register with compare-and-set",
+        ),
+        Model(
+            "multi-register",
+            frozenset(),
+            {"txn": Function(_txn, _txn_observes, _txn_problem)},
+            "registers by name, several of them read and written at once",
+            states=frozenset,
+            names_in_argument=lambda argument: (name for _, name, _ in argument),
+        ),
+        Model(
+            "kv",
+            "",
+            {
+                "get": Function(_read, _always),
+                "put": Function(_write),
+                "append": Function(_append_text, problem=_text_problem),
+            },
+            "texts by key, that are read, replaced and appended to",
+            states=str,
+        ),
+        Model("mutex", False, {"acquire": Function(_acquire), "release": Function(_release)}, "a lock", states=bool),
+        Model(
+            "counter",
+            0,
+            {
+                "add": Function(_count, lambda argument, _: argument == 0, _number_problem),
+                "read": Function(_read, _always),
+            },
+            "a number that is added to",
+            states=(int, float),
+        ),
+        Model(
+            "set",
+            frozenset(),
+            {
+                "add": Function(lambda state, argument, _: state | {argument}),
+                "remove": Function(lambda state, argument, _: state - {argument}),
+                "contains": Function(_contains, _always, _truth_problem),
+                "read": Function(_read_set, _always, _elements_problem),
+            },
+            "elements that are added, removed and looked for",
+            states=frozenset,
+        ),
+        Model(
+            "fifo-queue",
+            (),
+            {
+                "enqueue": Function(lambda state, argument, _: (*state, argument)),
+                "dequeue": Function(_dequeue, lambda _, result: result is None),
+            },
+            "a queue, first in first out",
+            states=tuple,
+        ),
+        Model(
+            "append-only-log",
+            (),
+            {
+                "append": Function(_append_to_log),
+                "read": Function(_read_log, _always, _offset_problem),
+                "end": Function(_end_of_log, _always),
+            },
+            "a log whose records have consecutive offsets from 0",
+            states=tuple,
+        ),
+    )
+}
+
+
+def initial_state(model: Model, initial: Value) -> State:
+    """Return a user's initial value as a state of the model. Raises `MalformedOperation` if it is none."""
+    state = frozen(initial)
+    if model.states is frozenset and isinstance(state, tuple):
+        state = frozenset(state)
+    if not isinstance(state, model.states):
+        raise MalformedOperation(f"{initial!r} is no initial state of {model.name}, which is {model.meaning}")
+    return state
