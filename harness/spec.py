@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
-from nemesis.faults import KINDS
+from nemesis.faults import KINDS, USUAL
 
 ENVIRONMENTS: Final = ("local",)
 WORKLOADS: Final = ("log",)
@@ -50,7 +50,7 @@ class Spec:
     flush: str = "never"  # "never", "every-write", "N" (writes) or "Nms"
     workload: str = "log"
     client: str = "kafka-python"
-    faults: tuple[str, ...] = tuple(KINDS)
+    faults: tuple[str, ...] = USUAL
     interval: float = 6.0  # mean seconds from the start of one fault to the start of the next
     duration: float = 60.0  # seconds of the main phase
     rate: float = 600.0  # operations a second, over all workers
@@ -154,6 +154,8 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
 def _expanded(faults: tuple[str, ...]) -> tuple[str, ...]:
     if faults == ("all",):
         return tuple(KINDS)
+    if faults == ("usual",):
+        return USUAL
     if faults == ("none",):
         return ()
     return tuple(dict.fromkeys(faults))

@@ -19,6 +19,7 @@ Link = tuple[Endpoint, Endpoint]
 
 Capability = Literal[
     "process",  # kill, pause, resume, start, controlled stop
+    "starvation",  # take processor time or memory from a node that runs
     "network",  # block links
     "page-cache-loss",  # lose what was not synced
 ]
@@ -81,6 +82,30 @@ class Node(Protocol):
 
     def is_paused(self) -> bool:
         """Whether the process is alive and stands still."""
+        ...
+
+    def throttle(self, percent: int) -> None:
+        """Let the process run in so many percent of the time only, until `unthrottle`."""
+        ...
+
+    def unthrottle(self) -> None:
+        """Let it run whenever it wants to. Safe when it is not throttled, or dead."""
+        ...
+
+    def running_percent(self, seconds: float) -> float:
+        """Look, again and again, whether the process may run; in how many percent of the looks it might."""
+        ...
+
+    def limit_memory(self) -> int:
+        """Let the process have no more address space than it has; returns how many bytes that is."""
+        ...
+
+    def unlimit_memory(self) -> None:
+        """Let it have as much as before. Safe when it is not limited, or dead."""
+        ...
+
+    def memory_limit(self) -> int | None:
+        """Bytes of address space that the kernel lets the process have; None: no limit, or no process."""
         ...
 
     def log_tail(self) -> Sequence[str]:

@@ -20,7 +20,7 @@ from nemesis.budget import LossyBudget
 from nemesis.clock import POLL_S
 from nemesis.cluster import NodeError
 from nemesis.faults import KINDS
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Site
+from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Restless, Site
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Choice, NoTarget, resolve
 
@@ -169,6 +169,8 @@ class Conductor:
             if fault.undone_ns is None:
                 if fault.started_ns + fault.entry.duration_ms * _MS <= now_ns:
                     self._undo(fault)
+                else:
+                    self._keep(fault)
                 continue
             try:
                 healing = fault.injection.look()
@@ -177,6 +179,15 @@ class Conductor:
                 continue
             if healing.healed or now_ns >= fault.undone_ns + int(self._patience_s * _S):
                 self._end(fault, healing)
+
+    def _keep(self, fault: _Fired) -> None:
+        if not isinstance(fault.injection, Restless):
+            return
+        try:
+            fault.injection.keep()
+        except (DidNotTakeHold, NodeError) as error:
+            fault.evidence += f"; given up: {_one_line(error)}"
+            self._undo(fault)
 
     def _undo(self, fault: _Fired) -> None:
         if fault.undone_ns is not None:
@@ -219,7 +230,7 @@ def _row(fault: _Fired, healed: bool, ended_ns: int, ending: str) -> Row:
 
 
 def mend(site: Site) -> list[str]:
-    """Undo what any fault may have left: cut links and paused nodes; returns what failed.
+    """Undo what any fault may have left: cut links, paused, throttled and cramped nodes; returns what failed.
 
     Dead nodes are not started here: those that a fault killed it has started itself, and one that died of itself is
     something that somebody should hear of.
@@ -228,6 +239,8 @@ def mend(site: Site) -> list[str]:
     troubles = []
     for node in site.cluster.nodes.values():
         try:
+            node.unthrottle()
+            node.unlimit_memory()
             if node.is_paused():
                 node.resume()
         except NodeError as error:

@@ -97,7 +97,8 @@ def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -
 def _single(draws: Draws, name: str, partitions: int) -> Entry:
     kind = KINDS[name]
     target = Target(draws.choice(kind.roles), draws.below(partitions), draws.below(1 << 30))
-    return Entry(0, 0, name, target, _duration_ms(draws), kind.draw(draws))
+    duration_ms = draws.between(*kind.lasts_ms) if kind.lasts_ms is not None else _duration_ms(draws)
+    return Entry(0, 0, name, target, duration_ms, kind.draw(draws))
 
 
 def _duration_ms(draws: Draws) -> int:

@@ -18,6 +18,9 @@ Role = Literal[
     "in-sync-replicas",  # of the target's partition, all that no other fault holds
     "broker",  # any
     "minority",  # of the brokers: as many as a majority can do without
+    "majority",  # of the brokers: one more than the minority
+    "brokers",  # all of them
+    "everyone",  # all brokers and controllers
     "controller",  # the active one
 ]
 
@@ -29,6 +32,9 @@ DESCRIPTIONS: dict[Role, str] = {
     "in-sync-replicas": "the in-sync replicas of partition {partition}",
     "broker": "any broker",
     "minority": "a minority of the brokers",
+    "majority": "a majority of the brokers",
+    "brokers": "all brokers",
+    "everyone": "all brokers and controllers",
     "controller": "the active controller",
 }
 
@@ -66,21 +72,33 @@ def resolve(target: Target, cluster: Cluster, spared: frozenset[int] = frozenset
     ]
     if target.role == "broker":
         return Choice((_pick(brokers, target, "no broker is left to hit"),), "any broker")
-    if target.role == "minority":
-        return _minority(target, cluster, brokers)
+    if target.role in ("minority", "majority"):
+        return _part(target, cluster, brokers)
+    if target.role in ("brokers", "everyone"):
+        return _all(target, cluster, spared)
     if target.role == "controller":
         return _controller(cluster, spared)
     return _replicas(target, cluster, brokers)
 
 
-def _minority(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
+def _part(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
     everyone = sum(node.role == "broker" for node in cluster.nodes.values())
-    size = (everyone - 1) // 2
+    minority = (everyone - 1) // 2
+    size = minority if target.role == "minority" else everyone - minority
     if not 0 < size <= len(brokers):
-        raise NoTarget(f"{len(brokers)} of {everyone} brokers can be hit: too few for a minority")
+        raise NoTarget(f"{len(brokers)} of {everyone} brokers can be hit: too few for a {target.role}")
     start = target.pick % len(brokers)
     chosen = [brokers[(start + step) % len(brokers)] for step in range(size)]
-    return Choice(tuple(sorted(chosen)), "a minority of the brokers")
+    return Choice(tuple(sorted(chosen)), f"a {target.role} of the brokers")
+
+
+def _all(target: Target, cluster: Cluster, spared: frozenset[int]) -> Choice:
+    """Everybody at once is meant: with one of them held by another fault it would be a different fault."""
+    wanted = [node_id for node_id, node in cluster.nodes.items() if target.role == "everyone" or node.role == "broker"]
+    missing = [node_id for node_id in wanted if node_id in spared or not cluster.nodes[node_id].is_alive()]
+    if missing:
+        raise NoTarget(f"node {', '.join(map(str, sorted(missing)))} is gone or held by another fault")
+    return Choice(tuple(sorted(wanted)), DESCRIPTIONS[target.role])
 
 
 def _controller(cluster: Cluster, spared: frozenset[int]) -> Choice:

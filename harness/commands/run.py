@@ -52,7 +52,9 @@ _FLAGS = (
     _flag("--workload", metavar="NAME", told="What clients do: log (the default)."),
     _flag("--client", metavar="NAME", told="Client library: kafka-python (the default)."),
     _flag(
-        "--faults", metavar="LIST", told="Kinds of fault, with commas, or all (default) or none; see `harrow faults`."
+        "--faults",
+        metavar="LIST",
+        told="Kinds of fault, with commas, or usual (default), all or none; see `harrow faults`.",
     ),
     _flag("--interval", type=float, metavar="SECONDS", told="Mean time from one fault to the next (6)."),
     _flag("--duration", type=float, metavar="SECONDS", told="Length of the main phase (60)."),
@@ -90,7 +92,7 @@ def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any
     SPEC is a TOML file with the same settings as the flags, or the spec.json of a stored run; flags override it.
 
     \b
-    harrow run                                         the main job: 60 s, all faults, a new seed
+    harrow run                                         the main job: 60 s, the usual faults, a new seed
     harrow run --seed 7 --faults kill,pause            the same faults at the same times, again and again
     harrow run --flaw ack-before-replication           a broker that lies; Harrow finds out
     harrow run --acks 1 --faults kill,isolate          what acks=1 loses, and that it was allowed to

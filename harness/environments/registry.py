@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.environments.local.choice import NetworkChoice, PageCacheChoice
 
 CAPABILITIES: dict[str, frozenset[Capability]] = {
-    "local": frozenset({"process", "network", "page-cache-loss"}),
+    "local": frozenset({"process", "starvation", "network", "page-cache-loss"}),
 }
 
 

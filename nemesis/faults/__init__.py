@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from nemesis.faults.base import Kind
-from nemesis.faults.kill import KILL
+from nemesis.faults.crash_loop import CRASH_LOOP
+from nemesis.faults.kill import KILL, POWER_CUT
 from nemesis.faults.page_cache_loss import PAGE_CACHE_LOSS
 from nemesis.faults.partition import HALVES, ISOLATE, ONE_WAY
 from nemesis.faults.pause import PAUSE
 from nemesis.faults.restart import RESTART
+from nemesis.faults.rolling_restart import ROLLING_RESTART
+from nemesis.faults.starvation import CPU_STARVATION, OUT_OF_MEMORY
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (KILL, PAUSE, ISOLATE, HALVES, ONE_WAY, PAGE_CACHE_LOSS, RESTART)}
+_USUAL = (KILL, PAUSE, ISOLATE, HALVES, ONE_WAY, PAGE_CACHE_LOSS, RESTART)
+_PROCESS = (POWER_CUT, CRASH_LOOP, ROLLING_RESTART, CPU_STARVATION, OUT_OF_MEMORY)
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_USUAL, *_PROCESS)}
 """All kinds by name, in the order in which they are listed."""
+
+USUAL: tuple[str, ...] = tuple(kind.name for kind in _USUAL)
+"""What a run of a minute has time for, and what finds most: the kinds of a run that names none."""

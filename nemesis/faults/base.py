@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from nemesis.clock import Clock, becomes_true
 from nemesis.cluster import Capability, Cluster, NodeError
@@ -92,6 +92,15 @@ class Injection(Protocol):
         ...
 
 
+@runtime_checkable
+class Restless(Protocol):
+    """An injection that has work to do while it holds."""
+
+    def keep(self) -> None:
+        """Do what is due; called again and again between `inject` and `undo`, must not wait. Raises `NodeError`."""
+        ...
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of fault."""
@@ -102,7 +111,8 @@ class Kind:
     roles: tuple[Role, ...]  # whom the draw may aim it at; a role named twice is drawn twice as often
     draw: Callable[[Draws], dict[str, str]]
     aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
-    lossy: bool = False  # loses what was not synced, so that the durability contract counts it
+    lossy: bool = False  # loses what a node had written, so that the durability contract counts it
+    lasts_ms: tuple[int, int] | None = None  # from the injection to the healing, when the usual draw does not fit
 
 
 def no_parameters(_draws: Draws) -> dict[str, str]:

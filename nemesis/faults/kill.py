@@ -59,6 +59,15 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
     return Kill(site, targets)
 
 
+POWER_CUT = Kind(
+    name="power-cut",
+    summary="SIGKILL all brokers, a majority of them, or everybody at once; start them again later",
+    needs=frozenset({"process"}),
+    roles=("brokers", "majority", "everyone"),
+    draw=no_parameters,
+    aim=_aim,
+)
+
 KILL = Kind(
     name="kill",
     summary="SIGKILL a node; start it again later",

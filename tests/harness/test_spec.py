@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.commands.run import _spec, run
 from harness.spec import Spec, SpecError, from_file, from_json, reproduce, resolve, to_json
-from nemesis.faults import KINDS
+from nemesis.faults import KINDS, USUAL
 
 flush = st.one_of(
     st.sampled_from(["never", "every-write"]),
@@ -76,7 +76,13 @@ def test_weaker_acks_switch_idempotence_off() -> None:
 
 @pytest.mark.parametrize(
     ("given", "faults"),
-    [("all", tuple(KINDS)), ("none", ()), ("kill, pause,kill", ("kill", "pause")), (["pause"], ("pause",))],
+    [
+        ("all", tuple(KINDS)),
+        ("usual", USUAL),
+        ("none", ()),
+        ("kill, pause,kill", ("kill", "pause")),
+        (["pause"], ("pause",)),
+    ],
 )
 def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[str, ...]) -> None:
     assert resolve({"faults": given}, 0).faults == faults

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from nemesis.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
-from nemesis.faults.base import DidNotTakeHold, Injection, Parameters
-from tests.support.fake_cluster import FakeCluster, site_of
+from nemesis.faults.base import DidNotTakeHold, Injection, Parameters, Restless
+from tests.support.fake_cluster import FakeClock, FakeCluster, site_of
 
 
 def aimed(cluster: FakeCluster, kind: str, *targets: int, **parameters: str) -> Injection:
@@ -20,11 +22,14 @@ def test_every_kind_takes_hold_and_heals(kind: str) -> None:
     cluster = FakeCluster()
     parameters: Parameters = KINDS[kind].draw(Draws(7, "parameters"))
     fault = KINDS[kind].aim(site_of(cluster), (2,), parameters)
+    before = copy.deepcopy(cluster)
 
     evidence = fault.inject()
 
     assert "2" in evidence
-    assert not cluster.nodes[2].is_ready() or cluster.network.cut
+    assert cluster != before
+    if isinstance(fault, Restless):
+        fault.keep()
     fault.undo()
     healing = fault.look()
     assert healing.healed, healing.told
@@ -37,6 +42,42 @@ def test_a_node_that_survives_its_kill_is_not_killed() -> None:
     cluster.nodes[1].immortal = True
     with pytest.raises(DidNotTakeHold, match="node 1 did not die within 1 s"):
         aimed(cluster, "kill", 1).inject()
+
+
+def test_a_crash_loop_kills_whoever_came_back_for_long_enough() -> None:
+    cluster, clock = FakeCluster(), FakeClock()
+    loop = KINDS["crash-loop"].aim(site_of(cluster, clock), (1,), {"up-ms": "500", "down-ms": "200"})
+    loop.inject()
+    assert isinstance(loop, Restless)
+    for _ in range(40):
+        clock.sleep(0.05)
+        loop.keep()
+    assert cluster.nodes[1].deaths == 1 + 2
+    loop.undo()
+    assert loop.look().told.startswith("node 1 died 3 times; node 1 (process 10")
+
+
+def test_a_rolling_restart_waits_for_each_node_to_serve() -> None:
+    cluster = FakeCluster()
+    rolling = KINDS["rolling-restart"].aim(site_of(cluster), (1, 2, 3), {})
+    assert rolling.inject().endswith("exit status 0, the first of 3")
+    assert isinstance(rolling, Restless)
+    cluster.nodes[1].never_ready = True
+    rolling.keep()
+    assert (cluster.nodes[1].pid, cluster.nodes[2].pid) == (1001, 1000)
+    cluster.nodes[1].never_ready = False
+    for _ in range(5):
+        rolling.keep()
+    rolling.undo()
+    assert [cluster.nodes[number].pid for number in (1, 2, 3)] == [1001, 1001, 1001]
+    assert rolling.look().told.startswith("restarted nodes 1, 2 and 3; ")
+
+
+def test_a_node_that_runs_on_is_not_starved() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[1].sleepless = True
+    with pytest.raises(DidNotTakeHold, match="node 1 might run in 100 % of the time"):
+        aimed(cluster, "cpu-starvation", 1, percent="5").inject()
 
 
 def test_a_node_that_was_dead_before_is_not_killed() -> None:

@@ -14,6 +14,9 @@ from tests.support.fake_cluster import FakeCluster
         ("in-sync-replicas", (1, 2, 3)),
         ("broker", (2,)),
         ("minority", (2,)),
+        ("majority", (2, 3)),
+        ("brokers", (1, 2, 3)),
+        ("everyone", (1, 2, 3, 100)),
         ("controller", (100,)),
     ],
 )
@@ -34,13 +37,21 @@ def test_nodes_that_another_fault_holds_are_spared() -> None:
     assert resolve(Target("in-sync-replicas"), FakeCluster(), frozenset({3})).nodes == (1, 2)
 
 
-@pytest.mark.parametrize("role", ["leader", "in-sync-follower", "in-sync-replicas", "broker", "minority"])
+_OF_BROKERS = ["leader", "in-sync-follower", "in-sync-replicas", "broker", "minority", "majority", "brokers"]
+
+
+@pytest.mark.parametrize("role", _OF_BROKERS)
 def test_dead_nodes_are_never_chosen(role: Role) -> None:
     cluster = FakeCluster()
     for broker in (1, 2, 3):
         cluster.nodes[broker].alive = False
     with pytest.raises(NoTarget):
         resolve(Target(role), cluster)
+
+
+def test_everybody_at_once_is_not_everybody_but_one() -> None:
+    with pytest.raises(NoTarget, match="node 2 is gone or held by another fault"):
+        resolve(Target("everyone"), FakeCluster(), frozenset({2}))
 
 
 def test_a_silent_cluster_has_no_leader_to_hit() -> None:

@@ -35,6 +35,8 @@ class FakeNode:
     never_ready: bool = False
     exit_status: int = 0
     deaths: int = 0
+    throttled_to: int = 100
+    memory: int | None = None
 
     def is_alive(self) -> bool:
         return self.alive
@@ -65,6 +67,25 @@ class FakeNode:
 
     def is_paused(self) -> bool:
         return self.paused
+
+    def throttle(self, percent: int) -> None:
+        self.throttled_to = 100 if self.sleepless else percent
+
+    def unthrottle(self) -> None:
+        self.throttled_to = 100
+
+    def running_percent(self, seconds: float) -> float:
+        return float(self.throttled_to)
+
+    def limit_memory(self) -> int:
+        self.memory = 64 << 20
+        return self.memory
+
+    def unlimit_memory(self) -> None:
+        self.memory = None
+
+    def memory_limit(self) -> int | None:
+        return self.memory
 
     def log_tail(self) -> list[str]:
         return [f"last words of node {self.node_id}"]
@@ -112,7 +133,7 @@ class FakeCluster:
         default_factory=lambda: {**{i: FakeNode(i) for i in (1, 2, 3)}, 100: FakeNode(100, "controller")}
     )
     network: FakeNetwork = field(default_factory=lambda: FakeNetwork((CLIENTS, 1, 2, 3, 100)))
-    capabilities: frozenset[str] = frozenset({"process", "network", "page-cache-loss"})
+    capabilities: frozenset[str] = frozenset({"process", "starvation", "network", "page-cache-loss"})
     insync: tuple[int, ...] = (1, 2, 3)
     speechless: bool = False
 

@@ -100,7 +100,7 @@ class FakeAddresses:
 
 
 class FakeEnvironment:
-    capabilities = frozenset({"process", "network", "page-cache-loss"})
+    capabilities = frozenset({"process", "starvation", "network", "page-cache-loss"})
     mechanisms = {"network": "by wishing"}
     addresses = FakeAddresses()
 

@@ -148,6 +148,12 @@ class _Server:
                 return self._heard
             case {"do": "echoes", "as": name}:
                 return self._echoes[name]
+            case {"do": "hoard", "bytes": count}:
+                try:
+                    bytes(count)
+                except MemoryError:
+                    return "MemoryError"
+                return "held"
             case {"do": "append", "file": name, "bytes": count, "sync": sync}:
                 self._append(name, count, sync=sync)
         return None

@@ -79,7 +79,7 @@ class LocalEnvironment:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What faults can count on: here always everything, by one mechanism or another."""
-        return frozenset({"process", "network", "page-cache-loss"})
+        return frozenset({"process", "starvation", "network", "page-cache-loss"})
 
     @property
     def mechanisms(self) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import NodePlan, System
-from harness.environments.local import processes
+from harness.environments.local import hunger, processes
 from harness.environments.local.helper import HelperRefused
 from harness.environments.local.keeper import Keeper, KeptProcess
 from harness.environments.local.page_cache import PageCache
@@ -33,6 +34,7 @@ class LocalNode:
         self._disk = disk
         self._journal = journal
         self._process: KeptProcess | None = None
+        self._throttle: hunger.Throttle | None = None
         self._lock = threading.RLock()
 
     @property
@@ -111,6 +113,7 @@ class LocalNode:
         with self._lock:
             if self._process is not None:
                 self._process.kill()
+                self.unthrottle()
 
     def pause(self) -> None:
         """Stop the process from running, and see that it is stopped."""
@@ -137,6 +140,52 @@ class LocalNode:
         """Whether every thread of the process is stopped."""
         with self._lock:
             return self._process is not None and self.is_alive() and processes.states(self._process.pid) == {"T"}
+
+    def throttle(self, percent: int) -> None:
+        """Let the process run in so many percent of the time only, until `unthrottle`."""
+        with self._lock:
+            process = self._living()
+            self.unthrottle()
+            self._journal.record("throttled", node=self.node_id, percent=percent)
+            self._throttle = hunger.Throttle(self._keeper, process, self.node_id, percent)
+
+    def unthrottle(self) -> None:
+        """Let it run whenever it wants to. Safe when it is not throttled, or dead."""
+        with self._lock:
+            if self._throttle is not None:
+                self._throttle.end()
+                self._throttle = None
+
+    def running_percent(self, seconds: float) -> float:
+        """Look, again and again, whether the process may run; in how many percent of the looks it might."""
+        return hunger.running_percent(self._living().pid, seconds)
+
+    def limit_memory(self) -> int:
+        """Let the process have no more address space than it has; returns how many bytes that is."""
+        with self._lock:
+            process = self._living()
+            self._journal.record("memory-limited", node=self.node_id)
+            try:
+                return hunger.limit_memory(process.pid)
+            except OSError as error:
+                raise self._error(f"expected to limit the memory of node {self.node_id}, found: {error}") from error
+
+    def unlimit_memory(self) -> None:
+        """Let it have as much as before. Safe when it is not limited, or dead."""
+        with self._lock:
+            if self._process is not None and self.is_alive():
+                with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                    hunger.unlimit_memory(self._process.pid)
+
+    def memory_limit(self) -> int | None:
+        """Bytes of address space that the kernel lets the process have; None: no limit, or no process."""
+        with self._lock:
+            if self._process is None or not self.is_alive():
+                return None
+            try:
+                return hunger.memory_limit(self._process.pid)
+            except ProcessLookupError:
+                return None
 
     def lose_page_cache(self) -> PageCacheLoss:
         """Drop everything that the dead node had not synced. The node must have been killed before."""

@@ -1,0 +1,129 @@
+"""Starvation: a node that runs, but hardly (processor), or that gets no more memory.
+
+`cpu-starvation`  the process may run for a few percent of the time only: everything that it does comes late, and it
+                  does not know
+`out-of-memory`   the process gets no memory beyond what it has: an allocation fails, and most programs die of that
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nemesis.cluster import Node
+from nemesis.draws import Draws
+from nemesis.faults.base import (
+    DidNotTakeHold,
+    Healing,
+    Injection,
+    Kind,
+    Parameters,
+    Site,
+    named,
+    no_parameters,
+)
+from nemesis.faults.kill import start_dead
+
+_LOOK_S = 0.6
+_TOLERANCE_PERCENT = 20.0
+"""How far the share that was seen may be from the one that was asked for, on a machine that is busy itself."""
+
+
+@dataclass(frozen=True)
+class Starve:
+    """Nodes that may hardly run."""
+
+    site: Site
+    targets: tuple[int, ...]
+    percent: int
+
+    def inject(self) -> str:
+        """Throttle the targets, and see how much they may run."""
+        nodes = _living(self.site, self.targets)
+        for node in nodes:
+            node.throttle(self.percent)
+        seen = [node.running_percent(_LOOK_S / len(nodes)) for node in nodes]
+        if max(seen) > self.percent + _TOLERANCE_PERCENT:
+            raise DidNotTakeHold(f"{named(self.targets)} might run in {max(seen):.0f} % of the time")
+        told = " and ".join(f"{share:.0f} %" for share in seen)
+        return f"{named(self.targets)} might run in {told} of the time, {self.percent} % wanted"
+
+    def undo(self) -> None:
+        """Let the targets run; one that died meanwhile is started."""
+        for target in self.targets:
+            self.site.cluster.nodes[target].unthrottle()
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets serve again."""
+        return self.site.serving(self.targets)
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """Nodes that get no more memory."""
+
+    site: Site
+    targets: tuple[int, ...]
+
+    def inject(self) -> str:
+        """Limit the targets to what they have."""
+        limits = {node.node_id: node.limit_memory() for node in _living(self.site, self.targets)}
+        for target, limit in limits.items():
+            node = self.site.cluster.nodes[target]
+            if node.is_alive() and node.memory_limit() != limit:
+                raise DidNotTakeHold(f"the kernel reports a limit of {node.memory_limit()} bytes for node {target}")
+        told = " and ".join(f"node {target} to {limit >> 20} MiB" for target, limit in limits.items())
+        return f"the kernel limits {told}, which is what it had"
+
+    def undo(self) -> None:
+        """Take the limit away; one that died of it is started."""
+        for target in self.targets:
+            self.site.cluster.nodes[target].unlimit_memory()
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets serve again, without a limit."""
+        cramped = tuple(target for target in self.targets if self.site.cluster.nodes[target].memory_limit() is not None)
+        if cramped:
+            return Healing(False, f"{named(cramped)} still limited")
+        return self.site.serving(self.targets)
+
+
+def _living(site: Site, targets: tuple[int, ...]) -> list[Node]:
+    dead = tuple(target for target in targets if not site.cluster.nodes[target].is_alive())
+    if dead:
+        raise DidNotTakeHold(f"{named(dead)} had died before")
+    return [site.cluster.nodes[target] for target in targets]
+
+
+def _aim_starvation(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+    return Starve(site, targets, int(parameters.get("percent", "5")))
+
+
+def _aim_out_of_memory(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
+    return OutOfMemory(site, targets)
+
+
+def _draw_starvation(draws: Draws) -> dict[str, str]:
+    return {"percent": str(draws.choice((2, 5, 15)))}
+
+
+CPU_STARVATION = Kind(
+    name="cpu-starvation",
+    summary="let a process run for a few percent of the time only",
+    needs=frozenset({"starvation"}),
+    roles=("leader", "in-sync-follower", "minority", "controller"),
+    draw=_draw_starvation,
+    aim=_aim_starvation,
+    lasts_ms=(3_000, 8_000),
+)
+
+OUT_OF_MEMORY = Kind(
+    name="out-of-memory",
+    summary="let a process have no more memory than it has; most die of it",
+    needs=frozenset({"starvation"}),
+    roles=("leader", "in-sync-follower", "broker", "controller"),
+    draw=no_parameters,
+    aim=_aim_out_of_memory,
+    lasts_ms=(3_000, 8_000),
+)
