@@ -16,6 +16,7 @@ from workloads.clients.base import (
     Partition,
     PositionLostError,
 )
+from workloads.clients.kafka_python.producer import KafkaPythonConnection
 from workloads.values import encode_value
 
 P0 = Partition("chaos", 0)
@@ -171,6 +172,27 @@ def test_a_producer_that_is_stuck_for_good_is_replaced(broker, connect, monkeypa
             break
         assert outcome.status == "fail"
     assert broker.values(*P0) == [encode_value(number - 1)]
+
+
+def test_a_send_whose_connection_is_closed_under_it_is_in_doubt(broker, monkeypatch):
+    connection = KafkaPythonConnection(settings(broker))
+
+    def closed_meanwhile() -> None:
+        raise RuntimeError("NetworkSelector closed!")
+
+    monkeypatch.setattr(connection._producer._sender, "wakeup", closed_meanwhile)
+    [outcome] = send(connection, 1)
+    assert outcome == Outcome("info", error="RuntimeError")
+    monkeypatch.undo()
+    connection.close(idle=False)
+
+
+def test_a_consumer_whose_network_was_closed_is_a_client_error(broker):
+    consumer = client_named("kafka-python").consumer(settings(broker))
+    consumer.assign({P0: LOG_START})
+    consumer.close()
+    with pytest.raises(ClientError):
+        consumer.end_offset(P0, 0.2)
 
 
 def test_no_broker_is_one_client_error():

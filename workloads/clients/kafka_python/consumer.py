@@ -191,6 +191,7 @@ def _client_errors() -> Iterator[None]:
     except OffsetOutOfRangeError as error:
         lost = [Partition(*key) for keys in error.args if isinstance(keys, dict) for key in keys]
         raise PositionLostError("OffsetOutOfRangeError", lost) from error
-    except (KafkaError, KeyError, OSError) as error:
-        # KeyError: the library's own when a broker leaves out the offset that it was asked for.
+    except (KafkaError, KeyError, OSError, RuntimeError) as error:
+        # The library's own: KeyError when a broker leaves out the offset that it was asked for, RuntimeError when its
+        # network has been closed.
         raise ClientError(type(error).__name__) from error

@@ -61,6 +61,9 @@ class KafkaPythonConnection:
             except (KafkaError, ValueError) as error:
                 # Raised before the record was put into any batch (no metadata, no such partition, closed).
                 answers.give(place, Outcome("fail", error=type(error).__name__))
+            except RuntimeError as error:
+                # The library's own when its network was closed while the send was waiting for metadata.
+                answers.give(place, Outcome("info", error=type(error).__name__))
             else:
                 future.add_callback(self._acknowledged, answers, place, value)
                 future.add_errback(self._failed, answers, place, value)
