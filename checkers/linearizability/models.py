@@ -116,7 +116,7 @@ def prepared(model: Model, operation: Operation) -> Operation:
     if problem is not None:
         raise MalformedOperation(f"{operation.function}: {problem}")
     completed = None if operation.status == "info" else operation.completed_ns
-    return operation._replace(argument=argument, result=result, completed_ns=completed)
+    return operation._replace(argument=argument, result=result, completed_ns=completed, key=frozen(operation.key))
 
 
 def _always(_argument: Value, _result: Value) -> bool:

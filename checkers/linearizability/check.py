@@ -1,0 +1,192 @@
+"""Deciding a whole history: every key by itself, the undecided ones in turn with growing budgets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from checkers.linearizability.evidence import evidence_of, evidence_of_contradiction
+from checkers.linearizability.models import MODELS, MalformedOperation, Model, initial_state, prepared
+from checkers.linearizability.operations import MALFORMED, NOT_LINEARIZABLE, Budget, Evidence, Operation, Verdict
+from checkers.linearizability.partition import by_key
+from checkers.linearizability.search import Search, StatesTooLarge
+from checkers.linearizability.special import Contradiction, decide_quickly
+
+FIRST_SLICE: Final = 1_000
+SLICE_MAX: Final = 200_000
+EVIDENCE_MAX: Final = 3
+DEFAULT: Final = object()
+"""The model's own initial state."""
+
+
+class UnknownModelError(ValueError):
+    """There is no such model. One line that lists those that exist."""
+
+
+@dataclass
+class _Counts:
+    malformed: int = 0
+    valid: int = 0
+    invalid: int = 0
+    unknown: int = 0
+    configurations: int = 0
+
+
+def model_named(name: str) -> Model:
+    """Return a model by its name. Raises `UnknownModelError`."""
+    model = MODELS.get(name)
+    if model is None:
+        raise UnknownModelError(f"no model is called {name!r}: there are {', '.join(MODELS)}")
+    return model
+
+
+def check_history(
+    operations: Iterable[Operation],
+    model: str | Model,
+    budget: Budget = Budget(),  # noqa: B008 - frozen
+    initial: Any = DEFAULT,  # noqa: ANN401 - whatever a history holds
+    clock: Callable[[], float] = time.monotonic,
+) -> Verdict:
+    """Decide whether a history is linearizable; see `operations` and `models` for what they mean.
+
+    A violation of one key makes the history invalid, whatever is left undecided. No content of a history raises:
+    operations that the model has no meaning for are counted, and leave their key undecided.
+    Raises `UnknownModelError`, and `MalformedOperation` for an initial value that is no state of the model.
+    `clock` counts seconds, and is asked only if the budget limits them.
+    """
+    chosen = model_named(model) if isinstance(model, str) else model
+    start = chosen.initial if initial is DEFAULT else initial_state(chosen, initial)
+    happened, problems = _prepared(operations, chosen)
+    counts = _Counts(malformed=sum(number for number, _ in problems.values()))
+    violations: list[Evidence] = []
+    searches: dict[Hashable, Search] = {}
+    spoilt: list[Hashable] = []
+    keys = by_key(chosen, happened, problems)
+    for key, of_key in keys.items():
+        if of_key is None:
+            spoilt.append(key)
+            continue
+        decided = decide_quickly(chosen, of_key, start)
+        if decided is None:
+            searches[key] = Search(chosen, of_key, start, budget.remembered)
+        elif isinstance(decided, Contradiction):
+            counts.invalid += 1
+            if len(violations) < EVIDENCE_MAX:
+                violations.append(evidence_of_contradiction(chosen, decided, of_key, start, key))
+        else:
+            counts.valid += 1
+    deadline = None if budget.seconds is None else clock() + budget.seconds
+    undecided = _search_in_turn(
+        chosen, searches, budget, counts, violations, lambda: deadline is not None and clock() > deadline
+    )
+    counts.unknown = len(undecided) + len(spoilt)
+    evidence = violations or [
+        evidence_of(searches[key], key, chosen.name, undecided=True) for key in list(undecided)[:EVIDENCE_MAX]
+    ]
+    kinds = (*((NOT_LINEARIZABLE,) if counts.invalid else ()), *((MALFORMED,) if counts.malformed else ()))
+    return Verdict(
+        outcome="invalid" if counts.invalid else "unknown" if counts.unknown else "valid",
+        reason=_reason(counts, evidence, undecided, problems),
+        kinds=kinds,
+        evidence=tuple(evidence),
+        counts=MappingProxyType(
+            {
+                "operations": len(happened),
+                "malformed": counts.malformed,
+                "keys": len(keys),
+                "keys_valid": counts.valid,
+                "keys_invalid": counts.invalid,
+                "keys_unknown": counts.unknown,
+                "configurations": counts.configurations,
+            }
+        ),
+    )
+
+
+def _prepared(operations: Iterable[Operation], model: Model) -> tuple[list[Operation], dict[Hashable, tuple[int, str]]]:
+    """Return what happened or may have, and by key how many operations mean nothing, with the first complaint."""
+    happened: list[Operation] = []
+    problems: dict[Hashable, tuple[int, str]] = {}
+    for operation in operations:
+        if operation.status == "fail":
+            continue
+        try:
+            happened.append(prepared(model, operation))
+        except MalformedOperation as problem:
+            key = operation.key if isinstance(operation.key, Hashable) else repr(operation.key)
+            number, first = problems.get(key, (0, str(problem)))
+            problems[key] = (number + 1, first)
+    return happened, problems
+
+
+def _search_in_turn(
+    model: Model,
+    searches: dict[Hashable, Search],
+    budget: Budget,
+    counts: _Counts,
+    violations: list[Evidence],
+    late: Callable[[], bool],
+) -> dict[Hashable, str]:
+    """Give each key in turn a growing share of the budget. Return the keys that stay undecided, and why."""
+    undecided: dict[Hashable, str] = {}
+    waiting = dict(searches)
+    share = FIRST_SLICE
+    while waiting:
+        for key, search in list(waiting.items()):
+            left = budget.configurations - counts.configurations
+            if left <= 0 or late():
+                why = "the time is up" if left > 0 else f"{budget.configurations:,} configurations were visited"
+                return undecided | dict.fromkeys(waiting, why)
+            before = search.visited
+            try:
+                found = search.advance(min(share, left))
+            except StatesTooLarge:
+                undecided[key] = "the states met do not fit into the memory allowed"
+                del waiting[key]
+                continue
+            finally:
+                counts.configurations += search.visited - before
+            if found is None:
+                continue
+            del waiting[key]
+            counts.valid += found
+            counts.invalid += not found
+            if not found and len(violations) < EVIDENCE_MAX:
+                violations.append(evidence_of(search, key, model.name, undecided=False))
+        share = min(2 * share, SLICE_MAX)
+    return undecided
+
+
+def _reason(
+    counts: _Counts,
+    evidence: Sequence[Evidence],
+    undecided: dict[Hashable, str],
+    problems: dict[Hashable, tuple[int, str]],
+) -> str:
+    if counts.invalid:
+        first = evidence[0]
+        stuck = None if first.stuck is None else first.operations[first.stuck]
+        where = "" if first.key is None else f"key {first.key!r}: "
+        what = "no order of its operations is legal" if stuck is None else f"{described(stuck)} fits nowhere"
+        others = f" (and {counts.invalid - 1} more keys)" if counts.invalid > 1 else ""
+        return f"{where}{what}{others}"
+    if undecided:
+        key, why = next(iter(undecided.items()))
+        which = "the history" if key is None else f"key {key!r}"
+        others = f" (and {len(undecided) - 1} more keys)" if len(undecided) > 1 else ""
+        return f"{which} is undecided{others}: {why}"
+    if problems:
+        return f"{counts.malformed} operations are malformed, the first: {next(iter(problems.values()))[1]}"
+    return f"{counts.valid} keys are linearizable" if counts.valid != 1 else "linearizable"
+
+
+def described(operation: Operation) -> str:
+    """Return an operation in a few words."""
+    argument = "" if operation.argument is None else f" {operation.argument!r}"
+    result = "" if operation.completed_ns is None or operation.result is None else f" → {operation.result!r}"
+    if operation.function in {"read", "get", "dequeue"} and operation.result is None:
+        result = " → nil"
+    return f"{operation.function}{argument}{result} by process {operation.process}"

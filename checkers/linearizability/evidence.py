@@ -1,0 +1,143 @@
+"""What a search can show: the longest orders with their states, the operation that fits nowhere, what was open then."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from checkers.linearizability.models import Model, State
+from checkers.linearizability.operations import Evidence, Operation, Step
+from checkers.linearizability.search import Node, Search
+from checkers.linearizability.special import Contradiction
+
+CORE_CONFIGURATIONS: Final = 50_000
+STEPS_MAX: Final = 60
+WINDOW_MAX: Final = 120
+STATE_TEXT_MAX: Final = 200
+
+
+def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -> Evidence:
+    """Return the evidence of a search that found no order, or came to no end."""
+    operations = search.layout.operations
+    orders = [list(_steps(search, node)) for node in search.longest.values()] or [[]]
+    stuck = search.layout.levels[search.deepest].forced_operation
+    window = _window(operations, stuck)
+    skipped = max(0, max(len(order) for order in orders) - STEPS_MAX)
+    before = {number for order in orders for number, _ in order[:skipped]}
+    shown_orders = [order[skipped:] for order in orders]
+    initial = orders[0][skipped - 1][1] if skipped else state_text(search.state(0))
+    shown = {stuck, *window, *(number for order in shown_orders for number, _ in order)}
+    numbers = sorted(shown, key=lambda number: (operations[number].invoked_ns, number))
+    place = {number: index for index, number in enumerate(numbers)}
+    return Evidence(
+        key=key,
+        model=model,
+        operations=tuple(operations[number] for number in numbers),
+        initial=initial if not skipped or _agree(orders, skipped) else "differs from order to order",
+        orders=tuple(tuple(Step(place[number], state) for number, state in order) for order in shown_orders),
+        stuck=None if undecided else place[stuck],
+        window=tuple(place[number] for number in window),
+        left_out=len(before - shown) if before else 0,
+    )
+
+
+def evidence_of_contradiction(
+    model: Model, found: Contradiction, operations: Sequence[Operation], initial: State, key: Hashable
+) -> Evidence:
+    """Return the evidence of a special case: how far its few operations come if they stand alone."""
+    if found.closed:
+        search = Search(model, found.operations, initial, CORE_CONFIGURATIONS)
+        if search.advance(CORE_CONFIGURATIONS) is False:
+            shown = evidence_of(search, key, model.name, undecided=False)
+            return replace(shown, left_out=len(operations) - len(shown.operations))
+    stuck = max(range(len(found.operations)), key=lambda index: completed_last(found.operations[index]))
+    return Evidence(
+        key=key,
+        model=model.name,
+        operations=found.operations,
+        initial=state_text(initial),
+        orders=((),),
+        stuck=stuck,
+        window=tuple(index for index in range(len(found.operations)) if index != stuck),
+        left_out=len(operations) - len(found.operations),
+    )
+
+
+def completed_last(operation: Operation) -> tuple[bool, int]:
+    """Order operations by their completion, those that never returned first: these fit everywhere."""
+    return operation.completed_ns is not None, operation.completed_ns or 0
+
+
+def state_text(state: object) -> str:
+    """Return a state as people read it, of bounded length."""
+    if isinstance(state, frozenset):
+        text = "{" + ", ".join(sorted(map(_element_text, state))) + "}"
+    else:
+        text = "nil" if state is None else repr(state)
+    return text if len(text) <= STATE_TEXT_MAX else text[: STATE_TEXT_MAX // 2] + " … " + text[-STATE_TEXT_MAX // 2 :]
+
+
+def _element_text(element: object) -> str:
+    if isinstance(element, tuple) and len(element) == 2:
+        return f"{element[0]}: {state_text(element[1])}"
+    return repr(element)
+
+
+def _agree(orders: Sequence[Sequence[tuple[int, str]]], skipped: int) -> bool:
+    return len({order[skipped - 1][1] for order in orders if len(order) >= skipped}) <= 1
+
+
+def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
+    """Return what was open while the operation was, the nearest if they are too many."""
+    begin, end = operations[stuck].invoked_ns, operations[stuck].completed_ns
+    if end is None:
+        return []
+    window = [
+        number
+        for number, operation in enumerate(operations)
+        if number != stuck
+        and operation.invoked_ns <= end
+        and (operation.completed_ns is None or operation.completed_ns >= begin)
+    ]
+    return sorted(window, key=lambda number: -operations[number].invoked_ns)[:WINDOW_MAX]
+
+
+def _steps(search: Search, node: Node) -> Iterator[tuple[int, str]]:
+    """Replay the way to a node, and what follows of itself: the operations in order, with the state after each."""
+    way: list[Node] = []
+    at: Node | None = node
+    while at is not None:
+        way.append(at)
+        at = at.parent
+    way.reverse()
+    for position, here in enumerate(way):
+        text = state_text(search.state(here.state))
+        if here.bit:
+            yield _operation_of(search, here), text
+        until = way[position + 1].level if position + 1 < len(way) else search.deepest
+        for number in _settled(search, here, until):
+            yield number, text
+
+
+def _operation_of(search: Search, node: Node) -> int:
+    never_returned = search.layout.never_returned
+    index = node.bit.bit_length() - 1
+    if index < len(never_returned):
+        return never_returned[index]
+    return next(one.operation for one in search.layout.levels[node.level].changing if one.bit == node.bit)
+
+
+def _settled(search: Search, node: Node, until: int) -> Iterator[int]:
+    """Yield the operations that go into the order of themselves, from a node's level to that of its child."""
+    level, placed = node.level, node.placed
+    while True:
+        observing = search.view(level, node.state).observing
+        for one in search.layout.levels[level].observing:
+            if one.bit & observing & ~placed:
+                yield one.operation
+        placed |= observing
+        if level == until:
+            return
+        placed &= ~search.layout.levels[level].forced
+        level += 1
