@@ -23,6 +23,7 @@ class Settings:
     """The row of `runs`. What is unknown is taken as the weakest promise, so that nothing is blamed on a guess."""
 
     brokers: int | None
+    controllers: int | None
     replication_factor: int | None
     min_insync_replicas: int
     idempotence: bool
@@ -71,6 +72,8 @@ class RunFacts:
     phases: Mapping[str, tuple[int, int | None]]
     """Start and end of each phase, in nanoseconds."""
     ends: tuple[End, ...]
+    controller_elections: int
+    """How often one of the controllers was seen to have become the leader of the quorum."""
     workers_closed: int
     malformed: tuple[tuple[str, str], ...]
     """Table and problem of each row that could not be used."""
@@ -99,6 +102,7 @@ def facts_of(files: RunFiles) -> RunFacts:
         faults=tuple(_faults(files.small["faults"], malformed)),
         phases=_phases(files.small["phases"], malformed),
         ends=tuple(_ends(files.small["ends"], malformed)),
+        controller_elections=len({row["epoch"] for row in files.small["quorum"] if row["role"] == "leader"}),
         workers_closed=len(workers),
         malformed=tuple(malformed),
         sends_known=(
@@ -117,6 +121,7 @@ def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Settings
     bound_ms = _positive(row.get("unavailable_after_ms"))
     return Settings(
         brokers=_positive(row.get("brokers")),
+        controllers=_positive(row.get("controllers")),
         replication_factor=_positive(row.get("replication_factor")),
         min_insync_replicas=_positive(row.get("min_insync_replicas")) or 1,
         idempotence=row.get("idempotence") is True,

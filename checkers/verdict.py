@@ -181,6 +181,9 @@ def _metrics(facts: RunFacts, figures: Figures) -> dict[str, Any]:
     latency = figures.named("latency_ns")
     span_ns = acked.get("last_ns", 0) - acked.get("first_ns", 0)
     metrics: dict[str, Any] = {}
+    if facts.settings.controllers is not None:
+        metrics["controllers"] = facts.settings.controllers
+        metrics["controller_elections"] = facts.controller_elections
     if span_ns > 0:
         metrics["acknowledged_per_s"] = round(acked["records"] / (span_ns / 1e9), 1)
     for quantile, name in (("0.5", "p50"), ("0.95", "p95"), ("0.99", "p99"), ("1.0", "max")):

@@ -1,4 +1,4 @@
-"""Whether a cluster is well: everybody serves, every ISR is full, all replicas agree where each log ends."""
+"""Whether a cluster is well: everybody serves, the quorum agrees, every ISR is full, all replicas end alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.environments.base import NodePlan, ReplicaState, System
-from nemesis.cluster import Cluster, PartitionView
+from nemesis.budget import behind_the_quorum
+from nemesis.cluster import Cluster, PartitionView, active_among
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,26 @@ def lacking(cluster: Cluster) -> str | None:
     idle = [node_id for node_id, node in sorted(cluster.nodes.items()) if not node.is_ready()]
     if idle:
         return f"node {', '.join(map(str, idle))} does not serve"
+    if (lack := _quorum_lack(cluster)) is not None:
+        return lack
     views = cluster.partitions()
     if not views:
         return "nobody can tell the partitions"
     return next((lack for view in views if (lack := _lack(view)) is not None), None)
+
+
+def _quorum_lack(cluster: Cluster) -> str | None:
+    voters = cluster.voters()
+    active = active_among(voters)
+    if active is None:
+        return "the controllers have no leader"
+    apart = [voter.controller for voter in voters if (voter.leader, voter.epoch) != (active.controller, active.epoch)]
+    if apart:
+        return f"controller {', '.join(map(str, apart))} does not follow controller {active.controller}"
+    behind = behind_the_quorum(cluster)
+    if behind:
+        return f"controller {', '.join(map(str, sorted(behind)))} lacks committed metadata"
+    return None
 
 
 def _lack(view: PartitionView) -> str | None:

@@ -60,9 +60,10 @@ def run(
 
 def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
     environment, spec = stage.environment, stage.plan.spec
-    with stage.phase("set-up", f"{spec.brokers} brokers and a controller"):
+    told = f"{_count(spec.brokers, 'broker')} and {_count(spec.controllers, 'controller')}"
+    with stage.phase("set-up", told):
         set_up(stage)
-    sampler = Sampler(stage.system, environment.plans, stage.clock.now, stage.adder("cluster"))
+    sampler = Sampler(stage.system, environment.plans, stage.clock.now, stage.adder("cluster"), stage.adder("quorum"))
     sampler.start()
     try:
         with stage.phase("main", f"{spec.duration:g} s, {len(stage.plan.schedule.entries)} faults to come"):
@@ -74,6 +75,10 @@ def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
             read_all(stage, ends)
     finally:
         sampler.stop()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _tear_down(stage: Stage) -> None:
@@ -94,6 +99,7 @@ def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
         "environment": spec.environment,
         "started_unix_ms": time.time_ns() // 1_000_000,
         "brokers": spec.brokers,
+        "controllers": spec.controllers,
         "replication_factor": spec.replication_factor,
         "min_insync_replicas": spec.min_insync_replicas,
         "acks": spec.acks_number,

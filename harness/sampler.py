@@ -1,4 +1,4 @@
-"""Samples of what every broker believes, taken all through a run: the table `cluster`."""
+"""Samples of what every node believes, taken all through a run: the tables `cluster` and `quorum`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.environments.base import NodePlan, ReplicaState, System
+from nemesis.cluster import VoterView
 
 INTERVAL_S = 0.5
 
 
 class Sampler:
-    """A thread that asks every broker twice a second. A broker that is dead, paused or busy is left out."""
+    """A thread that asks every node twice a second. One that is dead, paused or busy is left out.
+
+    A controller is recorded when its role, leader or epoch is another than before.
+    """
 
     def __init__(
         self,
@@ -19,11 +23,15 @@ class Sampler:
         plans: Sequence[NodePlan],
         now_ns: Callable[[], int],
         record: Callable[[Mapping[str, object]], None],
+        record_voter: Callable[[Mapping[str, object]], None],
     ) -> None:
         self._system = system
         self._brokers = [plan for plan in plans if plan.role == "broker"]
+        self._controllers = [plan for plan in plans if plan.role == "controller"]
         self._now_ns = now_ns
         self._record = record
+        self._record_voter = record_voter
+        self._standing: dict[int, tuple[str, int, int]] = {}  # role, leader and epoch of each controller
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_done, name="sampler", daemon=True)
 
@@ -39,14 +47,39 @@ class Sampler:
 
     def _sample_until_done(self) -> None:
         while not self._done.wait(INTERVAL_S):
-            for plan in self._brokers:
-                self._sample(plan)
+            self.sample_all()
+
+    def sample_all(self) -> None:
+        """Ask every node once."""
+        for plan in self._brokers:
+            self._sample(plan)
+        for plan in self._controllers:
+            self._sample_quorum(plan)
 
     def _sample(self, plan: NodePlan) -> None:
         replicas = self._system.replicas(plan)
         at_ns = self._now_ns()
         for replica in replicas:
             self._record(_row(plan.node_id, at_ns, replica))
+
+    def _sample_quorum(self, plan: NodePlan) -> None:
+        for voter in self._system.voters([plan]):
+            standing = voter.role, voter.leader, voter.epoch
+            if standing != self._standing.get(voter.controller):
+                self._standing[voter.controller] = standing
+                self._record_voter(_voter_row(self._now_ns(), voter))
+
+
+def _voter_row(at_ns: int, voter: VoterView) -> Mapping[str, object]:
+    return {
+        "at_ns": at_ns,
+        "controller": voter.controller,
+        "role": voter.role,
+        "leader": voter.leader,
+        "epoch": voter.epoch,
+        "log_end": voter.log_end,
+        "high_watermark": voter.high_watermark,
+    }
 
 
 def _row(broker: int, at_ns: int, replica: ReplicaState) -> Mapping[str, object]:

@@ -41,6 +41,7 @@ class Spec:
     name: str = "log"
     environment: str = "local"
     brokers: int = 3
+    controllers: int = 1  # voters of the quorum that keeps the metadata
     partitions: int = 4
     replication_factor: int = 3
     min_insync_replicas: int = 2
@@ -77,6 +78,7 @@ class Spec:
 def _check(spec: Spec) -> None:
     _whole("seed", spec.seed, 0, (1 << 63) - 1)
     _whole("brokers", spec.brokers, 1, 9)
+    _whole("controllers", spec.controllers, 1, 9)
     _whole("partitions", spec.partitions, 1, 100)
     _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
     _whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")

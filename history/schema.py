@@ -23,6 +23,7 @@ RUNS = pa.schema(
         ("environment", pa.string()),
         ("started_unix_ms", pa.int64()),
         ("brokers", pa.int32()),
+        ("controllers", pa.int32()),
         ("replication_factor", pa.int32()),
         ("min_insync_replicas", pa.int32()),
         ("acks", pa.int32()),  # -1 all, 0, 1
@@ -180,6 +181,20 @@ WORKERS = pa.schema(
 )
 """One row per worker process that closed its part of the history in good order."""
 
+QUORUM = pa.schema(
+    [
+        _KEY,
+        ("at_ns", pa.int64()),
+        ("controller", pa.int32()),  # who says so
+        ("role", pa.string()),  # "leader", "follower", "candidate", "prospective", "unattached", "resigned"
+        ("leader", pa.int32()),  # -1: knows none
+        ("epoch", pa.int32()),
+        ("log_end", pa.int64()),  # of its metadata log
+        ("high_watermark", pa.int64()),
+    ]
+)
+"""One row whenever a controller was first seen with this role, leader and epoch: the quorum over time."""
+
 TABLES: dict[str, pa.Schema] = {
     "runs": RUNS,
     "operations": OPERATIONS,
@@ -188,6 +203,7 @@ TABLES: dict[str, pa.Schema] = {
     "reads": READS,
     "faults": FAULTS,
     "cluster": CLUSTER,
+    "quorum": QUORUM,
     "logs": LOGS,
     "ends": ENDS,
     "phases": PHASES,

@@ -1,20 +1,30 @@
-"""How many replicas may be forgetful at once.
+"""How many nodes may be forgetful at once.
 
-A *lossy window* of a node lasts from a page-cache loss until the node is back in the ISR of all partitions
-that it replicates. With `min.insync.replicas` = f + 1 acknowledged records must survive f overlapping
-windows; a nemesis that opens more proves nothing about the broker.
+A *lossy window* of a broker lasts from a page-cache loss until the broker is back in the ISR of all partitions that it
+replicates. With `min.insync.replicas` = f + 1 acknowledged records must survive f overlapping windows; a nemesis that
+opens more proves nothing about the broker.
+
+The window of a controller lasts until its metadata log is level with the quorum's again. 2f + 1 controllers go on with
+f of them in a window, so that is how many may be.
 """
 
 from __future__ import annotations
 
-from nemesis.cluster import Cluster
+from collections.abc import Callable
+
+from nemesis.cluster import Cluster, active_among
+from nemesis.targets import OF_CONTROLLERS, Role
+
+Behind = Callable[[Cluster], frozenset[int] | None]
+"""The nodes that are not whole yet by the cluster's own account; None if nobody can tell."""
 
 
 class LossyBudget:
-    """Counts open lossy windows."""
+    """Counts open lossy windows of nodes of one role."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, behind: Behind) -> None:
         self.limit = limit
+        self._behind = behind
         self._open: set[int] = set()  # nodes in a window
         self._healed: set[int] = set()  # those of them that run again
 
@@ -24,17 +34,16 @@ class LossyBudget:
         self._healed.difference_update(targets)
 
     def healed(self, targets: tuple[int, ...]) -> None:
-        """Targets run again. Only now does the controller's view of their ISR membership mean anything."""
+        """Targets run again. Only now does the cluster's account of them mean anything."""
         self._healed.update(self._open.intersection(targets))
 
     def refresh(self, cluster: Cluster) -> None:
-        """Close the windows of nodes that are back in the ISR of all their partitions."""
+        """Close the windows of nodes that have again what they had lost."""
         if not self._healed:
             return
-        views = cluster.partitions()
-        if not views:
+        behind = self._behind(cluster)
+        if behind is None:
             return
-        behind = {replica for view in views for replica in view.replicas if replica not in view.isr}
         back = self._healed - behind
         self._open -= back
         self._healed -= back
@@ -47,3 +56,44 @@ class LossyBudget:
     def allows(self, more: int) -> bool:
         """Whether `more` further nodes may lose data now."""
         return len(self._open) + more <= self.limit
+
+
+class Budgets:
+    """The budgets of brokers and of controllers: neither's losses count against the other."""
+
+    def __init__(self, brokers: int, controllers: int) -> None:
+        """`brokers`: how many brokers may forget at once; `controllers`: how many there are."""
+        self.brokers = LossyBudget(brokers, out_of_sync)
+        self.controllers = LossyBudget(max(1, (controllers - 1) // 2), behind_the_quorum)
+
+    def of(self, role: Role) -> LossyBudget:
+        """Give the budget that a fault on nodes of this role is charged to."""
+        return self.controllers if role in OF_CONTROLLERS else self.brokers
+
+    def healed(self, targets: tuple[int, ...]) -> None:
+        """Targets run again."""
+        self.brokers.healed(targets)
+        self.controllers.healed(targets)
+
+    def refresh(self, cluster: Cluster) -> None:
+        """Close the windows that have ended."""
+        self.brokers.refresh(cluster)
+        self.controllers.refresh(cluster)
+
+
+def out_of_sync(cluster: Cluster) -> frozenset[int] | None:
+    """Brokers that miss from the ISR of a partition that they replicate."""
+    views = cluster.partitions()
+    if not views:
+        return None
+    return frozenset(replica for view in views for replica in view.replicas if replica not in view.isr)
+
+
+def behind_the_quorum(cluster: Cluster) -> frozenset[int] | None:
+    """Controllers that lack metadata which is committed, or do not say that they have it."""
+    voters = cluster.voters()
+    active = active_among(voters)
+    if active is None:
+        return None
+    level = {voter.controller for voter in voters if voter.log_end >= active.high_watermark}
+    return frozenset(node_id for node_id, node in cluster.nodes.items() if node.role == "controller") - level

@@ -159,6 +159,23 @@ class PartitionView:
     replicas: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class VoterView:
+    """What one controller says of the quorum that keeps the metadata."""
+
+    controller: int
+    role: str  # "leader", "follower", "candidate", "prospective", "unattached", "resigned"
+    leader: int  # -1: it knows none
+    epoch: int
+    log_end: int  # of its metadata log
+    high_watermark: int
+
+
+def active_among(voters: Iterable[VoterView]) -> VoterView | None:
+    """Find the active controller: the leader of the newest epoch. One that was deposed may not know it yet."""
+    return max((voter for voter in voters if voter.role == "leader"), key=lambda voter: voter.epoch, default=None)
+
+
 class Cluster(Protocol):
     """The system under test, as faults see it."""
 
@@ -183,6 +200,10 @@ class Cluster(Protocol):
 
     def active_controller(self) -> int | None:
         """Node id of the controller that decides now, if there is one."""
+        ...
+
+    def voters(self) -> Sequence[VoterView]:
+        """Look at the quorum through each controller that answers."""
         ...
 
 

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nemesis.budget import LossyBudget
+from nemesis.budget import Budgets
 from nemesis.clock import POLL_S
 from nemesis.cluster import NodeError
 from nemesis.faults import KINDS
@@ -73,7 +73,8 @@ class Conductor:
         self._journal = journal
         self._record = record
         self._note = note
-        self._budget = LossyBudget(lossy_budget)
+        controllers = sum(node.role == "controller" for node in site.cluster.nodes.values())
+        self._budgets = Budgets(lossy_budget, controllers)
         self._active: list[_Fired] = []
         self._late_ns = 0  # of the last fault that was not beside another
         self._patience_s = site.bounds.heal_s
@@ -131,8 +132,8 @@ class Conductor:
     def _may_fire(self, entry: Entry) -> bool:
         if self._active and not entry.beside:
             return False
-        self._budget.refresh(self._site.cluster)
-        return not KINDS[entry.kind].lossy or self._budget.allows(1)
+        self._budgets.refresh(self._site.cluster)
+        return not KINDS[entry.kind].lossy or self._budgets.of(entry.target.role).allows(1)
 
     def _fire(self, entry: Entry) -> None:
         kind = KINDS[entry.kind]
@@ -145,7 +146,7 @@ class Conductor:
         told = {"fault": self.fired, "name": kind.name, "targets": list(choice.nodes)}
         self._journal("fault-begins", {**told, "parameters": dict(entry.parameters)})
         if kind.lossy:
-            self._budget.open(choice.nodes)
+            self._budgets.of(entry.target.role).open(choice.nodes)
         injection = kind.aim(self._site, choice.nodes, entry.parameters)
         self._inject(_Fired(self.fired, entry, choice, injection, self._site.clock.now_ns()))
 
@@ -204,7 +205,7 @@ class Conductor:
         seconds = (now_ns - (fault.undone_ns or now_ns)) / _S
         if healing.healed:
             ending = f"{healing.told} after {seconds:.1f} s"
-            self._budget.healed(fault.choice.nodes)
+            self._budgets.healed(fault.choice.nodes)
         else:
             ending = f"did not heal in {seconds:.1f} s: {healing.told}"
             self.unhealed.append(f"fault {fault.number} ({fault.title}) {ending}")

@@ -7,6 +7,8 @@ in which an entry says that it may fire beside those that still hold:
               Who is made leader then?
     succession  a follower is cut off from the other brokers, the leader goes, and soon after whoever else is in sync:
                 the follower must lead with what it kept when its leader changed
+    interregnum  the active controller goes, and while the others elect, so does the leader of a partition
+                 (where there are several controllers)
 
 A stored schedule is replayed exactly: `loads(dumps(schedule)) == schedule`.
 """
@@ -58,12 +60,14 @@ def draw(
     interval_ms: int,
     partitions: int,
     lossy_budget: int = 1,
+    controllers: int = 1,
 ) -> Schedule:
     """Draw a schedule.
 
     `interval_ms` is the mean time from the start of one fault to the start of the next (a long fault pushes
     the next one back). Kinds come from a shuffled deck, so that each comes up once before any comes up
-    twice. With `lossy_budget` 0 no kind that loses unsynced data is drawn.
+    twice. With `lossy_budget` 0 no kind that loses unsynced data is drawn. With several controllers further
+    roles, parameters and a composition are in the draw; with one it is as if there were no such thing.
     """
     wanted = [name for name in kinds if lossy_budget > 0 or not KINDS[name].lossy]
     entries: list[Entry] = []
@@ -74,9 +78,12 @@ def draw(
     deck: list[str] = []
     while at_ms < duration_ms - 1_000:
         if not deck:
-            deck = draws.shuffled([*wanted, *_compositions(wanted)])
+            deck = draws.shuffled([*wanted, *_compositions(wanted, controllers)])
         card = deck.pop()
-        drawn = _COMPOSED[card](draws, wanted, partitions) if card in _COMPOSED else [_single(draws, card, partitions)]
+        if card in _COMPOSED:
+            drawn = _COMPOSED[card](draws, wanted, partitions)
+        else:
+            drawn = [_single(draws, card, partitions, controllers)]
         entries.extend(_placed(drawn, at_ms, len(entries), duration_ms))
         busy_ms = max(entry.at_ms + entry.duration_ms for entry in drawn)
         gap_ms = interval_ms * draws.between(70, 130) // 100
@@ -94,11 +101,11 @@ def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -
     return placed
 
 
-def _single(draws: Draws, name: str, partitions: int) -> Entry:
+def _single(draws: Draws, name: str, partitions: int, controllers: int) -> Entry:
     kind = KINDS[name]
-    target = Target(draws.choice(kind.roles), draws.below(partitions), draws.below(1 << 30))
+    target = Target(draws.choice(kind.roles_among(controllers)), draws.below(partitions), draws.below(1 << 30))
     duration_ms = draws.between(*kind.lasts_ms) if kind.lasts_ms is not None else _duration_ms(draws)
-    return Entry(0, 0, name, target, duration_ms, kind.draw(draws))
+    return Entry(0, 0, name, target, duration_ms, kind.parameters(draws, controllers))
 
 
 def _duration_ms(draws: Draws) -> int:
@@ -117,12 +124,14 @@ _STRIKERS = ("kill", "pause", "isolate")
 """Kinds that take replicas away without losing anything."""
 
 
-def _compositions(wanted: Sequence[str]) -> list[str]:
+def _compositions(wanted: Sequence[str], controllers: int) -> list[str]:
     names = []
     if set(wanted) & set(_HOLDERS) and set(wanted) & set(_STRIKERS):
         names.append("lag")
     if "isolate" in wanted and set(wanted) & set(_STRIKERS):
         names.append("succession")
+    if controllers > 1 and set(wanted) & set(_STRIKERS):
+        names.append("interregnum")
     return names
 
 
@@ -154,11 +163,21 @@ def _succession(draws: Draws, wanted: Sequence[str], partitions: int) -> list[En
     ]
 
 
+def _interregnum(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+    first, second = (draws.choice([name for name in _STRIKERS if name in wanted]) for _ in range(2))
+    leader = Target("leader", draws.below(partitions))
+    strike_ms = draws.between(100, 2_000)
+    return [
+        Entry(0, 0, first, Target("active-controller"), strike_ms + 4_500, _everyone(first)),
+        Entry(0, strike_ms, second, leader, draws.between(4_000, 6_000), _everyone(second), beside=True),
+    ]
+
+
 def _everyone(kind: str) -> dict[str, str]:
     return {"from": "all"} if kind == "isolate" else {}
 
 
-_COMPOSED = {"lag": _lag, "succession": _succession}
+_COMPOSED = {"lag": _lag, "succession": _succession, "interregnum": _interregnum}
 
 
 # --- storage ------------------------------------------------------------------------------------------------

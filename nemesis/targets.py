@@ -21,10 +21,14 @@ Role = Literal[
     "majority",  # of the brokers: one more than the minority
     "brokers",  # all of them
     "everyone",  # all brokers and controllers
-    "controller",  # the active one
+    "active-controller",
+    "controller",  # any
 ]
 
 ROLES: tuple[Role, ...] = get_args(Role)
+
+OF_CONTROLLERS: frozenset[Role] = frozenset({"active-controller", "controller"})
+"""Roles that only a controller has."""
 
 DESCRIPTIONS: dict[Role, str] = {
     "leader": "the leader of partition {partition}",
@@ -35,7 +39,8 @@ DESCRIPTIONS: dict[Role, str] = {
     "majority": "a majority of the brokers",
     "brokers": "all brokers",
     "everyone": "all brokers and controllers",
-    "controller": "the active controller",
+    "active-controller": "the active controller",
+    "controller": "any controller",
 }
 
 
@@ -65,20 +70,27 @@ class NoTarget(Exception):
 
 def resolve(target: Target, cluster: Cluster, spared: frozenset[int] = frozenset()) -> Choice:
     """Choose nodes that have the role now; never a dead one, nor one in `spared` (held by another fault)."""
-    brokers = [
-        node_id
-        for node_id, node in sorted(cluster.nodes.items())
-        if node.role == "broker" and node_id not in spared and node.is_alive()
-    ]
+    brokers = _alive(cluster, "broker", spared)
     if target.role == "broker":
         return Choice((_pick(brokers, target, "no broker is left to hit"),), "any broker")
     if target.role in ("minority", "majority"):
         return _part(target, cluster, brokers)
     if target.role in ("brokers", "everyone"):
         return _all(target, cluster, spared)
+    if target.role == "active-controller":
+        return _active_controller(cluster, spared)
     if target.role == "controller":
-        return _controller(cluster, spared)
+        controllers = _alive(cluster, "controller", spared)
+        return Choice((_pick(controllers, target, "no controller is left to hit"),), "any controller")
     return _replicas(target, cluster, brokers)
+
+
+def _alive(cluster: Cluster, role: Literal["broker", "controller"], spared: frozenset[int]) -> list[int]:
+    return [
+        node_id
+        for node_id, node in sorted(cluster.nodes.items())
+        if node.role == role and node_id not in spared and node.is_alive()
+    ]
 
 
 def _part(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
@@ -101,7 +113,7 @@ def _all(target: Target, cluster: Cluster, spared: frozenset[int]) -> Choice:
     return Choice(tuple(sorted(wanted)), DESCRIPTIONS[target.role])
 
 
-def _controller(cluster: Cluster, spared: frozenset[int]) -> Choice:
+def _active_controller(cluster: Cluster, spared: frozenset[int]) -> Choice:
     controller = cluster.active_controller()
     if controller is None or controller in spared or not cluster.nodes[controller].is_alive():
         raise NoTarget("no active controller can be hit")

@@ -18,7 +18,7 @@ from reports.reproduce import reproduce_command
 from reports.run import Run, load_run
 from reports.sequence import sequence
 from reports.stories import groups
-from reports.strips import PARTITIONS_MAX, fault_segments, partition_strips, ticks
+from reports.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
 from reports.summary import summarize
 from reports.suspects import fault_parameters, fault_role
 from reports.theme import fault_family
@@ -65,6 +65,7 @@ def html(run: Run) -> str:
         strips=partition_strips(run, histories),
         partitions=len(joined.partitions),
         fault_segments=fault_segments(run),
+        controllers=controller_strip(run),
         ticks=ticks(run),
         outages=outages(run, joined, histories),
         quiet_gap_ns=quiet_gap_ns(run, joined),

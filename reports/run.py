@@ -104,6 +104,7 @@ class Run:
                 ("faults", "started_ns"),
                 ("faults", "ended_ns"),
                 ("cluster", "at_ns"),
+                ("quorum", "at_ns"),
             )
         ]
         known = [(int(column[column >= 0].min()), int(column.max())) for column in times if (column >= 0).any()]

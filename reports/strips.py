@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reports.replicas import NO_LEADER, PartitionHistory
 from reports.run import Run
 from reports.theme import fault_family
-from reports.wording import duration, enumeration, moment, nodes, partition_name
+from reports.wording import FIRST_CONTROLLER, duration, enumeration, moment, nodes, partition_name
 
 PARTITIONS_MAX = 24
 SEGMENTS_MAX = 250
@@ -44,6 +44,14 @@ class PartitionStrips:
     """Brokers that called themselves leader of an epoch that was over; empty if none did."""
 
 
+@dataclass(frozen=True)
+class ControllerStrip:
+    """Which controller was the active one."""
+
+    reigns: tuple[Segment, ...]
+    elections: int
+
+
 class Tick(NamedTuple):
     """A mark of the axis under the strips."""
 
@@ -54,6 +62,39 @@ class Tick(NamedTuple):
 def partition_strips(run: Run, histories: Sequence[PartitionHistory]) -> list[PartitionStrips]:
     """Draw the strips of the first `PARTITIONS_MAX` partitions."""
     return [_strips(run, history) for history in histories[:PARTITIONS_MAX]]
+
+
+def controller_strip(run: Run) -> ControllerStrip | None:
+    """Draw which controller led the quorum, by their own account; None if nobody asked them.
+
+    A controller's reign is drawn until another was seen to lead in a later epoch: it may have ended before.
+    """
+    rows = [row for row in run.tables["quorum"].to_pylist() if row["role"] == "leader" and row["at_ns"] is not None]
+    first: dict[int, tuple[int, int]] = {}  # epoch -> when it was first seen, controller
+    for row in rows:
+        first[row["epoch"]] = min(
+            first.get(row["epoch"], (row["at_ns"], row["controller"])), (row["at_ns"], row["controller"])
+        )
+    reigns = [(at_ns, controller, epoch) for epoch, (at_ns, controller) in sorted(first.items())]
+    if not reigns:
+        return None
+    ends = [at_ns for at_ns, _, _ in reigns[1:]] + [run.span_ns[1]]
+    return ControllerStrip(
+        tuple(
+            _bounded(
+                _segment(
+                    run,
+                    start_ns,
+                    max(start_ns, end_ns),
+                    f"broker-{(controller - FIRST_CONTROLLER) % 8}",
+                    str(controller),
+                    f"controller {controller} leads the quorum in epoch {epoch}",
+                )
+                for (start_ns, controller, epoch), end_ns in zip(reigns, ends, strict=True)
+            )
+        ),
+        len(reigns),
+    )
 
 
 def fault_segments(run: Run) -> list[Segment]:

@@ -42,6 +42,7 @@ def _flag(*names: str, told: str, **settings: Any) -> tuple[tuple[str, ...], dic
 _FLAGS = (
     _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default)."),
     _flag("--brokers", type=int, metavar="N", told="Number of brokers (3)."),
+    _flag("--controllers", type=int, metavar="N", told="Number of controllers, which vote on the metadata (1)."),
     _flag("--partitions", type=int, metavar="N", told="Partitions of the topic (4)."),
     _flag("--replication-factor", type=int, metavar="N", told="Replicas of each partition (3)."),
     _flag("--min-insync-replicas", type=int, metavar="N", told="min.insync.replicas (2)."),
@@ -96,6 +97,7 @@ def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any
     harrow run --seed 7 --faults kill,pause            the same faults at the same times, again and again
     harrow run --flaw ack-before-replication           a broker that lies; Harrow finds out
     harrow run --acks 1 --faults kill,isolate          what acks=1 loses, and that it was allowed to
+    harrow run --brokers 5 --controllers 3             a quorum of controllers, which are among the targets
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
 
@@ -120,7 +122,13 @@ def _schedule(spec: Spec, file: Path | None) -> Schedule:
         except (OSError, UnicodeDecodeError) as error:
             raise ScheduleError(f"{file}: expected a readable file, found: {error}") from error
     return schedules.draw(
-        spec.seed, spec.faults, int(spec.duration * 1000), int(spec.interval * 1000), spec.partitions, spec.lossy_budget
+        spec.seed,
+        spec.faults,
+        int(spec.duration * 1000),
+        int(spec.interval * 1000),
+        spec.partitions,
+        spec.lossy_budget,
+        spec.controllers,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, Protocol
 
-from nemesis.cluster import Capability, Cluster, Endpoint, PartitionView
+from nemesis.cluster import Capability, Cluster, Endpoint, PartitionView, VoterView
 
 Address = tuple[str, int]
 
@@ -99,6 +99,10 @@ class System(Protocol):
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         """The node that is the active controller."""
+        ...
+
+    def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
+        """What each of these controllers says of the quorum; one that does not answer is left out."""
         ...
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:

@@ -50,6 +50,7 @@ def make(spec: Spec, directory: Path, system: System, journal: Journal) -> Envir
         directory,
         system,
         spec.brokers,
+        spec.controllers,
         network=cast("NetworkChoice", spec.network),
         page_cache=cast("PageCacheChoice", spec.page_cache),
         journal=journal,

@@ -32,7 +32,7 @@ def torment(stage: Stage) -> None:
         while stage.clock.now() < end_ns or nemesis.is_alive():
             stage.stop.rest(TICK_S)
             stage.see_workers_alive()
-            stage.see_nodes_alive(conductor.held_nodes)
+            stage.see_nodes_alive(lambda: conductor.held_nodes)
             stage.progress.status(acked(stage.workers), conductor.active)
     finally:
         nemesis.finish()

@@ -80,10 +80,14 @@ class Stage:
         """Give what adds rows to a table of the history."""
         return self.history.table(table).add
 
-    def see_nodes_alive(self, excused: frozenset[int] = frozenset()) -> None:
-        """Raise `Failed` with a node's last log lines if one has died that no fault has killed."""
+    def see_nodes_alive(self, excused: Callable[[], frozenset[int]] = frozenset) -> None:
+        """Raise `Failed` with a node's last log lines if one has died that no fault has killed.
+
+        `excused` tells the nodes that a fault holds now. It is asked after a node was seen dead, for a fault may strike
+        meanwhile; and if the fault has let go of the node since, the node is alive again.
+        """
         for node in self.environment.cluster.nodes.values():
-            if node.node_id not in excused and not node.is_alive():
+            if not node.is_alive() and node.node_id not in excused() and not node.is_alive():
                 raise Failed(last_words(node, "go on", "died of itself"))
 
     def see_workers_alive(self) -> None:

@@ -19,7 +19,7 @@ from broker.core.rules.generations import GENERATIONS
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState
 from harness.spec import Spec, SpecError
 from harness.systems.unix_http import NoAnswer, get_json
-from nemesis.cluster import CLIENTS, PartitionView
+from nemesis.cluster import CLIENTS, PartitionView, VoterView, active_among
 
 SETTINGS_NAME = "node.properties"
 ANSWER_TIMEOUT_S = 0.5
@@ -103,9 +103,11 @@ class HarrowBroker:
         return (sys.executable, "-m", "broker.shell", str((plan.directory / SETTINGS_NAME).absolute()))
 
     def is_ready(self, plan: NodePlan) -> bool:
-        """Whether the node serves, by its own account."""
+        """Whether the node serves, by its own account: a controller does once it knows who leads the quorum."""
         state = _state(plan)
-        return state is not None and state["lifecycle"] == "running"
+        if state is None or state["lifecycle"] != "running":
+            return False
+        return plan.role == "broker" or state["controller"] >= 0
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
         """Tell what this node believes of each of its replicas; nothing if it does not answer."""
@@ -116,14 +118,16 @@ class HarrowBroker:
         return [_replica(partition, epoch) for partition in state["partitions"]]
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
-        """Tell the controller's view, or what the brokers know of it while the controller is silent."""
-        for plan in plans:
-            if plan.role == "controller" and (state := _state(plan)) is not None:
+        """Tell the active controller's view, or the newest of what everybody else knows while there is none."""
+        controllers = _states(plans, "controller")
+        active = active_among(map(_voter, controllers))
+        for state in controllers:
+            if active is not None and state["node"] == active.controller:
                 return [_view(partition) for partition in state["partitions"]]
+        brokers = _states(plans, "broker")
         newest: dict[tuple[str, int], dict[str, Any]] = {}
-        for plan in plans:
-            state = _state(plan) if plan.role == "broker" else None
-            for partition in state["partitions"] if state is not None else ():
+        for state in (*brokers, *controllers):
+            for partition in state["partitions"]:
                 key = (partition["topic"], partition["partition"])
                 if key not in newest or _epochs(partition) > _epochs(newest[key]):
                     newest[key] = partition
@@ -131,11 +135,12 @@ class HarrowBroker:
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         """Name the node that is the active controller."""
-        for plan in plans:
-            state = _state(plan) if plan.role == "controller" else None
-            if state is not None and state["controller"] == plan.node_id:
-                return plan.node_id
-        return None
+        active = active_among(self.voters(plans))
+        return None if active is None else active.controller
+
+    def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
+        """Tell what each of the controllers says of the quorum, as far as it answers."""
+        return [_voter(state) for state in _states(plans, "controller")]
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
         """Read a replica's whole log, page by page, as far as the node answers."""
@@ -196,6 +201,21 @@ def _state(plan: NodePlan) -> dict[str, Any] | None:
         return get_json(plan.socket, "/state", ANSWER_TIMEOUT_S)
     except NoAnswer:
         return None
+
+
+def _states(plans: Sequence[NodePlan], role: str) -> Sequence[dict[str, Any]]:
+    return [state for plan in plans if plan.role == role and (state := _state(plan)) is not None]
+
+
+def _voter(state: Mapping[str, Any]) -> VoterView:
+    return VoterView(
+        controller=state["node"],
+        role=state["quorum_role"],
+        leader=state["controller"],
+        epoch=state["epoch"],
+        log_end=state["log_end"],
+        high_watermark=state["high_watermark"],
+    )
 
 
 def _replica(partition: Mapping[str, Any], broker_epoch: int) -> ReplicaState:

@@ -113,6 +113,16 @@ class Kind:
     aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
     lossy: bool = False  # loses what a node had written, so that the durability contract counts it
     lasts_ms: tuple[int, int] | None = None  # from the injection to the healing, when the usual draw does not fit
+    quorum_roles: tuple[Role, ...] = ()  # further roles where there are several controllers
+    quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` where there are several
+
+    def roles_among(self, controllers: int) -> tuple[Role, ...]:
+        """Whom the draw may aim it at in a cluster with so many controllers."""
+        return self.roles + self.quorum_roles if controllers > 1 else self.roles
+
+    def parameters(self, draws: Draws, controllers: int) -> dict[str, str]:
+        """Draw the parameters for a cluster with so many controllers."""
+        return self.quorum_draw(draws) if self.quorum_draw is not None and controllers > 1 else self.draw(draws)
 
 
 def no_parameters(_draws: Draws) -> dict[str, str]:

@@ -66,8 +66,9 @@ CRASH_LOOP = Kind(
     name="crash-loop",
     summary="SIGKILL a node, start it, and SIGKILL it again, over and over",
     needs=frozenset({"process"}),
-    roles=("leader", "in-sync-follower", "broker", "controller"),
+    roles=("leader", "in-sync-follower", "broker", "active-controller"),
     draw=_draw,
     aim=_aim,
     lasts_ms=(4_000, 8_000),
+    quorum_roles=("controller",),
 )

@@ -72,7 +72,8 @@ KILL = Kind(
     name="kill",
     summary="SIGKILL a node; start it again later",
     needs=frozenset({"process"}),
-    roles=("leader", "leader", "in-sync-follower", "broker", "minority", "controller"),
+    roles=("leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),
     draw=no_parameters,
     aim=_aim,
+    quorum_roles=("active-controller", "controller"),
 )

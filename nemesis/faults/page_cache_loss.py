@@ -1,7 +1,8 @@
 """Page-cache loss, the signature fault: a node dies *and* what it had not synced is gone, as in a power cut.
 
 The durability contract counts these: with `min.insync.replicas` = f + 1 an acknowledged record must survive
-f of them at once. A node's loss lasts from the crash until it is back in the ISR of all its partitions.
+f of them at once. A broker's loss lasts from the crash until it is back in the ISR of all its partitions. A controller
+syncs whatever it answers for (QU-8, QU-16), so that it has little to lose and must not miss any of it.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 PAGE_CACHE_LOSS = Kind(
     name="page-cache-loss",
-    summary="SIGKILL a broker and lose what it had not synced; start it again later",
+    summary="SIGKILL a node and lose what it had not synced; start it again later",
     needs=frozenset({"process", "page-cache-loss"}),
     roles=("leader", "leader", "in-sync-follower", "broker"),
     draw=no_parameters,
     aim=_aim,
     lossy=True,
+    quorum_roles=("active-controller", "controller"),
 )

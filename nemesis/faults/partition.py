@@ -1,7 +1,8 @@
 """Partitions: nodes that run and cannot talk. Three shapes, one mechanism.
 
 `isolate`  one node (or a few) against the others, both ways
-`halves`   the cluster in two parts; the controller is in one of them, the clients reach one or both
+`halves`   the cluster in two parts; the controllers are in one of them, or the active one is apart from the others; the
+           clients reach one part or both
 `one-way`  a node that hears nothing, or one that nobody hears
 """
 
@@ -17,6 +18,11 @@ from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parame
 PARTIES = ("all", "nodes", "brokers")
 """Whom a node is cut off from: everyone, all other nodes but not the clients, or the other brokers only."""
 
+QUORUM_PARTIES = (*PARTIES, "controllers")
+"""Where there are several controllers also: from the (other) controllers only."""
+
+_ROLE_OF_PARTY = {"brokers": "broker", "controllers": "controller"}
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -30,6 +36,8 @@ class Partition:
 
     def inject(self) -> str:
         """Cut the links, and see with packets that they are cut and no others."""
+        if not self.cut:
+            raise DidNotTakeHold(f"there is nobody to cut {named(self.targets)} off from")
         self.site.links.cut(self.cut)
         self.site.await_hold(
             lambda: not self._passing(self.cut),
@@ -82,13 +90,14 @@ def others(cluster: Cluster, targets: tuple[int, ...], party: str) -> frozenset[
     nodes = {
         node_id
         for node_id, node in cluster.nodes.items()
-        if node_id not in targets and (party != "brokers" or node.role == "broker")
+        if node_id not in targets and node.role == _ROLE_OF_PARTY.get(party, node.role)
     }
     return frozenset(nodes | {CLIENTS} if party == "all" else nodes)
 
 
 def _from(party: str) -> str:
-    return {"all": "everyone", "nodes": "all other nodes", "brokers": "the other brokers"}[party]
+    told = {"all": "everyone", "nodes": "all other nodes", "brokers": "the other brokers"}
+    return told.get(party, "the other controllers")
 
 
 def _aim_isolate(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
@@ -112,12 +121,21 @@ def _aim_halves(site: Site, targets: tuple[int, ...], parameters: Parameters) ->
         node_id for node_id, node in site.cluster.nodes.items() if node.role == "broker" and node_id not in targets
     }
     controllers = {node_id for node_id, node in site.cluster.nodes.items() if node.role == "controller"}
-    (side if parameters.get("controller") == "targets" else rest).update(controllers)
+    beside = _beside_targets(site.cluster, controllers, parameters.get("controller", "rest"))
+    side |= beside
+    rest |= controllers - beside
     clients = parameters.get("clients", "both")
     if clients != "both":
         (side if clients == "targets" else rest).add(CLIENTS)
     shape = f"{_part(side)} apart from {_part(rest)}"
     return Partition(site, targets, both_ways(side, rest), frozenset(), shape)
+
+
+def _beside_targets(cluster: Cluster, controllers: set[int], where: str) -> set[int]:
+    """Choose the controllers that share the part of the targets: all, none, or the active one."""
+    if where == "active":
+        return controllers & {cluster.active_controller()}
+    return controllers if where == "targets" else set()
 
 
 def _part(endpoints: Iterable[Endpoint]) -> str:
@@ -133,21 +151,36 @@ def _draw_one_way(draws: Draws) -> dict[str, str]:
 
 
 def _draw_halves(draws: Draws) -> dict[str, str]:
-    return {
-        "controller": draws.choice(("targets", "rest")),
-        "clients": draws.choice(("both", "targets", "rest")),
-    }
+    return {"controller": draws.choice(("targets", "rest")), "clients": _draw_clients(draws)}
+
+
+def _draw_clients(draws: Draws) -> str:
+    return draws.choice(("both", "targets", "rest"))
+
+
+def _draw_isolate_in_quorum(draws: Draws) -> dict[str, str]:
+    return {"from": draws.choice((*QUORUM_PARTIES, "nodes"))}
+
+
+def _draw_one_way_in_quorum(draws: Draws) -> dict[str, str]:
+    return {"direction": draws.choice(("in", "out")), "from": draws.choice(QUORUM_PARTIES)}
+
+
+def _draw_halves_in_quorum(draws: Draws) -> dict[str, str]:
+    return {"controller": draws.choice(("targets", "rest", "active")), "clients": _draw_clients(draws)}
 
 
 _NEEDS: frozenset[Capability] = frozenset({"network"})
 
 ISOLATE = Kind(
     name="isolate",
-    summary="cut a node off, both ways, from everyone, from the other nodes, or from the other brokers",
+    summary="cut a node off, both ways, from everyone, the other nodes, the other brokers, or the controllers",
     needs=_NEEDS,
-    roles=("leader", "leader", "leader", "in-sync-follower", "broker", "minority", "controller"),
+    roles=("leader", "leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),
     draw=_draw_isolate,
     aim=_aim_isolate,
+    quorum_roles=("active-controller", "controller"),
+    quorum_draw=_draw_isolate_in_quorum,
 )
 
 HALVES = Kind(
@@ -157,13 +190,16 @@ HALVES = Kind(
     roles=("leader", "minority"),
     draw=_draw_halves,
     aim=_aim_halves,
+    quorum_draw=_draw_halves_in_quorum,
 )
 
 ONE_WAY = Kind(
     name="one-way",
     summary="cut one direction only: a node that hears nothing, or that nobody hears",
     needs=_NEEDS,
-    roles=("leader", "in-sync-follower", "controller"),
+    roles=("leader", "in-sync-follower", "active-controller"),
     draw=_draw_one_way,
     aim=_aim_one_way,
+    quorum_roles=("controller",),
+    quorum_draw=_draw_one_way_in_quorum,
 )

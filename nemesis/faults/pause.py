@@ -62,7 +62,8 @@ PAUSE = Kind(
     name="pause",
     summary="stop a process without killing it; let it run on later",
     needs=frozenset({"process"}),
-    roles=("leader", "leader", "in-sync-follower", "broker", "minority", "controller"),
+    roles=("leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),
     draw=no_parameters,
     aim=_aim,
+    quorum_roles=("active-controller", "controller"),
 )

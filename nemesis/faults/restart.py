@@ -50,7 +50,8 @@ RESTART = Kind(
     name="restart",
     summary="controlled shutdown of a node; start it again later",
     needs=frozenset({"process"}),
-    roles=("leader", "in-sync-follower", "broker", "controller"),
+    roles=("leader", "in-sync-follower", "broker", "active-controller"),
     draw=no_parameters,
     aim=_aim,
+    quorum_roles=("active-controller", "controller"),
 )

@@ -112,18 +112,20 @@ CPU_STARVATION = Kind(
     name="cpu-starvation",
     summary="let a process run for a few percent of the time only",
     needs=frozenset({"starvation"}),
-    roles=("leader", "in-sync-follower", "minority", "controller"),
+    roles=("leader", "in-sync-follower", "minority", "active-controller"),
     draw=_draw_starvation,
     aim=_aim_starvation,
     lasts_ms=(3_000, 8_000),
+    quorum_roles=("controller",),
 )
 
 OUT_OF_MEMORY = Kind(
     name="out-of-memory",
     summary="let a process have no more memory than it has; most die of it",
     needs=frozenset({"starvation"}),
-    roles=("leader", "in-sync-follower", "broker", "controller"),
+    roles=("leader", "in-sync-follower", "broker", "active-controller"),
     draw=no_parameters,
     aim=_aim_out_of_memory,
     lasts_ms=(3_000, 8_000),
+    quorum_roles=("controller",),
 )

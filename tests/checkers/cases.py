@@ -219,6 +219,16 @@ def one_lossy_shutdown_excuses_nothing(history: History) -> None:
     history.final([])
 
 
+@case({"lost-acked-write": (1, 0)}, controllers=3)
+def controllers_that_forget_excuse_nothing(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.written([100])
+    history.fault("page-cache-loss", [100, 101, 102], (100, 500))
+    history.fault("page-cache-loss", [1], (100, 500))
+    history.sampled(700, 3, 1)
+    history.final([])
+
+
 @case({"lost-acked-write": (0, 1)})
 def two_lossy_shutdowns_at_once_excuse_a_loss(history: History) -> None:
     history.sampled(5, 1, 0)

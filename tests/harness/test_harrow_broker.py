@@ -198,11 +198,56 @@ def test_the_controllers_view_is_believed_while_it_answers(tmp_path: Path) -> No
     controllers = partition(leader=2, leader_epoch=5)
     with (
         answering(plan(tmp_path).socket, lambda *_: state(partition())),
-        answering(plan(tmp_path, 100).socket, lambda *_: state(controllers, role="controller", controller=100)),
+        answering(plan(tmp_path, 100).socket, lambda *_: quorum_state(100, "leader", 100, 3, controllers)),
     ):
         (view,) = SYSTEM.view(plans(tmp_path))
         assert SYSTEM.active_controller(plans(tmp_path)) == 100
     assert (view.leader, view.leader_epoch, view.replicas) == (2, 5, (1, 2, 3))
+
+
+def quorum_state(node: int, role: str, leader: int, epoch: int, *partitions: dict[str, object]) -> dict[str, object]:
+    quorum = {"quorum_role": role, "epoch": epoch, "log_end": 40, "high_watermark": 38}
+    return state(*partitions, **quorum, node=node, role="controller", controller=leader)
+
+
+def test_of_two_that_believe_to_lead_the_quorum_the_newer_is_believed(tmp_path: Path) -> None:
+    everyone = [plan(tmp_path, node) for node in (1, 100, 101, 102)]
+    deposed = quorum_state(100, "leader", 100, 3, partition(leader=1, leader_epoch=4))
+    active = quorum_state(101, "leader", 101, 4, partition(leader=2, leader_epoch=5))
+    with (
+        answering(everyone[1].socket, lambda *_: deposed),
+        answering(everyone[2].socket, lambda *_: active),
+    ):
+        assert SYSTEM.active_controller(everyone) == 101
+        assert [(each.controller, each.role, each.leader, each.epoch) for each in SYSTEM.voters(everyone)] == [
+            (100, "leader", 100, 3),
+            (101, "leader", 101, 4),
+        ]
+        (view,) = SYSTEM.view(everyone)
+    assert view.leader == 2
+
+
+def test_a_standby_is_asked_when_nobody_leads_the_quorum(tmp_path: Path) -> None:
+    everyone = [plan(tmp_path, node) for node in (1, 100)]
+    candidate = quorum_state(100, "candidate", -1, 5, partition(leader=3, leader_epoch=6))
+    with (
+        answering(everyone[0].socket, lambda *_: state(partition(leader=1, leader_epoch=4))),
+        answering(everyone[1].socket, lambda *_: candidate),
+    ):
+        assert SYSTEM.active_controller(everyone) is None
+        (view,) = SYSTEM.view(everyone)
+        assert not SYSTEM.is_ready(everyone[1])
+    assert view.leader == 3
+
+
+def test_every_node_of_a_quorum_knows_all_voters(tmp_path: Path) -> None:
+    everyone = [plan(tmp_path, node_id) for node_id in (1, 100, 101, 102)]
+    for mine in everyone:
+        HarrowBroker(Spec(seed=1, controllers=3)).configure(mine, everyone, Links())
+        voters = load(tmp_path / SETTINGS_NAME).voters
+        assert set(voters) == {100, 101, 102}
+        own = {100: ("10.0.0.100", 3000)} if mine.node_id == 100 else {}
+        assert own.items() <= voters.items()
 
 
 def test_without_a_controller_the_newest_belief_of_the_brokers_counts(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from harness.environments.base import NodePlan, ReplicaState
 from harness.health import End, by_topic, ends, lacking
 from nemesis.cluster import PartitionView
-from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_cluster import FakeCluster, quorum_cluster
 
 VIEW = PartitionView("harrow", 0, 1, 3, (1, 2, 3), (), (1, 2, 3))
 REPLICA = ReplicaState("harrow", 0, "follower", 1, 3, 0, 50, 50, (1, 2, 3), (), 9)
@@ -54,6 +54,27 @@ def test_a_partition_without_a_leader_is_not_well(monkeypatch: pytest.MonkeyPatc
     cluster = FakeCluster()
     monkeypatch.setattr(cluster, "partitions", lambda: [replace(VIEW, leader=-1)])
     assert lacking(cluster) == "harrow-0 has no leader"
+
+
+def test_controllers_without_a_leader_are_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = quorum_cluster()
+    candidates = [replace(voter, role="candidate") for voter in cluster.voters()]
+    monkeypatch.setattr(cluster, "voters", lambda: candidates)
+    assert lacking(cluster) == "the controllers have no leader"
+
+
+def test_a_controller_that_believes_in_an_older_leader_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = quorum_cluster()
+    one, two, three = cluster.voters()
+    monkeypatch.setattr(cluster, "voters", lambda: [one, two, replace(three, role="leader", leader=102, epoch=2)])
+    assert lacking(cluster) == "controller 102 does not follow controller 100"
+
+
+def test_a_controller_that_lacks_metadata_is_not_well() -> None:
+    cluster = quorum_cluster()
+    assert lacking(cluster) is None
+    cluster.lacking_metadata = frozenset({101})
+    assert lacking(cluster) == "controller 101 lacks committed metadata"
 
 
 def test_an_end_is_agreed_when_every_replica_stands_there() -> None:

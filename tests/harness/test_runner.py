@@ -13,7 +13,7 @@ from rich.console import Console
 from harness import runner
 from harness.environments.base import EnvironmentFailed
 from harness.journal import is_finished, read_journal
-from harness.phases.stage import Outcome, Plan
+from harness.phases.stage import Outcome, Plan, Stage
 from harness.progress import Progress
 from harness.spec import Spec, from_json
 from harness.stopping import Failed, Interrupted, Stop
@@ -51,6 +51,18 @@ class Play:
         finished = is_finished(list(read_journal(self.directory)))
         ended = all(process.status is not None for process in self.environment.processes)
         return finished and ended and self.environment.torn_down == 1 and not self.environment.is_up
+
+
+def test_a_node_that_a_fault_strikes_while_it_is_looked_at_has_not_died_of_itself(tmp_path: Path) -> None:
+    stage = Stage(*([None] * 8))
+    stage.environment = FakeEnvironment(tmp_path)
+    nodes = stage.environment.cluster.nodes
+    nodes[2].alive = False
+    stage.see_nodes_alive(lambda: frozenset({2}))
+    stage.see_nodes_alive(lambda: nodes[2].start() or frozenset())  # the fault let go of it meanwhile
+    nodes[2].alive = False
+    with pytest.raises(Failed, match="node 2 to go on, found that it died of itself"):
+        stage.see_nodes_alive()
 
 
 @pytest.fixture

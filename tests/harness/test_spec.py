@@ -29,6 +29,7 @@ def specs(draw: st.DrawFn) -> Spec:
         seed=draw(st.integers(0, (1 << 63) - 1)),
         name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)),
         brokers=brokers,
+        controllers=draw(st.integers(1, 9)),
         partitions=draw(st.integers(1, 100)),
         replication_factor=factor,
         min_insync_replicas=draw(st.integers(1, factor)),

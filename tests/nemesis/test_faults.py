@@ -10,7 +10,7 @@ from nemesis.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import DidNotTakeHold, Injection, Parameters, Restless
-from tests.support.fake_cluster import FakeClock, FakeCluster, site_of
+from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
 
 
 def aimed(cluster: FakeCluster, kind: str, *targets: int, **parameters: str) -> Injection:
@@ -175,6 +175,35 @@ def test_halves_put_controller_and_clients_where_they_were_drawn() -> None:
     evidence = aimed(cluster, "halves", 1, controller="targets", clients="rest").inject()
     assert "{1, 100} apart from {clients, 2, 3}" in evidence
     assert len(cluster.network.cut) == 2 * 2 * 3
+
+
+def test_a_broker_can_be_cut_off_from_the_controllers_alone() -> None:
+    cluster = quorum_cluster()
+    aimed(cluster, "isolate", 1, **{"from": "controllers"}).inject()
+    assert cluster.network.cut == {link for each in (100, 101, 102) for link in ((1, each), (each, 1))}
+
+
+def test_a_controller_can_be_cut_off_from_the_other_controllers_alone() -> None:
+    cluster = quorum_cluster()
+    aimed(cluster, "isolate", 100, **{"from": "controllers"}).inject()
+    assert cluster.network.cut == {link for each in (101, 102) for link in ((100, each), (each, 100))}
+
+
+def test_there_must_be_somebody_to_be_cut_off_from() -> None:
+    with pytest.raises(DidNotTakeHold, match="nobody to cut node 100 off from"):
+        aimed(FakeCluster(), "isolate", 100, **{"from": "controllers"}).inject()
+
+
+@pytest.mark.parametrize(
+    ("where", "parts"),
+    [
+        ("targets", "{1, 100, 101, 102} apart from {2, 3}"),
+        ("rest", "{1} apart from {2, 3, 100, 101, 102}"),
+        ("active", "{1, 100} apart from {2, 3, 101, 102}"),
+    ],
+)
+def test_halves_keep_the_controllers_together_or_part_the_active_one_from_them(where: str, parts: str) -> None:
+    assert parts in aimed(quorum_cluster(), "halves", 1, controller=where).inject()
 
 
 @pytest.mark.parametrize(("direction", "cut"), [("in", (2, 1)), ("out", (1, 2))])

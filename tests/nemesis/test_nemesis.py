@@ -11,7 +11,7 @@ from nemesis.cluster import NodeError
 from nemesis.nemesis import Conductor, mend
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Role, Target
-from tests.support.fake_cluster import FakeClock, FakeCluster, site_of
+from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
 
 SECOND_NS = 1_000_000_000
 
@@ -177,6 +177,46 @@ def test_a_larger_budget_lets_lossy_windows_overlap() -> None:
             entry(2, 3, "page-cache-loss", leader(1), 1, beside=True),
         ],
         lossy_budget=2,
+    ).play()
+    assert stage.starts_s()[1] == pytest.approx(3, abs=0.2)
+
+
+def test_a_quorum_can_do_without_one_forgetful_controller_of_three_at_a_time() -> None:
+    stage = Stage(
+        [
+            entry(1, 1, "page-cache-loss", Target("controller", pick=1)),
+            entry(2, 5, "page-cache-loss", Target("controller", pick=2), beside=True),
+        ],
+        quorum_cluster(),
+    )
+    stage.cluster.lacking_metadata = frozenset({101})
+    sleep = stage.clock.sleep
+
+    def sleep_and_catch_up(seconds: float) -> None:
+        sleep(seconds)
+        stage.cluster.lacking_metadata = frozenset({101} if stage.clock.ns < 20 * SECOND_NS else ())
+
+    stage.clock.sleep = sleep_and_catch_up
+    stage.play()
+    assert stage.starts_s()[1] == pytest.approx(20, abs=0.2)
+
+
+def test_of_five_controllers_two_may_forget_at_once() -> None:
+    stage = Stage(
+        [entry(each, each, "page-cache-loss", Target("controller", pick=each), 8, beside=True) for each in (1, 2, 3)],
+        quorum_cluster(5),
+    ).play()
+    assert stage.starts_s()[1] == pytest.approx(2, abs=0.2)
+    assert stage.starts_s()[2] >= 9
+
+
+def test_forgetful_controllers_and_forgetful_brokers_do_not_wait_for_each_other() -> None:
+    stage = Stage(
+        [
+            entry(1, 1, "page-cache-loss", Target("controller"), 8),
+            entry(2, 3, "page-cache-loss", leader(0), 1, beside=True),
+        ],
+        quorum_cluster(),
     ).play()
     assert stage.starts_s()[1] == pytest.approx(3, abs=0.2)
 

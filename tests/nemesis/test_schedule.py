@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import Schedule, ScheduleError, draw, dumps, kinds_of, loads
+from nemesis.targets import OF_CONTROLLERS
 
 seeds = st.integers(0, (1 << 63) - 1)
 
@@ -77,6 +78,29 @@ def test_every_kind_comes_up_before_any_comes_up_three_times() -> None:
 def test_without_a_lossy_budget_nothing_forgets() -> None:
     schedule = draw(1, tuple(KINDS), 3_600_000, 6_000, 4, lossy_budget=0)
     assert {entry.kind for entry in schedule.entries} == {kind.name for kind in KINDS.values() if not kind.lossy}
+
+
+@given(seeds)
+def test_one_controller_draws_what_was_always_drawn(seed: int) -> None:
+    assert drawn(seed, controllers=1) == drawn(seed)
+    assert all(entry.target.role != "controller" for entry in drawn(seed).entries)
+
+
+def test_several_controllers_are_hit_by_every_fault_that_a_node_can_suffer() -> None:
+    entries = [entry for seed in range(40) for entry in drawn(seed, controllers=3).entries]
+    of_controllers = {entry.kind for entry in entries if entry.target.role in OF_CONTROLLERS}
+    assert of_controllers >= set(USUAL) - {"halves"}
+    assert {entry.parameters["controller"] for entry in entries if entry.kind == "halves"} >= {"active"}
+    cut_off = {entry.target.role for entry in entries if entry.parameters.get("from") == "controllers"}
+    assert cut_off >= {"leader", "broker", "controller"}
+
+
+def test_in_an_interregnum_a_leader_goes_while_the_controllers_elect() -> None:
+    entries = [entry for seed in range(40) for entry in drawn(seed, controllers=3).entries]
+    pairs = [(one, two) for one, two in pairwise(entries) if one.target.role == "active-controller" and two.beside]
+    assert pairs
+    assert {two.target.role for _, two in pairs} == {"leader"}
+    assert all(two.at_ms < one.at_ms + one.duration_ms for one, two in pairs)
 
 
 def test_no_kinds_make_an_empty_schedule() -> None:

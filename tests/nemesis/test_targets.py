@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nemesis.targets import NoTarget, Role, Target, resolve
-from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_cluster import FakeCluster, quorum_cluster
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ from tests.support.fake_cluster import FakeCluster
         ("majority", (2, 3)),
         ("brokers", (1, 2, 3)),
         ("everyone", (1, 2, 3, 100)),
+        ("active-controller", (100,)),
         ("controller", (100,)),
     ],
 )
@@ -63,7 +64,25 @@ def test_a_paused_controller_cannot_be_hit() -> None:
     cluster = FakeCluster()
     cluster.nodes[100].paused = True
     with pytest.raises(NoTarget, match="no active controller"):
-        resolve(Target("controller"), cluster)
+        resolve(Target("active-controller"), cluster)
+
+
+def test_any_controller_may_be_hit_or_the_active_one_alone() -> None:
+    cluster = quorum_cluster()
+    assert {resolve(Target("controller", pick=pick), cluster).nodes for pick in range(3)} == {(100,), (101,), (102,)}
+    assert {resolve(Target("active-controller", pick=pick), cluster).nodes for pick in range(3)} == {(100,)}
+
+
+def test_the_next_active_controller_is_hit_when_the_first_is_dead() -> None:
+    cluster = quorum_cluster()
+    cluster.nodes[100].alive = False
+    assert resolve(Target("active-controller"), cluster).nodes == (101,)
+    assert resolve(Target("controller"), cluster, frozenset({101})).nodes == (102,)
+
+
+def test_without_a_controller_left_none_is_hit() -> None:
+    with pytest.raises(NoTarget, match="no controller is left"):
+        resolve(Target("controller"), quorum_cluster(), frozenset({100, 101, 102}))
 
 
 def test_a_replica_out_of_the_isr_is_no_insync_follower() -> None:

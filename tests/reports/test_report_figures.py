@@ -15,6 +15,7 @@ from reports.reproduce import reproduce_command
 from reports.run import Run
 from reports.series import bins_over, latency_quantiles_ms, progress, throughput
 from reports.stories import groups
+from reports.strips import controller_strip
 from reports.summary import summarize
 from reports.suspects import suspects
 from reports.theme import fault_family
@@ -28,6 +29,37 @@ def run_of(tmp_path, spec=None, results=None, **rows):
     schemas = {**TABLES, "anomalies": ANOMALIES}
     tables = {name: pa.Table.from_pylist(rows.get(name, []), schema=schema) for name, schema in schemas.items()}
     return Run(tmp_path, spec or {}, None, results or {}, tables, ())
+
+
+def voter(at_s, controller, role, leader, epoch):
+    return {
+        "at_ns": int(at_s * SECOND), "controller": controller, "role": role, "leader": leader, "epoch": epoch,
+        "log_end": 9, "high_watermark": 9,
+    }  # fmt: skip
+
+
+def test_the_active_controllers_are_drawn_one_after_the_other(tmp_path):
+    run = run_of(
+        tmp_path,
+        quorum=[
+            voter(0, 100, "leader", 100, 3),
+            voter(0, 101, "follower", 100, 3),
+            voter(50, 101, "leader", 101, 5),
+            voter(80, 100, "leader", 100, 3),  # deposed, and back to tell its old belief
+            voter(100, 100, "follower", 101, 5),
+        ],
+    )
+    strip = controller_strip(run)
+    assert strip.elections == 2
+    assert [(segment.label, segment.left, segment.width) for segment in strip.reigns] == [
+        ("100", 0.0, 50.0),
+        ("101", 50.0, 50.0),
+    ]
+    assert "controller 101 leads the quorum in epoch 5" in strip.reigns[1].title
+
+
+def test_controllers_that_nobody_asked_are_not_drawn(tmp_path):
+    assert controller_strip(run_of(tmp_path)) is None
 
 
 def write(op, acked_s, partition=0, offset=0, status="ok", took_s=0.01, **more):

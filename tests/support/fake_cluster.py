@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nemesis.cluster import CLIENTS, Link, NodeError, PageCacheLoss, PartitionView
+from nemesis.cluster import CLIENTS, Link, NodeError, PageCacheLoss, PartitionView, VoterView
 from nemesis.faults.base import Bounds, Site
 
 
@@ -127,7 +127,10 @@ class FakeNetwork:
 
 @dataclass
 class FakeCluster:
-    """Three brokers and a controller; broker 1 leads partition 0, 2 leads 1, 3 leads 2."""
+    """Three brokers and a controller; broker 1 leads partition 0, 2 leads 1, 3 leads 2.
+
+    Of the controllers the first one that serves leads the quorum.
+    """
 
     nodes: dict[int, FakeNode] = field(
         default_factory=lambda: {**{i: FakeNode(i) for i in (1, 2, 3)}, 100: FakeNode(100, "controller")}
@@ -136,6 +139,7 @@ class FakeCluster:
     capabilities: frozenset[str] = frozenset({"process", "starvation", "network", "page-cache-loss"})
     insync: tuple[int, ...] = (1, 2, 3)
     speechless: bool = False
+    lacking_metadata: frozenset[int] = frozenset()  # controllers whose metadata log is short
 
     def partitions(self) -> list[PartitionView]:
         if self.speechless:
@@ -143,7 +147,30 @@ class FakeCluster:
         return [PartitionView("harrow", number, number + 1, 7, self.insync, (), (1, 2, 3)) for number in range(3)]
 
     def active_controller(self) -> int | None:
-        return 100 if self.nodes[100].is_ready() else None
+        controllers = (node for node in self.nodes.values() if node.role == "controller" and node.is_ready())
+        return next((node.node_id for node in controllers), None)
+
+    def voters(self) -> list[VoterView]:
+        active = self.active_controller()
+        return [
+            VoterView(
+                number,
+                "leader" if number == active else "follower",
+                -1 if active is None else active,
+                3,
+                40 if number in self.lacking_metadata else 50,
+                50,
+            )
+            for number, node in self.nodes.items()
+            if node.role == "controller" and node.is_ready()
+        ]
+
+
+def quorum_cluster(controllers: int = 3) -> FakeCluster:
+    """Three brokers and so many controllers, of which 100 is the active one."""
+    numbers = tuple(range(100, 100 + controllers))
+    nodes = {**{i: FakeNode(i) for i in (1, 2, 3)}, **{number: FakeNode(number, "controller") for number in numbers}}
+    return FakeCluster(nodes, FakeNetwork((CLIENTS, *nodes)))
 
 
 def site_of(cluster: FakeCluster, clock: FakeClock | None = None) -> Site:

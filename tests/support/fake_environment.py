@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.environments.base import LogRecord, NodePlan, ReplicaState
-from nemesis.cluster import PartitionView
+from nemesis.cluster import PartitionView, VoterView
 from tests.support.fake_cluster import FakeCluster
 from workloads.values import encode_value
 
@@ -104,8 +104,8 @@ class FakeEnvironment:
     mechanisms = {"network": "by wishing"}
     addresses = FakeAddresses()
 
-    def __init__(self, directory: Path) -> None:
-        self.cluster = FakeCluster()
+    def __init__(self, directory: Path, cluster: FakeCluster | None = None) -> None:
+        self.cluster = cluster or FakeCluster()
         self.plans = [
             NodePlan(node.node_id, node.role, directory, directory, directory / "socket", "files")
             for node in self.cluster.nodes.values()
@@ -145,6 +145,10 @@ class FakeSystem:
         if plan.role == "controller" or not self._cluster.nodes[plan.node_id].is_ready():
             return ()
         return [self._replica(view, plan.node_id) for view in self._cluster.partitions()]
+
+    def voters(self, plans: Sequence[NodePlan]) -> list[VoterView]:
+        asked = {plan.node_id for plan in plans}
+        return [voter for voter in self._cluster.voters() if voter.controller in asked]
 
     def _replica(self, view: PartitionView, broker: int) -> ReplicaState:
         role = "leader" if view.leader == broker else "follower"

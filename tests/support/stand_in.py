@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.environments.base import Addresses, NodePlan, ReplicaState
-from nemesis.cluster import PartitionView
+from nemesis.cluster import PartitionView, VoterView
 
 _LEDGER = "ledger.json"
 
@@ -62,6 +62,9 @@ class StandIn:
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         return None
+
+    def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
+        return ()
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
         synced = json.loads((plan.directory / _LEDGER).read_text())

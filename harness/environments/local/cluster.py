@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.environments.base import NodePlan, System
 from harness.environments.local.network import LocalNetwork
 from harness.environments.local.node import LocalNode
-from nemesis.cluster import Capability, PartitionView
+from nemesis.cluster import Capability, PartitionView, VoterView
 
 
 class LocalCluster:
@@ -34,6 +34,10 @@ class LocalCluster:
     def active_controller(self) -> int | None:
         """The node that is the active controller."""
         return self._system.active_controller(self._answering())
+
+    def voters(self) -> Sequence[VoterView]:
+        """What each controller that answers says of the quorum."""
+        return self._system.voters(self._answering())
 
     def _answering(self) -> Sequence[NodePlan]:
         """Dead and paused nodes cannot tell; asking them costs a timeout."""
