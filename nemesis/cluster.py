@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from nemesis.shapes import Sample, Shape
+
 CLIENTS = 0
 """The endpoint of all client processes."""
 
@@ -21,6 +23,7 @@ Capability = Literal[
     "process",  # kill, pause, resume, start, controlled stop
     "starvation",  # take processor time or memory from a node that runs
     "network",  # block links
+    "network-shaping",  # delay, lose, duplicate, reorder, throttle and reset what passes
     "page-cache-loss",  # lose what was not synced
 ]
 
@@ -143,6 +146,22 @@ class Network(Protocol):
 
     def reached(self, links: Iterable[Link]) -> frozenset[Link]:
         """Probe many links at once; returns those that carried their packet."""
+        ...
+
+    def shape(self, links: frozenset[Link], shape: Shape) -> None:
+        """Treat packets of these links so, whatever was done to them before; `PLAIN` leaves them alone."""
+        ...
+
+    def shaped(self) -> Mapping[Link, Shape]:
+        """Links whose packets are tampered with."""
+        ...
+
+    def shaping_counts(self) -> Mapping[str, int]:
+        """Tell what was done to packets of shaped links so far, by kind ("taken", "lost", "reset" …)."""
+        ...
+
+    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> Sample:
+        """Send so many packets of that size over each link, and see what becomes of them within the time."""
         ...
 
 

@@ -179,7 +179,8 @@ def _perform(plan: Plan, progress: Progress, spark: WarmSpark) -> None:
     from harness.systems.harrow_broker import HarrowBroker
 
     system = HarrowBroker(plan.spec)
-    make = partial(registry.make, plan.spec, plan.directory, system)
+    needs = frozenset().union(*(kind.needs for kind in schedules.kinds_of(plan.schedule)))
+    make = partial(registry.make, plan.spec, needs, plan.directory, system)
     stop = Stop()
     with on_signals(stop):
         outcome = runner.run(plan, system, make, progress, stop, spark.start)

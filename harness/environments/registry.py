@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from harness.environments.base import Environment, EnvironmentFailed, System
 from harness.journal import Journal
@@ -12,38 +11,39 @@ from harness.spec import Spec, SpecError
 from nemesis.cluster import Capability
 from nemesis.faults.base import Kind
 
-if TYPE_CHECKING:
-    from harness.environments.local.choice import NetworkChoice, PageCacheChoice
-
-CAPABILITIES: dict[str, frozenset[Capability]] = {
-    "local": frozenset({"process", "starvation", "network", "page-cache-loss"}),
-}
+_EVERYWHERE: frozenset[Capability] = frozenset({"process", "starvation", "network", "page-cache-loss"})
+"""What every environment can do by one mechanism or another, so that nothing need be tried to know it."""
 
 
 def check(spec: Spec, kinds: Iterable[Kind]) -> None:
-    """See that the environment can inject these faults by the mechanisms that were asked for.
+    """See that the environment can inject these faults, by the mechanisms that were asked for.
 
     Nothing is started but, for mechanisms, a short trial. Raises `SpecError`.
     """
-    offered = CAPABILITIES[spec.environment]
-    for kind in kinds:
-        if kind.needs - offered:
+    wanted = {kind.name: kind.needs for kind in kinds}
+    if (spec.network, spec.page_cache) == ("auto", "auto") and all(needs <= _EVERYWHERE for needs in wanted.values()):
+        return
+    from harness.environments.local.offers import choose, offered
+
+    try:
+        mechanisms = choose(spec.network, spec.page_cache, frozenset().union(*wanted.values()))
+    except EnvironmentFailed as error:
+        raise SpecError(str(error)) from error
+    capabilities = offered(mechanisms)
+    for name, needs in wanted.items():
+        if needs - capabilities:
             raise SpecError(
-                f"faults: {kind.name} needs {', '.join(sorted(kind.needs - offered))}, which the environment "
-                f"{spec.environment} does not offer; leave it out of --faults or choose another --environment"
+                f"faults: {name} needs {_listed(needs - capabilities)}, which the environment {spec.environment} does "
+                f"not offer by {' and '.join(mechanisms)}; leave it out of --faults, or see `harrow doctor --faults`"
             )
-    if (spec.network, spec.page_cache) != ("auto", "auto"):
-        from harness.environments.local.choice import choose_network, choose_page_cache
-
-        try:
-            choose_network(cast("NetworkChoice", spec.network))
-            choose_page_cache(cast("PageCacheChoice", spec.page_cache))
-        except EnvironmentFailed as error:
-            raise SpecError(str(error)) from error
 
 
-def make(spec: Spec, directory: Path, system: System, journal: Journal) -> Environment:
-    """Make the environment of a run; nothing is started. Raises `EnvironmentFailed`."""
+def _listed(capabilities: Iterable[Capability]) -> str:
+    return ", ".join(sorted(capabilities))
+
+
+def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
+    """Make the environment of a run whose faults have these needs; nothing is started. Raises `EnvironmentFailed`."""
     from harness.environments.local.environment import LocalEnvironment
 
     return LocalEnvironment(
@@ -51,7 +51,8 @@ def make(spec: Spec, directory: Path, system: System, journal: Journal) -> Envir
         system,
         spec.brokers,
         spec.controllers,
-        network=cast("NetworkChoice", spec.network),
-        page_cache=cast("PageCacheChoice", spec.page_cache),
+        network=spec.network,
+        page_cache=spec.page_cache,
+        needs=needs,
         journal=journal,
     )

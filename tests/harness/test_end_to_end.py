@@ -138,7 +138,9 @@ def test_brokers_that_break_a_rule_are_found_out(tmp_path: Path) -> None:
 
 def perform(plan: Plan, system: HarrowBroker) -> None:
     with Progress(Console(file=io.StringIO())) as progress:
-        runner.run(plan, system, partial(registry.make, plan.spec, plan.directory, system), progress, Stop())
+        runner.run(
+            plan, system, partial(registry.make, plan.spec, frozenset(), plan.directory, system), progress, Stop()
+        )
 
 
 def test_ctrl_c_heals_stops_the_nodes_and_keeps_the_history(begun: subprocess.Popen[str], tmp_path: Path) -> None:

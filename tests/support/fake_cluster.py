@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal
 
 from nemesis.cluster import CLIENTS, Link, NodeError, PageCacheLoss, PartitionView, VoterView
 from nemesis.faults.base import Bounds, Site
+from nemesis.shapes import PLAIN, Sample, Shape, both
 
 
 class FakeClock:
@@ -103,6 +105,8 @@ class FakeNetwork:
     leaky: bool = False  # cut links carry packets all the same
     clumsy: bool = False  # cutting one direction cuts the other too
     stuck: bool = False  # mended links carry nothing
+    shapes: dict[Link, Shape] = field(default_factory=dict)
+    shapeless: bool = False  # shapes have no effect
 
     def block(self, links: frozenset[Link]) -> None:
         self.cut |= links
@@ -115,6 +119,27 @@ class FakeNetwork:
 
     def reaches(self, source: int, target: int) -> bool:
         return (source, target) in self.reached([(source, target)])
+
+    def shape(self, links: frozenset[Link], shape: Shape) -> None:
+        for link in links:
+            self.shapes.pop(link, None)
+            if shape != PLAIN:
+                self.shapes[link] = shape
+
+    def shaped(self) -> dict[Link, Shape]:
+        return self.shapes
+
+    def shaping_counts(self) -> dict[str, int]:
+        return {"reset": sum(shape.reset for shape in self.shapes.values()) * (not self.shapeless)}
+
+    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> Sample:
+        shapes = [PLAIN if self.shapeless else self.shapes.get(link, PLAIN) for link in links]
+        shape = reduce(both, shapes, PLAIN)
+        sent = count * len(shapes)
+        arrived = round(sent * (100 - shape.loss_percent) / 100)
+        delay_ms = max((each.delay_ms for each in shapes), default=0.0)
+        copies = arrived + (shape.duplicate_percent > 0)
+        return Sample(sent, arrived, copies, int(shape.reorder_percent > 0), delay_ms, shape.kbit_per_s or 1e6)
 
     def reached(self, links: Iterable[Link]) -> frozenset[Link]:
         if self.leaky:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from harness.environments.local.environment import LocalEnvironment
 from nemesis.clock import RealClock, becomes_true
+from nemesis.cluster import Link
 from nemesis.faults import KINDS
 from nemesis.faults.base import Bounds, Injection, Restless, Site
 
@@ -51,3 +52,8 @@ def fire(
 
     assert becomes_true(site.clock, healed, site.bounds.heal_s), told[-1]
     fault.healing = told[-1].told
+
+
+def all_links(environment: LocalEnvironment) -> frozenset[Link]:
+    endpoints = environment.cluster.network.endpoints
+    return frozenset((a, b) for a in endpoints for b in endpoints if a != b)

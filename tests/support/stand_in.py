@@ -6,6 +6,7 @@ implements `harness.environments.base.System`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -106,6 +107,7 @@ class _Server:
         self._heard: list[str] = []
         self._dialled: dict[str, socket.socket] = {}
         self._echoes: dict[str, list[str]] = {}
+        self._broken: set[str] = set()
         if self._ledger is not None:
             self._ledger.write_text("{}")
             for path in self._data.iterdir():
@@ -127,14 +129,17 @@ class _Server:
             threading.Thread(target=self._echo, args=(connection,), daemon=True).start()
 
     def _echo(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
+        with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as lines:
             for line in lines:
                 self._heard.append(line.decode().strip())
                 connection.sendall(line)
 
     def _collect(self, name: str) -> None:
-        for line in self._dialled[name].makefile("rb"):
-            self._echoes[name].append(line.decode().strip())
+        try:
+            for line in self._dialled[name].makefile("rb"):
+                self._echoes[name].append(line.decode().strip())
+        except ConnectionResetError:
+            self._broken.add(name)
 
     def obey(self, request: dict[str, Any]) -> Any:
         match request:
@@ -145,6 +150,14 @@ class _Server:
                 self._dialled[name].settimeout(None)
                 self._echoes[name] = []
                 threading.Thread(target=self._collect, args=(name,), daemon=True).start()
+            case {"do": "try-to-dial", "to": [host, port]}:
+                try:
+                    socket.create_connection((host, port), timeout=5).close()
+                except OSError as error:
+                    return str(error)
+                return "connected"
+            case {"do": "broken", "as": name}:
+                return name in self._broken
             case {"do": "say", "as": name, "text": text}:
                 self._dialled[name].sendall(text.encode() + b"\n")
             case {"do": "heard"}:

@@ -86,6 +86,28 @@ def try_ext4() -> Trial:
     return _attempt(trial)
 
 
+@cache
+def try_shaping() -> Trial:
+    """Lose every packet of a link on a detour through user space, and none after."""
+
+    def trial() -> str:
+        if not (namespaces := try_namespaces()).available:
+            raise EnvironmentFailed(namespaces.found)
+        keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        try:
+            seen = []
+            for shapes in ([[0, 1, {"delay_ms": 1.0}]], [[0, 1, {"loss_percent": 100.0}]], []):
+                keeper.ask("shape", shapes=shapes)
+                seen.append(keeper.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+        finally:
+            keeper.close()
+        if seen != [True, False, True]:
+            raise EnvironmentFailed(f"expected packets to pass but while all are lost, found {seen}")
+        return "a user-space switch works"
+
+    return _attempt(trial)
+
+
 def _crash_and_compare(keeper: Keeper, image: Path, disk: Path) -> str:
     keeper.ask("attach-disk", image=str(image), mount_point=str(disk))
     # The mount is seen by the keeper and its children alone; /proc shows it to us.

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from harness.environments.base import Addresses, EnvironmentFailed, NodePlan, Process, System
-from harness.environments.local.choice import NetworkChoice, PageCacheChoice, choose_network, choose_page_cache
 from harness.environments.local.cluster import LocalCluster
 from harness.environments.local.fuse import FuseMounts
 from harness.environments.local.helper import HelperRefused
@@ -21,6 +20,7 @@ from harness.environments.local.keeper import ClientProcess, Keeper
 from harness.environments.local.keeper_process import Settings
 from harness.environments.local.network import LocalNetwork, Namespaces, NetworkEngine
 from harness.environments.local.node import LocalNode
+from harness.environments.local.offers import choose, offered
 from harness.environments.local.page_cache import Ext4Images, Ledger, PageCache
 from harness.environments.local.processes import RUN_MARK
 from harness.environments.local.proxies import Proxies
@@ -44,16 +44,17 @@ class LocalEnvironment:
         system: System,
         brokers: int,
         controllers: int = 1,
-        network: NetworkChoice = "auto",
-        page_cache: PageCacheChoice = "auto",
+        network: str = "auto",
+        page_cache: str = "auto",
         *,
+        needs: frozenset[Capability] = frozenset(),
         journal: Journal,
     ) -> None:
         """Choose the mechanisms; `EnvironmentFailed` when one was asked for that this machine does not offer."""
         self._system = system
         self._journal = journal
-        self._engine_name = choose_network(network)
-        self._disk_name = choose_page_cache(page_cache)
+        self._needs = needs
+        self._chosen = choose(network, page_cache, needs)
         self._token = secrets.token_hex(8)
         self._sockets = Path(tempfile.gettempdir(), f"harrow-{self._token}")
         roles: dict[int, Literal["broker", "controller"]] = dict.fromkeys(range(1, brokers + 1), "broker")
@@ -67,7 +68,7 @@ class LocalEnvironment:
                 directory=directory / str(node_id),
                 data=directory / str(node_id) / "data",
                 socket=self._sockets / f"{node_id}.sock",
-                storage="page-cache" if self._disk_name == "page-cache" else "files",
+                storage="page-cache" if self._chosen.page_cache == "page-cache" else "files",
             )
             for node_id, role in roles.items()
         )
@@ -78,8 +79,8 @@ class LocalEnvironment:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What faults can count on: here always everything, by one mechanism or another."""
-        return frozenset({"process", "starvation", "network", "page-cache-loss"})
+        """What faults can count on."""
+        return offered(self._chosen)
 
     @property
     def mechanisms(self) -> Mapping[str, str]:
@@ -87,8 +88,8 @@ class LocalEnvironment:
         disks = {"ext4": Ext4Images.how, "fuse": FuseMounts.how, "page-cache": Ledger.how}
         return {
             "process": "signals to the node's process group",
-            "network": Namespaces.how if self._engine_name == "namespaces" else Proxies.how,
-            "page-cache-loss": disks[self._disk_name],
+            "network": Namespaces.how if self._chosen.network == "namespaces" else Proxies.how,
+            "page-cache-loss": disks[self._chosen.page_cache],
         }
 
     @property
@@ -118,14 +119,14 @@ class LocalEnvironment:
         self._sockets.mkdir(mode=0o700)
         endpoints = (CLIENTS, *self._listeners)
         mark = {RUN_MARK: self._token}
-        settings = Settings(self._engine_name == "namespaces", self._disk_name == "ext4", endpoints)
+        settings = Settings(self._chosen.network == "namespaces", self._chosen.page_cache == "ext4", endpoints)
         disk: PageCache
         self._keeper = Keeper(settings, mark)
         self._undo.callback(self._keeper.close)
         self._journal.record("keeper", pid=self._keeper.pid)
-        if self._disk_name == "ext4":
+        if self._chosen.page_cache == "ext4":
             disk = Ext4Images(self._keeper, self._journal)
-        elif self._disk_name == "fuse":
+        elif self._chosen.page_cache == "fuse":
             disk = FuseMounts(self._journal, mark)
         else:
             disk = Ledger(self._system)
@@ -133,7 +134,7 @@ class LocalEnvironment:
             plan.directory.mkdir(parents=True, exist_ok=True)
             self._undo.callback(disk.release, plan)
             disk.prepare(plan)
-        if self._engine_name == "namespaces":
+        if self._chosen.network == "namespaces":
             self._engine = Namespaces(self._keeper, self._listeners)
         else:
             self._engine = Proxies(self._listeners, mark)

@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from harness.environments.local import linux, processes
 from harness.environments.local.disks import Disks
 from harness.environments.local.lines import receive_line
 from harness.environments.local.namespaces import Switch
+from nemesis.shapes import Shape
 
 
 class Settings(NamedTuple):
@@ -121,6 +123,10 @@ class _Keeper:
                 return None
             case {"do": "probe", "links": links, "timeout_s": timeout_s} if self._switch is not None:
                 return self._switch.probe([(source, target) for source, target in links], timeout_s)
+            case {"do": "shape", "shapes": shapes} if self._switch is not None:
+                return self._switch.set_shapes({(a, b): Shape(**shape) for a, b, shape in shapes})
+            case {"do": "sample", "links": links, **order} if self._switch is not None:
+                return asdict(self._switch.sample([(a, b) for a, b in links], **order))
             case {"do": "attach-disk", "image": image, "mount_point": mount_point}:
                 return self._disks.attach(Path(image), Path(mount_point))
             case {"do": "crash-disk", "mount_point": mount_point}:

@@ -24,6 +24,9 @@ _LOOP_CONFIGURE = 0x4C0A
 _LO_FLAGS_AUTOCLEAR = 4
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _SHUTDOWN_WITHOUT_LOG_FLUSH = 2
+_TUNSETIFF = 0x400454CA
+_IFF_TUN = 0x0001
+_IFF_NO_PI = 0x1000
 
 _libc = ctypes.CDLL("libc.so.6", use_errno=True)
 
@@ -122,6 +125,17 @@ def _loop_configuration(backing: int, image: Path) -> bytes:
         "<QQQQQIIII64s64s32sQQ", 0, 0, 0, 0, 0, 0, 0, 0, _LO_FLAGS_AUTOCLEAR, name, b"", b"", 0, 0
     )
     return struct.pack("<II", backing, 0) + information + bytes(64)
+
+
+def open_tun(name: str) -> int:
+    """Make an interface whose packets are read from and written to a descriptor, in this network namespace."""
+    descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def shut_down_file_system(mount_point: Path) -> None:

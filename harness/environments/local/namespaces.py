@@ -13,14 +13,16 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from harness.environments.local import linux
+from harness.environments.local import linux, sampling
+from harness.environments.local.detour import Detour
 from harness.environments.local.rtnetlink import Wire
 from nemesis.cluster import CLIENTS, Endpoint, Link
+from nemesis.shapes import Sample, Shape
 
 _GATEWAY = "169.254.0.1"
 _PROBE_PORT = 9
@@ -51,6 +53,7 @@ class Switch:
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._blocked: set[Link] = set()
         self._probes = 0
+        self._detour: Detour | None = None
         linux.unshare(linux.CLONE_NEWNET)
         self._wire = Wire()
         _write_setting("ip_forward", 1)
@@ -124,6 +127,23 @@ class Switch:
                 if payload[:8] == number:
                     arrived.add((int.from_bytes(payload[8:12], "big"), sockets[ready]))
         return [link in arrived for link in links]
+
+    def set_shapes(self, shapes: Mapping[Link, Shape]) -> object:
+        """Make these the shapes of all links; returns what was done to packets so far, by kind."""
+        if self._detour is None:
+            self._detour = Detour(self._wire)
+        ports = {endpoint: _port(endpoint) for endpoint in self._namespaces}
+        return self._detour.set_shapes(shapes, ports, {endpoint: address(endpoint) for endpoint in self._namespaces})
+
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
+        """Send so many datagrams of that size over each link, and see what becomes of them within the time."""
+        self._probes += 1
+        return sampling.sample(
+            {endpoint: namespace.probe for endpoint, namespace in self._namespaces.items()},
+            lambda endpoint: (address(endpoint), _PROBE_PORT),
+            self._probes,
+            sampling.Order(links, count, size, timeout_s),
+        )
 
 
 _SETTINGS = Path("/proc/sys/net/ipv4")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from harness.environments.base import Address, Addresses
@@ -12,6 +12,7 @@ from harness.environments.local.keeper import Keeper
 from harness.environments.local.namespaces import address
 from harness.journal import Journal
 from nemesis.cluster import Endpoint, Link
+from nemesis.shapes import PLAIN, Sample, Shape
 
 _FIRST_PORT = 9092
 _PROBE_TIMEOUT_S = 0.1
@@ -38,6 +39,14 @@ class NetworkEngine(Protocol):
         """Send something over each link and say which of it arrived."""
         ...
 
+    def set_shapes(self, shapes: Mapping[Link, Shape]) -> Mapping[str, int]:
+        """Make these the shapes of all links; returns what was done to packets so far, by kind."""
+        ...
+
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
+        """Send so many packets of that size over each link, and see what becomes of them within the time."""
+        ...
+
     def close(self) -> None:
         """Release what the engine holds. Safe to call twice."""
         ...
@@ -52,6 +61,7 @@ class LocalNetwork:
         self._journal = journal
         self._lock = threading.Lock()
         self._blocked: frozenset[Link] = frozenset()
+        self._shapes: dict[Link, Shape] = {}
 
     def block(self, links: frozenset[Link]) -> None:
         """Cut these links in addition to those that are cut."""
@@ -73,6 +83,28 @@ class LocalNetwork:
         """Probe many links at once, in the time of one; returns those that carried their packet."""
         asked = sorted(self._known(links))
         return frozenset(link for link, arrived in zip(asked, self._engine.probe(asked), strict=True) if arrived)
+
+    def shape(self, links: frozenset[Link], shape: Shape) -> None:
+        """Treat packets of these links so, whatever was done to them before; `PLAIN` leaves them alone."""
+        with self._lock:
+            kept = {link: other for link, other in self._shapes.items() if link not in links}
+            shapes = kept if shape == PLAIN else kept | dict.fromkeys(sorted(self._known(links)), shape)
+            self._journal.record("shapes", shapes=[[*link, str(shape)] for link, shape in shapes.items()])
+            self._engine.set_shapes(shapes)
+            self._shapes = shapes
+
+    def shaped(self) -> Mapping[Link, Shape]:
+        """The links that are shaped."""
+        return dict(self._shapes)
+
+    def shaping_counts(self) -> Mapping[str, int]:
+        """What was done to packets of shaped links so far, by kind."""
+        with self._lock:
+            return self._engine.set_shapes(self._shapes) if self._shapes else {}
+
+    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> Sample:
+        """Send so many packets of that size over each link, and see what becomes of them within the time."""
+        return self._engine.sample(sorted(self._known(links)), count, size, timeout_s)
 
     def _known(self, links: Iterable[Link]) -> frozenset[Link]:
         links = frozenset(links)
@@ -128,6 +160,16 @@ class Namespaces:
         """Send a datagram over each link."""
         arrived: Sequence[bool] = self._keeper.ask("probe", links=list(links), timeout_s=_PROBE_TIMEOUT_S)
         return arrived
+
+    def set_shapes(self, shapes: Mapping[Link, Shape]) -> Mapping[str, int]:
+        """Send the packets of shaped links through the shaper; returns its counts."""
+        told = [[*link, asdict(shape)] for link, shape in shapes.items()]
+        counts: Mapping[str, int] = self._keeper.ask("shape", shapes=told)
+        return counts
+
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
+        """Send datagrams over the links."""
+        return Sample(**self._keeper.ask("sample", links=list(links), count=count, size=size, timeout_s=timeout_s))
 
     def close(self) -> None:
         """Nothing to do: the namespaces end with the keeper."""

@@ -18,6 +18,7 @@ from harness.environments.base import Address, EnvironmentFailed
 from harness.environments.local.helper import Helper, HelperRefused
 from harness.environments.local.link_proxy import Route
 from nemesis.cluster import CLIENTS, Endpoint, Link
+from nemesis.shapes import Sample, Shape
 
 _PROBE_TIMEOUT_S = 0.25
 _PROBE_SET_UP_S = 10.0
@@ -95,6 +96,16 @@ class Proxies:
                     poll.unregister(descriptor)
                     del waiting[descriptor]
         return [link in arrived for link in links]
+
+    def set_shapes(self, shapes: Mapping[Link, Shape]) -> Mapping[str, int]:
+        """Proxies carry bytes, not packets: there is nothing to delay, lose or reorder."""
+        if shapes:
+            raise EnvironmentFailed("expected a network that can shape links, found proxies; use --network namespaces")
+        return {}
+
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:  # noqa: ARG002
+        """See `set_shapes`."""
+        raise EnvironmentFailed("expected a network that carries packets, found proxies; use --network namespaces")
 
     def close(self) -> None:
         """End the proxies. Safe to call twice."""

@@ -24,7 +24,7 @@ _RTA_DST, _RTA_OIF, _RTA_GATEWAY = 1, 4, 5
 _RTNH_F_ONLINK = 4
 _RT_TABLE_MAIN, _RTPROT_STATIC, _RT_SCOPE_UNIVERSE, _RT_SCOPE_LINK, _RTN_UNICAST = 254, 4, 0, 253, 1
 _FRA_DST, _FRA_IIFNAME, _FRA_PRIORITY = 1, 3, 6
-_FR_ACT_BLACKHOLE = 6
+_FR_ACT_TO_TABLE, _FR_ACT_BLACKHOLE = 1, 6
 
 _INTERFACE = struct.Struct("BxHiII")
 _ADDRESS = struct.Struct("BBBBi")
@@ -98,6 +98,19 @@ class Wire:
         """Undo `add_black_hole`."""
         self._ask(_RTM_DELRULE, 0, _black_hole(incoming, target, priority))
 
+    def add_detour(self, incoming: str, target: str, priority: int, table: int) -> None:
+        """Have another table route packets for `target` that come in by the interface named `incoming`."""
+        self._ask(_RTM_NEWRULE, _NLM_F_CREATE | _NLM_F_EXCL, _detour(incoming, target, priority, table))
+
+    def remove_detour(self, incoming: str, target: str, priority: int, table: int) -> None:
+        """Undo `add_detour`."""
+        self._ask(_RTM_DELRULE, 0, _detour(incoming, target, priority, table))
+
+    def add_route_into(self, index: int, table: int) -> None:
+        """Have a table send everything into an interface."""
+        header = _ROUTE.pack(socket.AF_INET, 0, 0, 0, table, _RTPROT_STATIC, _RT_SCOPE_LINK, _RTN_UNICAST, 0)
+        self._ask(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, header + _number(_RTA_OIF, index))
+
     def _ask(self, kind: int, flags: int, body: bytes) -> None:
         self._sequence += 1
         header = struct.pack("IHHII", 16 + len(body), kind, _NLM_F_REQUEST | _NLM_F_ACK | flags, self._sequence, 0)
@@ -115,5 +128,13 @@ def _route(prefix_length: int, scope: int, flags: int) -> bytes:
 
 
 def _black_hole(incoming: str, target: str, priority: int) -> bytes:
-    header = _RULE.pack(socket.AF_INET, 32, 0, 0, 0, 0, 0, _FR_ACT_BLACKHOLE, 0)
+    return _rule(incoming, target, priority, 0, _FR_ACT_BLACKHOLE)
+
+
+def _detour(incoming: str, target: str, priority: int, table: int) -> bytes:
+    return _rule(incoming, target, priority, table, _FR_ACT_TO_TABLE)
+
+
+def _rule(incoming: str, target: str, priority: int, table: int, action: int) -> bytes:
+    header = _RULE.pack(socket.AF_INET, 32, 0, 0, table, 0, 0, action, 0)
     return header + _ip(_FRA_DST, target) + _text(_FRA_IIFNAME, incoming) + _number(_FRA_PRIORITY, priority)

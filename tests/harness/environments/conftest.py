@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
-from harness.environments.local.choice import Trial, try_ext4, try_fuse, try_namespaces
+from harness.environments.local.choice import Trial, try_ext4, try_fuse, try_namespaces, try_shaping
 from harness.environments.local.environment import LocalEnvironment
 from harness.journal import Journal
 from tests.support.stand_in import StandIn
 
-TRIALS: dict[str, Callable[[], Trial]] = {"namespaces": try_namespaces, "ext4": try_ext4, "fuse": try_fuse}
+TRIALS: dict[str, Callable[[], Trial]] = {
+    "namespaces": try_namespaces,
+    "shaping": try_shaping,
+    "ext4": try_ext4,
+    "fuse": try_fuse,
+}
 
 MakeEnvironment = Callable[..., LocalEnvironment]
 

@@ -1,0 +1,61 @@
+"""What the environment `local` can do to a cluster, by which mechanisms, and which of them a run needs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from harness.environments.local.choice import (
+    NetworkChoice,
+    PageCacheChoice,
+    choose_network,
+    choose_page_cache,
+    try_ext4,
+    try_fuse,
+    try_shaping,
+)
+from nemesis.cluster import Capability
+
+ALWAYS: frozenset[Capability] = frozenset({"process", "starvation"})
+
+NETWORKS: dict[str, frozenset[Capability]] = {
+    "namespaces": frozenset({"network", "network-shaping"}),
+    "proxies": frozenset({"network"}),
+}
+
+DISKS: dict[str, frozenset[Capability]] = {
+    "ext4": frozenset({"page-cache-loss"}),
+    "fuse": frozenset({"page-cache-loss"}),
+    "page-cache": frozenset({"page-cache-loss"}),
+}
+
+
+class Mechanisms(NamedTuple):
+    """What carries the packets of a run, and what its disks are made of."""
+
+    network: str
+    page_cache: str
+
+
+def choose(network: str, page_cache: str, needs: frozenset[Capability]) -> Mechanisms:
+    """The mechanisms to use: those that were asked for, else the first that work and offer what the faults need.
+
+    Raises `EnvironmentFailed` when one was asked for that this machine does not have. When none offers all that is
+    needed the choice is as if nothing were: whoever asks compares it with `offered`.
+    """
+    engine = choose_network(cast("NetworkChoice", network))
+    if page_cache != "auto":
+        return Mechanisms(engine, choose_page_cache(cast("PageCacheChoice", page_cache)))
+    trials = {"ext4": try_ext4, "fuse": try_fuse}
+    wanted = needs & frozenset().union(*DISKS.values())
+    for name, capabilities in DISKS.items():
+        if wanted <= capabilities and (name not in trials or trials[name]().available):
+            return Mechanisms(engine, name)
+    return Mechanisms(engine, choose_page_cache("auto"))
+
+
+def offered(mechanisms: Mechanisms) -> frozenset[Capability]:
+    """What these mechanisms can do on this machine."""
+    capabilities = ALWAYS | NETWORKS[mechanisms.network] | DISKS[mechanisms.page_cache]
+    if "network-shaping" in capabilities and not try_shaping().available:
+        capabilities -= {"network-shaping"}
+    return capabilities

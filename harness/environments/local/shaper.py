@@ -1,0 +1,143 @@
+"""The user-space switch: packets of links that are shaped take a detour through this process.
+
+    python -m harness.environments.local.shaper TUN CONTROL
+
+TUN is a descriptor of an interface in the switch's namespace, CONTROL a socket, both inherited. A routing rule sends
+the packets of a shaped link into the interface; what is written back to it goes on to its destination. So a kernel
+without netem, or a user without privileges, still has delay, jitter, loss, duplication, reordering, bandwidth and
+resets, and links that are not shaped pay nothing.
+
+Spoken to a JSON line each way: `{"shapes": [[source address, destination address, {shape}], …]}` makes these the
+shapes of all links; answered with the counts so far, `{"lost": …, …}`. It ends when that socket closes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+import random
+import select
+import socket
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from harness.environments.local import packets
+from harness.environments.local.lines import receive_line
+from nemesis.shapes import PLAIN, Shape
+
+_PACKET_BYTES = 65_536
+_QUEUE_S = 1.0
+_OVERTAKEN_S = 0.02
+"""How long a packet is held that others shall overtake."""
+
+
+@dataclass
+class _Link:
+    shape: Shape
+    free_at_s: float = 0.0  # when the last packet has left the bottleneck
+    last_due_s: float = 0.0  # packets keep their order
+
+
+class Shaper:
+    """Decides what becomes of each packet, and when. Not safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._links: dict[tuple[str, str], _Link] = {}
+        self._waiting: list[tuple[float, int, bytes]] = []
+        self._taken = 0
+        self._random = random.Random()  # noqa: S311 - chaos, not secrets
+        self.counts: Counter[str] = Counter()
+
+    def set_shapes(self, shapes: dict[tuple[str, str], Shape]) -> None:
+        """Make these the shapes of all links. What waits is still delivered as it was promised."""
+        self._links = {ends: _Link(shape) for ends, shape in shapes.items()}
+
+    def take(self, packet: bytes, now_s: float) -> None:
+        """A packet has come; put it, or what becomes of it, among those that wait."""
+        link = self._links.get(packets.ends(packet)) or _Link(PLAIN)
+        shape = link.shape
+        self.counts["taken"] += 1
+        if shape.reset and (ending := packets.resets(packet)) is not None:
+            self.counts["reset"] += 1
+            for segment in ending:
+                self._wait(now_s, segment)
+            return
+        if self._happens(shape.loss_percent):
+            self.counts["lost"] += 1
+            return
+        due_s = now_s
+        if shape.kbit_per_s:
+            link.free_at_s = max(link.free_at_s, now_s) + len(packet) * 8 / (shape.kbit_per_s * 1000)
+            if link.free_at_s - now_s > _QUEUE_S:
+                link.free_at_s -= len(packet) * 8 / (shape.kbit_per_s * 1000)
+                self.counts["overflowed"] += 1
+                return
+            due_s = link.free_at_s
+        due_s += (shape.delay_ms + self._random.uniform(-shape.jitter_ms, shape.jitter_ms)) / 1000
+        if self._happens(shape.reorder_percent):
+            self.counts["overtaken"] += 1
+            self._wait(due_s + _OVERTAKEN_S, packet)
+            return
+        due_s = link.last_due_s = max(due_s, link.last_due_s)
+        self._wait(due_s, packet)
+        if self._happens(shape.duplicate_percent):
+            self.counts["duplicated"] += 1
+            self._wait(due_s, packet)
+
+    def due(self, now_s: float) -> list[bytes]:
+        """Packets whose time has come, in order."""
+        gone = []
+        while self._waiting and self._waiting[0][0] <= now_s:
+            gone.append(heapq.heappop(self._waiting)[2])
+        return gone
+
+    def rest_s(self, now_s: float) -> float | None:
+        """Seconds until the next packet is due; None if none waits."""
+        return max(0.0, self._waiting[0][0] - now_s) if self._waiting else None
+
+    def _wait(self, due_s: float, packet: bytes) -> None:
+        self._taken += 1
+        heapq.heappush(self._waiting, (due_s, self._taken, packet))
+
+    def _happens(self, percent: float) -> bool:
+        return percent > 0 and self._random.random() * 100 < percent
+
+
+def serve(tun: int, control: socket.socket) -> None:
+    """Carry packets, and obey, until the control socket closes."""
+    shaper = Shaper()
+    poll = select.poll()
+    poll.register(tun, select.POLLIN)
+    poll.register(control, select.POLLIN)
+    os.set_blocking(tun, False)
+    while True:
+        rest_s = shaper.rest_s(time.monotonic())
+        for descriptor, _ in poll.poll(None if rest_s is None else rest_s * 1000):
+            if descriptor == tun:
+                _read(tun, shaper)
+                continue
+            line, _ = receive_line(control)
+            if not line:
+                return
+            told = json.loads(line)["shapes"]
+            shaper.set_shapes({(source, target): Shape(**shape) for source, target, shape in told})
+            control.sendall(json.dumps(shaper.counts).encode() + b"\n")
+        for packet in shaper.due(time.monotonic()):
+            os.write(tun, packet)
+
+
+def _read(tun: int, shaper: Shaper) -> None:
+    while True:
+        try:
+            packet = os.read(tun, _PACKET_BYTES)
+        except BlockingIOError:
+            return
+        if packet[0] >> 4 == 4:  # the kernel announces itself by IPv6
+            shaper.take(packet, time.monotonic())
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
