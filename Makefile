@@ -17,8 +17,9 @@ help:
 demo: $(VENV)/.installed
 	$(BIN)/harrow run --duration 60
 
+# Many tests wait for a cluster, so two run at a time; those of one file share what they need and stay together.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(VENV)/.installed-for-development
 	$(BIN)/ruff check
