@@ -9,8 +9,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from checkers.linearizability.evidence import evidence_of, evidence_of_contradiction
+from checkers.linearizability.exchange import described
 from checkers.linearizability.models import MODELS, MalformedOperation, Model, initial_state, prepared
-from checkers.linearizability.operations import MALFORMED, NOT_LINEARIZABLE, Budget, Evidence, Operation, Verdict
+from checkers.linearizability.operations import (
+    DEFAULT_BUDGET,
+    MALFORMED,
+    NOT_LINEARIZABLE,
+    Budget,
+    Evidence,
+    Operation,
+    Verdict,
+)
 from checkers.linearizability.partition import by_key
 from checkers.linearizability.search import Search, StatesTooLarge
 from checkers.linearizability.special import Contradiction, decide_quickly
@@ -46,7 +55,7 @@ def model_named(name: str) -> Model:
 def check_history(
     operations: Iterable[Operation],
     model: str | Model,
-    budget: Budget = Budget(),  # noqa: B008 - frozen
+    budget: Budget = DEFAULT_BUDGET,
     initial: Any = DEFAULT,  # noqa: ANN401 - whatever a history holds
     clock: Callable[[], float] = time.monotonic,
 ) -> Verdict:
@@ -170,7 +179,11 @@ def _reason(
         first = evidence[0]
         stuck = None if first.stuck is None else first.operations[first.stuck]
         where = "" if first.key is None else f"key {first.key!r}: "
-        what = "no order of its operations is legal" if stuck is None else f"{described(stuck)} fits nowhere"
+        what = (
+            "no order of its operations is legal"
+            if stuck is None
+            else f"{described(stuck)} of process {stuck.process} fits nowhere"
+        )
         others = f" (and {counts.invalid - 1} more keys)" if counts.invalid > 1 else ""
         return f"{where}{what}{others}"
     if undecided:
@@ -181,12 +194,3 @@ def _reason(
     if problems:
         return f"{counts.malformed} operations are malformed, the first: {next(iter(problems.values()))[1]}"
     return f"{counts.valid} keys are linearizable" if counts.valid != 1 else "linearizable"
-
-
-def described(operation: Operation) -> str:
-    """Return an operation in a few words."""
-    argument = "" if operation.argument is None else f" {operation.argument!r}"
-    result = "" if operation.completed_ns is None or operation.result is None else f" → {operation.result!r}"
-    if operation.function in {"read", "get", "dequeue"} and operation.result is None:
-        result = " → nil"
-    return f"{operation.function}{argument}{result} by process {operation.process}"

@@ -78,6 +78,9 @@ class Budget:
     seconds: float | None = None
 
 
+DEFAULT_BUDGET: Final = Budget()
+
+
 class Step(NamedTuple):
     """One operation placed in an order, and the state that it leaves. `operation` is an index into the evidence."""
 

@@ -1,0 +1,121 @@
+"""What is not decided within the budget is unknown, with how far the search came; what means nothing is malformed."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from checkers.linearizability.check import UnknownModelError, check_history
+from checkers.linearizability.models import MODELS, MalformedOperation, prepared
+from checkers.linearizability.operations import MALFORMED, NOT_LINEARIZABLE, UNKNOWN, Budget, Operation
+from checkers.linearizability.search import Search
+
+SMALL = Budget(configurations=2_000)
+
+
+def hard_history(operations: int, key: object = None) -> list[Operation]:
+    """Concurrent additions of different powers of two, and a sum that no choice of them makes."""
+    adding = [Operation(n, 0, 10, "add", 2 ** (n + 1), UNKNOWN, "ok", key) for n in range(operations)]
+    return [*adding, Operation(99, 5, 10, "read", None, 1, "ok", key)]
+
+
+def test_a_hard_history_is_unknown_at_the_end_of_the_budget_and_decided_by_a_larger_one():
+    verdict = check_history(hard_history(12), "counter", SMALL)
+    assert verdict.outcome == "unknown"
+    assert "2,000 configurations" in verdict.reason
+    assert verdict.counts["configurations"] <= SMALL.configurations
+    (evidence,) = verdict.evidence
+    assert evidence.stuck is None
+    assert evidence.orders
+    assert check_history(hard_history(12), "counter").outcome == "invalid"
+
+
+def test_an_easy_violation_is_found_beside_a_hard_key():
+    easy = [
+        Operation(1, 20, 21, "add", 1, UNKNOWN, "ok", "easy"),
+        Operation(1, 22, 23, "read", None, 5, "ok", "easy"),
+    ]
+    verdict = check_history([*hard_history(14, "hard"), *easy], "counter", SMALL)
+    assert verdict.outcome == "invalid"
+    assert [evidence.key for evidence in verdict.evidence] == ["easy"]
+    assert verdict.counts["keys_unknown"] == 1
+
+
+def test_time_may_be_limited():
+    ticks = itertools.count()
+    budget = Budget(seconds=2)
+    verdict = check_history(hard_history(14), "counter", budget, clock=lambda: float(next(ticks)))
+    assert verdict.outcome == "unknown"
+    assert "time" in verdict.reason
+
+
+def test_a_search_that_remembers_little_decides_the_same():
+    operations = [prepared(MODELS["counter"], operation) for operation in hard_history(7)]
+    forgetful, careful = (Search(MODELS["counter"], operations, 0, remembered) for remembered in (20, 10_000))
+    assert forgetful.advance(1_000_000) is False
+    assert careful.advance(1_000_000) is False
+    assert forgetful.visited > careful.visited
+
+
+def test_a_search_goes_on_where_it_was_interrupted():
+    operations = [prepared(MODELS["counter"], operation) for operation in hard_history(6)]
+    at_once, bit_by_bit = (Search(MODELS["counter"], operations, 0, 10_000) for _ in range(2))
+    assert at_once.advance(1_000_000) is False
+    while bit_by_bit.advance(1) is None:
+        assert bit_by_bit.visited < 1_000_000
+    assert bit_by_bit.visited == at_once.visited
+
+
+def test_states_that_outgrow_the_memory_leave_a_key_unknown():
+    many = [Operation(n, 0, 10, "enqueue", n % 30, UNKNOWN, "ok") for n in range(60)]
+    verdict = check_history(
+        [*many, Operation(99, 11, 12, "dequeue", None, 99)], "fifo-queue", Budget(remembered=50, configurations=10**9)
+    )
+    assert verdict.outcome == "unknown"
+    assert "memory" in verdict.reason
+
+
+MEANINGLESS = [
+    Operation(1, 0, 1, "fly", None),
+    Operation(1, 0, 1, "cas", 3, True),
+    Operation(1, 0, 1, "cas", (1, 2), "perhaps"),
+    Operation(1, 0, None, "write", 1, None, "ok"),
+    Operation(1, 5, 1, "write", 1),
+    Operation(1, 0, 1, "write", bytearray(b"x")),
+]
+
+
+@pytest.mark.parametrize("operation", MEANINGLESS)
+def test_an_operation_without_a_meaning_leaves_its_key_undecided(operation):
+    verdict = check_history([operation, Operation(2, 7, 8, "read", None, 9)], "cas-register")
+    assert verdict.outcome == "unknown"
+    assert verdict.kinds == (MALFORMED,)
+    assert verdict.counts["malformed"] == 1
+
+
+def test_an_operation_without_a_meaning_hides_no_violation_of_another_key():
+    stale = Operation(2, 7, 8, "read", None, 9, key="other")
+    verdict = check_history([MEANINGLESS[0], stale], "cas-register")
+    assert verdict.outcome == "invalid"
+    assert verdict.kinds == (NOT_LINEARIZABLE, MALFORMED)
+
+
+def test_values_nested_without_end_are_malformed():
+    endless: list[object] = []
+    endless.append(endless)
+    assert check_history([Operation(1, 0, 1, "write", endless)], "register").kinds == (MALFORMED,)
+
+
+def test_an_unknown_model_is_told_with_those_that_exist():
+    with pytest.raises(UnknownModelError, match=r"no model is called 'stack': .*fifo-queue"):
+        check_history([], "stack")
+
+
+def test_an_initial_value_that_is_no_state_is_refused():
+    with pytest.raises(MalformedOperation, match="no initial state of counter"):
+        check_history([], "counter", initial="many")
+
+
+def test_an_empty_history_is_valid():
+    assert check_history([], "register").outcome == "valid"
