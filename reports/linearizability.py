@@ -1,0 +1,111 @@
+"""The picture of a history that no order explains: one HTML file that stands by itself.
+
+It is drawn from a verdict as JSON has it (`checkers/linearizability/exchange.py`): operations as bars, one lane a
+process; the longest legal orders to choose from, with the state after every step; the operation that fits nowhere.
+
+Time is not to scale. Each instant at which something began or ended is one step to the right, so that what was
+concurrent is told from what was not, however unequal the times are.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+
+from reports import wording
+
+STEP_INSIDE: Final = 0.18
+"""How far apart, in columns, the points of one order are where nothing else parts them."""
+
+Json = Mapping[str, Any]
+
+
+def render_picture(verdict: Json, page: Path, title: str) -> Path:
+    """Write the picture of a verdict's evidence and return its path. Raises `OSError` if it cannot be written."""
+    unfinished = page.with_suffix(".html.part")
+    unfinished.write_text(picture(verdict, title), encoding="utf-8")
+    os.replace(unfinished, page)  # noqa: PTH105
+    return page
+
+
+def picture(verdict: Json, title: str) -> str:
+    """Return the page. `title` says whose history it is."""
+    parts = [drawn(evidence) for evidence in verdict["evidence"]]
+    return _template().render(verdict=verdict, title=title, parts=parts)
+
+
+def drawn(evidence: Json) -> dict[str, Any]:
+    """Return evidence with places: a lane and two columns for each operation, a column for each step of an order."""
+    operations: Sequence[Json] = evidence["operations"]
+    instants = sorted(
+        {(operation["invoked"], 0) for operation in operations}
+        | {(operation["completed"], 1) for operation in operations if operation["completed"] is not None}
+    )
+    columns = {instant: column for column, instant in enumerate(instants)}
+    width = len(instants) + 1
+    lanes: dict[Any, int] = {}
+    for operation in operations:
+        lanes.setdefault(operation["process"], len(lanes))
+    bars = [
+        {
+            "lane": lanes[operation["process"]],
+            "from": columns[operation["invoked"], 0],
+            "to": width if operation["completed"] is None else columns[operation["completed"], 1] + 0.8,
+            "open": operation["completed"] is None,
+            "text": operation["text"],
+            "process": operation["process"],
+        }
+        for operation in operations
+    ]
+    return {
+        "key": evidence["key"],
+        "model": evidence["model"],
+        "initial": evidence["initial"],
+        "left_out": evidence["left_out"],
+        "stuck": evidence["stuck"],
+        "window": evidence["window"],
+        "width": width,
+        "lanes": [str(process) for process in lanes],
+        "bars": bars,
+        "orders": [_placed(order, bars) for order in evidence["orders"]],
+    }
+
+
+def _placed(order: Sequence[Json], bars: Sequence[Json]) -> list[dict[str, Any]]:
+    """Give each step the earliest instant that its bar and the steps before allow."""
+    steps: list[dict[str, Any]] = []
+    at = 0.0
+    for step in order:
+        at = max(at + STEP_INSIDE, bars[step["operation"]]["from"] + STEP_INSIDE)
+        steps.append({"operation": step["operation"], "state": step["state"], "at": round(at, 2)})
+    return _within(steps, bars)
+
+
+def _within(steps: list[dict[str, Any]], bars: Sequence[Json]) -> list[dict[str, Any]]:
+    """Draw steps together that are more than fit into what is left of a bar: no point stands outside its own."""
+    after = float("inf")
+    for step in reversed(steps):
+        latest = min(after, bars[step["operation"]]["to"])
+        if step["at"] >= latest:
+            step["at"] = round(latest - STEP_INSIDE / 6, 2)
+        after = step["at"]
+    return steps
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("reports", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(count=wording.count)
+    environment.globals.update(plural=wording.plural)
+    return environment.get_template("linearizability.html")
