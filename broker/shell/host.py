@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 
 from broker.core.events import (
+    CONTROLLER_CHANNELS,
     CancelTimer,
     CloseConnection,
     Event,
@@ -119,11 +120,16 @@ class Host:
         finally:
             self._handling = False
 
-    def address_of(self, node_id: int) -> Address | None:
-        """Find where to reach a node: the operator's word, else the voters, else the node's metadata."""
+    def address_of(self, node_id: int, channel: str) -> Address | None:
+        """Find where to reach a node on a channel.
+
+        A voter's controller listener is where the voters are told to be. Any other listener is a broker's: the
+        operator's word counts before the node's metadata. So a node of both roles has two addresses.
+        """
         settings = self._settings
-        told = settings.peer_addresses.get(node_id) or settings.voters.get(node_id)
-        return told or self.node.broker_address(node_id)
+        if channel in CONTROLLER_CHANNELS:
+            return settings.voters.get(node_id)
+        return settings.peer_addresses.get(node_id) or self.node.broker_address(node_id)
 
     # --- inner workings -----------------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ CONNECT_S_MAX = 1.0
 BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
 
-AddressOf = Callable[[int], Address | None]
+AddressOf = Callable[[int, str], Address | None]
+"""Where a node is reached on a channel; None if nobody knows."""
 
 
 class Outgoing:
@@ -144,7 +145,7 @@ class Link(asyncio.Protocol):
 
     async def _connect(self) -> None:
         await asyncio.sleep(self._retry_at - self._loop.time())
-        address = self._peers.address_of(self._node_id)
+        address = self._peers.address_of(self._node_id, self._channel)
         if address is None:
             self._unreachable("its address is not known")
             return

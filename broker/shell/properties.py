@@ -99,16 +99,16 @@ def _read(lines: Iterable[str]) -> Mapping[str, str]:
 
 def _consistent(settings: Settings) -> Settings:
     """Check what no single setting can tell."""
-    (role,) = settings.roles
     for name, listeners in (
         ("listeners", settings.listeners),
         ("advertised.listeners", settings.advertised_listeners),
     ):
-        expected = _LISTENERS_OF_ROLE[role]
+        expected = tuple(listener for role in settings.roles for listener in _LISTENERS_OF_ROLE[role])
         names = tuple(listener.name for listener in listeners)
         if sorted(names) != sorted(expected):
             raise SettingsError(
-                f"{name}: expected {' and '.join(expected)} for a {role}, found {', '.join(names)}; correct it"
+                f"{name}: expected {' and '.join(expected)} for a {' and '.join(settings.roles)}, "
+                f"found {', '.join(names)}; correct it"
             )
     if settings.is_controller and settings.node_id not in settings.voters:
         raise SettingsError(
@@ -180,8 +180,11 @@ def _text(value: str) -> str:
     return value
 
 
-def _role(value: str) -> tuple[str, ...]:
-    return (_one_of("broker", "controller")(value),)
+def _roles(value: str) -> tuple[str, ...]:
+    roles = tuple(word.lower() for word in _words(value))
+    if not roles or len(set(roles)) < len(roles) or not set(roles) <= set(_LISTENERS_OF_ROLE):
+        raise _ImpossibleError("broker, controller or broker,controller")
+    return roles
 
 
 def _words(value: str) -> tuple[str, ...]:
@@ -239,7 +242,7 @@ _count = _integer(1, _INT32_MAX)
 _milliseconds = _integer(1, _INT32_MAX)
 
 _SETTINGS: Mapping[str, _Setting] = {
-    "process.roles": _Setting("roles", _role),
+    "process.roles": _Setting("roles", _roles),
     "node.id": _Setting("node_id", _integer(0, _INT32_MAX)),
     "cluster.id": _Setting("cluster_id", _text),
     "broker.rack": _Setting("rack", _text),

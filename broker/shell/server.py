@@ -166,7 +166,10 @@ class Connection(asyncio.Protocol):
         request = read_request(codec, header, frame, position)
         request_id = self._server.next_request_id(self)
         self._open = OpenRequest(request_id, codec, header)
-        self._server.deliver(RequestReceived(request_id, self.number, request, header.api_version, header.client_id))
+        version, client_id = header.api_version, header.client_id
+        self._server.deliver(
+            RequestReceived(request_id, self.number, request, version, client_id, listener=self.listener)
+        )
 
     def _flush(self) -> None:
         if self._outgoing and self._transport is not None:

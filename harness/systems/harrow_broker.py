@@ -74,7 +74,7 @@ class HarrowBroker:
             "controller.quorum.voters": ",".join([*own, *map(reached, controllers)]),
             "listeners": ",".join(bound(listener) for listener in self.listeners(plan.role)),
             "advertised.listeners": ",".join(self._advertised(plan, addresses)),
-            "harrow.peer.addresses": ",".join(map(reached, [*brokers, *controllers])),
+            "harrow.peer.addresses": ",".join(map(reached, brokers)),
             "log.dirs": plan.data.absolute(),
             "num.partitions": self.spec.partitions,
             "default.replication.factor": self.spec.replication_factor,

@@ -1,6 +1,7 @@
-"""A real cluster of this machine's processes, one controller and some brokers, for tests and benchmarks.
+"""A real cluster of this machine's processes, controllers and brokers, for tests and benchmarks.
 
-It is the plain thing: no namespaces, no proxies, no journal. Whoever makes one must `close` it, or use it in a `with`.
+It is the plain thing: no namespaces, no proxies, no journal. Whoever makes one must `close` it, or use it in a `with`;
+if that process dies instead, a watchman kills the nodes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 CONTROLLER = 100
+LISTENERS_OF = {"broker": ("CLIENT", "BROKER"), "controller": ("CONTROLLER",)}
 START_S_MAX = 30.0
 STOP_S_MAX = 20.0
 DEFAULTS = {
@@ -37,11 +39,34 @@ class NodeFailedError(Exception):
     """A node did not start, or did not stop; the text ends with the last lines of its log."""
 
 
+class Watchman:
+    """A process group whose first member kills all of it when this process ends, however it ends.
+
+    It waits for the end of a pipe that only this process holds. (The kernel's own signal at a parent's death is sent
+    at the death of the *thread* that made the child, and tests start nodes from threads.)
+    """
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(["sh", "-c", "cat; kill -9 0"], stdin=subprocess.PIPE, process_group=0)
+
+    @property
+    def process_group(self) -> int:
+        """The group to start processes in."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """Kill what is left of the group."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
 class LocalNode:
     """One node: its directory, its settings, and its process if it runs."""
 
-    def __init__(self, number: int, directory: Path, settings: dict[str, str]) -> None:
+    def __init__(self, number: int, directory: Path, settings: dict[str, str], watchman: Watchman) -> None:
         self.number = number
+        self._watchman = watchman
         self.directory = directory
         self.admin_socket = directory / "admin.sock"
         self.process: subprocess.Popen[bytes] | None = None
@@ -73,6 +98,7 @@ class LocalNode:
                 stdout=out,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
+                process_group=self._watchman.process_group,
             )
 
     def is_ready(self) -> bool:
@@ -112,6 +138,16 @@ class LocalNode:
         """What the node believes."""
         return json.loads(self.ask("/state"))
 
+    def quorum(self) -> dict[str, Any]:
+        """What a node believes as a controller; nothing if it is none, or cannot be asked."""
+        try:
+            state = self.state()
+        except OSError:
+            return {}
+        own = state.get("controller_state", state)
+        assert isinstance(own, dict)
+        return own if "quorum_role" in own else {}
+
     def replicas(self) -> list[dict[str, Any]]:
         """What a broker believes of its replicas; nothing as long as it cannot be asked."""
         try:
@@ -127,25 +163,38 @@ class LocalNode:
 
 
 class LocalCluster:
-    """Brokers 1…n and controller 100."""
+    """Brokers 1…n and controllers from 100 on; or combined nodes 1…n, each of which is both."""
 
-    def __init__(self, brokers: int = 3, **settings: str) -> None:
+    def __init__(self, brokers: int = 3, controllers: int = 1, *, combined: bool = False, **settings: str) -> None:
         """`settings` are Kafka's names with underscores for dots."""
         with ExitStack() as on_failure:
             # Not pytest's directory: the path of a Unix socket may have 107 bytes only.
             self._directory = on_failure.enter_context(tempfile.TemporaryDirectory(prefix="harrow-"))
-            ports = _free_ports(2 * brokers + 1)
+            watchman = Watchman()
+            on_failure.callback(watchman.close)
+            roles = {number: ["broker"] for number in range(1, brokers + 1)}
+            for number in roles if combined else range(CONTROLLER, CONTROLLER + controllers):
+                roles.setdefault(number, []).append("controller")
+            ports = iter(_free_ports(sum(len(LISTENERS_OF[role]) for own in roles.values() for role in own)))
+            bound = {
+                number: {name: f"127.0.0.1:{next(ports)}" for role in own for name in LISTENERS_OF[role]}
+                for number, own in roles.items()
+            }
             common = DEFAULTS | {name.replace("_", "."): value for name, value in settings.items()}
-            common["controller.quorum.voters"] = f"{CONTROLLER}@127.0.0.1:{ports[0]}"
-            root = Path(self._directory)
-            own = {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{ports[0]}"}
-            self.nodes = {CONTROLLER: LocalNode(CONTROLLER, root / str(CONTROLLER), common | own)}
-            self.addresses: dict[int, str] = {}
-            for number in range(1, brokers + 1):
-                client, inner = ports[2 * number - 1 : 2 * number + 1]
-                own = {"listeners": f"CLIENT://127.0.0.1:{client},BROKER://127.0.0.1:{inner}"}
-                self.nodes[number] = LocalNode(number, root / str(number), common | own)
-                self.addresses[number] = f"127.0.0.1:{client}"
+            common["controller.quorum.voters"] = ",".join(
+                f"{number}@{listeners['CONTROLLER']}"
+                for number, listeners in bound.items()
+                if "CONTROLLER" in listeners
+            )
+            self.nodes: dict[int, LocalNode] = {}
+            for number, listeners in bound.items():
+                told = ",".join(f"{name}://{address}" for name, address in listeners.items())
+                own = {"process.roles": ",".join(roles[number]), "listeners": told}
+                directory = Path(self._directory, str(number))
+                self.nodes[number] = LocalNode(number, directory, common | own, watchman)
+            self.addresses = {
+                number: listeners["CLIENT"] for number, listeners in bound.items() if "CLIENT" in listeners
+            }
             self._resources = on_failure.pop_all()
 
     def __enter__(self) -> LocalCluster:
@@ -183,15 +232,23 @@ class LocalCluster:
         eventually(lambda: all(node.is_ready() for node in self.nodes.values()), START_S_MAX, "all nodes serve")
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The leader by the controller's account, -1 if there is none."""
+        """The leader by the active controller's account, -1 if there is none."""
         for each in self.partitions(topic):
             if each["partition"] == partition:
                 return int(each["leader"])
         raise KeyError(topic, partition)
 
+    def active_controller(self) -> LocalNode | None:
+        """The node that leads the quorum in the newest epoch, as far as the living ones tell."""
+        told = [(node.quorum(), node) for node in self.nodes.values() if node.process is not None]
+        leading = [(quorum["epoch"], node) for quorum, node in told if quorum.get("quorum_role") == "leader"]
+        return max(leading, key=lambda found: found[0])[1] if leading else None
+
     def partitions(self, topic: str) -> list[dict[str, Any]]:
-        """The controller's view of a topic."""
-        return [each for each in self.nodes[CONTROLLER].replicas() if each["topic"] == topic]
+        """The active controller's view of a topic; nothing while there is none."""
+        active = self.active_controller()
+        known = [] if active is None else active.quorum().get("partitions", [])
+        return [each for each in known if each["topic"] == topic]
 
     def committed(self, topic: str) -> dict[int, int]:
         """High watermarks of a topic's partitions that have a living leader now, by the leaders' account."""

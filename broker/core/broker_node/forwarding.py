@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from broker.core.broker_node.state import CONTROL, BrokerState
 from broker.core.errors import ErrorCode
+from broker.core.marks import sometimes
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -22,6 +25,8 @@ from broker.core.messages import (
 )
 from broker.core.refusals import refusal
 
+TRIED_AGAIN = sometimes("a forwarded request is tried again, for it met no active controller (KIP-590)")
+
 FORWARD = "forward"
 PRODUCER_IDS = "producer-ids"
 AUTO_CREATE = "auto-create"
@@ -38,21 +43,45 @@ Forwarded = (
 )
 
 
+class Asked(NamedTuple):
+    """Who waits for the answer to a request that was passed on, and until when."""
+
+    request_id: int
+    deadline_ms: int
+
+
 def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
     """Pass a request on; its answer goes to whoever asked."""
+    patience_ms = getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms
+    pass_on(broker, Asked(request_id, broker.runtime.now_ms + patience_ms), request)
+
+
+def pass_on(broker: BrokerState, asked: Asked, request: Forwarded) -> None:
+    """Send it to whoever is the active controller as far as this broker knows; `request.timeout.ms` for one attempt."""
     broker.runtime.send(
         broker.controller_id,
         request,
         channel=CONTROL,
-        timeout_ms=getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms,
+        timeout_ms=min(broker.settings.request_timeout_ms, max(1, asked.deadline_ms - broker.runtime.now_ms)),
         purpose=FORWARD,
-        context=request_id,
+        context=asked,
     )
 
 
-def forwarded(broker: BrokerState, request_id: int, request: Forwarded, response: AnyResponse | None) -> None:
-    """Hand the controller's answer back, or say that it cannot be had (the outcome is then unknown)."""
-    broker.runtime.reply(request_id, response or refusal(request, ErrorCode.REQUEST_TIMED_OUT))
+def forwarded(broker: BrokerState, asked: Asked, request: Forwarded, response: AnyResponse | None) -> None:
+    """Hand the controller's answer back.
+
+    While the controllers elect one there is none, or one that is not active: then it is tried again, as long as the
+    client has patience (KIP-590). After that the answer cannot be had, and the outcome is unknown. What an attempt
+    without an answer has done all the same is found done by the next one: TOPIC_ALREADY_EXISTS, say.
+    """
+    backoff_ms = broker.settings.metadata_retry_backoff_ms
+    no_controller = response is None or response == refusal(request, ErrorCode.NOT_CONTROLLER)
+    if no_controller and broker.runtime.now_ms + backoff_ms < asked.deadline_ms:
+        broker.runtime.mark(TRIED_AGAIN)
+        broker.runtime.set_timer((FORWARD, asked, request), backoff_ms)
+        return
+    broker.runtime.reply(asked.request_id, response or refusal(request, ErrorCode.REQUEST_TIMED_OUT))
 
 
 def create_missing_topics(broker: BrokerState, names: list[str]) -> None:

@@ -209,7 +209,8 @@ class BrokerNode:
                 part = request.partitions[0]
                 isr_changes.answered(broker, (part.topic, part.partition), request, answer)
             case forwarding.FORWARD, request, _ if isinstance(request, forwarding.Forwarded):
-                forwarding.forwarded(broker, int(str(context)), request, response)
+                assert isinstance(context, forwarding.Asked)
+                forwarding.forwarded(broker, context, request, response)
             case forwarding.PRODUCER_IDS, _, (AllocateProducerIdsResponse() | None) as answer:
                 forwarding.producer_ids_came(broker, answer)
             case replication.LEADER_END, ListOffsetsRequest() as request, ListOffsetsResponse() as answer:
@@ -236,6 +237,10 @@ class BrokerNode:
                 replication.fetch_from(broker, leader_id)
             case (publishing.FETCH,):
                 publishing.fetch(broker)
+            case (forwarding.FORWARD, forwarding.Asked() as asked, request) if isinstance(
+                request, forwarding.Forwarded
+            ):
+                forwarding.pass_on(broker, asked, request)
             case (lifecycle.HEARTBEAT,):
                 lifecycle.heartbeat(broker)
             case (lifecycle.REGISTER,):

@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.controller.state import METADATA_DIRECTORY
 from broker.core.errors import ErrorCode
-from broker.core.messages import FetchPartition
+from broker.core.messages import CreateTopicsRequest, CreateTopicsResponse, FetchPartition, NewTopic
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.quorum.replication import check_fetch
 from broker.core.records import encode_batch
@@ -44,6 +44,29 @@ def test_a_killed_controller_is_replaced_and_elections_of_leaders_go_on() -> Non
     cluster.start(leader)
     cluster.run_until(cluster.is_whole)
     assert cluster.read(cluster.leader()) == [1, 2]
+
+
+def test_a_topic_that_is_asked_for_while_the_controllers_elect_is_created() -> None:
+    cluster = Cluster(controllers=3)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    cluster.kill(_the_active(cluster))
+    answer = cluster.call(1, CreateTopicsRequest((NewTopic("new", 1, 3),)))
+    assert isinstance(answer, CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.NONE
+
+
+def test_without_controllers_a_client_is_told_when_its_patience_ends() -> None:
+    cluster = Cluster(controllers=3)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    for number in (100, 101, 102):
+        cluster.kill(number)
+    request = cluster.ask(1, CreateTopicsRequest((NewTopic("late", 1, 1),), timeout_ms=1_000))
+    cluster.run(1_000)
+    assert request not in cluster.answers
+    cluster.run(500)
+    answer = cluster.answers[request]
+    assert isinstance(answer, CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_an_isolated_active_controller_steps_down_and_commits_nothing() -> None:

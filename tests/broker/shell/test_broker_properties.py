@@ -43,6 +43,22 @@ def test_a_minimal_broker_gets_kafkas_defaults():
     assert settings.flaws == ()
 
 
+def test_a_node_of_both_roles_has_all_three_listeners():
+    text = BROKER.replace("process.roles=broker", "process.roles=broker,controller")
+    text = text.replace("100@10.0.0.100:9093", "1@10.0.0.1:9093,2@10.0.0.2:9093")
+    with pytest.raises(SettingsError, match="expected CLIENT and BROKER and CONTROLLER for a broker and controller"):
+        properties.parse(text)
+    settings = properties.parse(text.replace("9091\n", "9091,CONTROLLER://10.0.0.1:9093\n"))
+    assert settings.is_broker
+    assert settings.is_controller
+
+
+@pytest.mark.parametrize("roles", ["", "broker,broker", "broker,witness"])
+def test_roles_that_there_are_not_are_refused(roles):
+    with pytest.raises(SettingsError, match=r"process\.roles: expected broker, controller or broker,controller"):
+        properties.parse(BROKER.replace("process.roles=broker", f"process.roles={roles}"))
+
+
 def test_a_controller_has_one_listener():
     settings = properties.parse(CONTROLLER)
     assert settings.is_controller

@@ -241,15 +241,18 @@ def test_two_nodes_talk_through_their_hosts():
     assert event.response == AllocateProducerIdsResponse(0, 42, 1000)
 
 
-def test_a_node_is_reached_where_the_operator_says_before_all_else():
+def test_a_broker_is_reached_where_the_operator_says_and_a_controller_where_it_votes():
     async def scenario():
         node = ScriptedNode(on(Started, STOP))
         node.addresses = {2: ("metadata", 2), 3: ("metadata", 3)}
-        made = settings(voters={100: ("voter", 1), 101: ("voter", 1)}, peer_addresses={2: ("p", 9), 100: ("p", 8)})
+        made = settings(voters={2: ("voter", 1), 100: ("voter", 1)}, peer_addresses={2: ("p", 9)})
         host = Host(node, made, GatedFiles(), lambda: None)
-        return [host.address_of(node_id) for node_id in (2, 3, 100, 101, 4)]
+        asked = [(2, "replication"), (3, "recovery"), (4, "replication")]
+        asked += [(2, "quorum"), (2, "control"), (100, "metadata"), (3, "quorum-fetch")]
+        return [host.address_of(*each) for each in asked]
 
-    assert asyncio.run(scenario()) == [("p", 9), ("metadata", 3), ("p", 8), ("voter", 1), None]
+    as_brokers = [("p", 9), ("metadata", 3), None]
+    assert asyncio.run(scenario()) == [*as_brokers, ("voter", 1), ("voter", 1), ("voter", 1), None]
 
 
 def test_a_request_that_cannot_be_sent_fails_only_after_the_event_that_sent_it():

@@ -35,7 +35,7 @@ class Pair:
         self.events = []
         self.addresses = {}
         self.server = None
-        self.peers = Peers(self.events.append, self.addresses.get, "node-1", FRAME_MAX)
+        self.peers = Peers(self.events.append, lambda node_id, _: self.addresses.get(node_id), "node-1", FRAME_MAX)
 
     async def serve(self, port=0):
         self.server = Server(self.received.append, FRAME_MAX, 60_000)
