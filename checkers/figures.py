@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.anomalies.loss import unseen
+from checkers.anomalies.loss import unseen_numbers
 from checkers.findings import KEY, unite
 from checkers.relations import Relations
 
@@ -103,7 +103,7 @@ def _finals(relations: Relations) -> DataFrame:
     touched = relations.values.select(*KEY).distinct()
     finals = (
         touched.join(relations.finals, list(KEY), "full")
-        .join(unseen(relations), list(KEY), "left")
+        .join(unseen_numbers(relations), list(KEY), "left")
         .withColumn("complete", fn.coalesce("complete", fn.lit(False)))
         .withColumn("unseen", fn.coalesce("unseen", fn.lit(0)))
     )

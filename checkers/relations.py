@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from checkers.conflicts import log_conflicts
 from checkers.finals import final_reads
 from checkers.findings import ACKS_ALL, KEY
 from checkers.runs import RunFacts
@@ -52,6 +53,8 @@ class Relations:
     """One row per partition: `complete`, and from where and when it was read to its end."""
     cluster: DataFrame
     logs: DataFrame
+    conflicts: DataFrame
+    """One row per offset at which the dumped logs differ (`checkers.conflicts`)."""
     examined: dict[str, DataFrame]
     """Rows of each large table with the column `problem`, null for good rows."""
 
@@ -71,6 +74,7 @@ def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequenc
     sends = _usable(examined["sends"])
     polls = _usable(examined["polls"])
     cluster = _usable(examined["cluster"])
+    logs = _usable(examined["logs"])
     run_frame = _run_frame(spark, facts)
     finals = kept(final_reads(_end_frame(spark, facts), polls, cluster))
     values = kept(_values(sends, reads))
@@ -85,7 +89,8 @@ def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequenc
         walk=kept(_walk(reads, polls)),
         finals=finals,
         cluster=cluster,
-        logs=_usable(examined["logs"]),
+        logs=logs,
+        conflicts=kept(log_conflicts(logs, cluster)),
         examined=examined,
     )
 

@@ -183,6 +183,54 @@ def _divergent_replicas(row: Row, details: Details) -> str:
     )
 
 
+def _unseen(row: Row, _details: Details) -> str:
+    offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
+    return (
+        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{_by(row['broker'])} at "
+        f"{seconds(row['at_ns'])}, and nobody ever read that far: whether it is there is not known."
+    )
+
+
+def _dirty_read(row: Row, details: Details) -> str:
+    read = f"Value {row['value']} was read at offset {row['offset']} of {place(row)} at {seconds(row['at_ns'])}"
+    if details.get("sampled_ns") is None:
+        return f"{read}; it was never acknowledged, and it is gone: it was read before it was committed."
+    return (
+        f"{read}{_by(row['broker'])}, whose high watermark still was {details.get('sampled_high_watermark')} at "
+        f"{seconds(details['sampled_ns'])}, in the same leadership: the record was not committed when it was read."
+    )
+
+
+def _corrupt_record(row: Row, details: Details) -> str:
+    if details.get("in_log"):
+        return (
+            f"The log of broker {row['broker']} holds bytes at offset {row['offset']} of {place(row)} that nobody sent."
+        )
+    return (
+        f"Process {row['process']} was handed bytes at offset {row['offset']} of {place(row)} at "
+        f"{seconds(row['at_ns'])} that are no value with its checksum, so nobody sent them."
+    )
+
+
+def _epoch_regression(row: Row, details: Details) -> str:
+    where = f"The log of broker {row['broker']}" if details.get("in_log") else f"The answer to poll {row['op']}"
+    return (
+        f"{where} has leader epoch {details.get('earlier_epoch')} at offset {details.get('earlier_offset')} of "
+        f"{place(row)}, and behind it the lower epoch {details.get('epoch')} at offset {row['offset']}."
+    )
+
+
+def _two_leaders(row: Row, details: Details) -> str:
+    epoch = details.get("epoch")
+    if details.get("leaders"):
+        return f"{_brokers(details['leaders']).capitalize()} both led {place(row)} in leader epoch {epoch}."
+    values = " and ".join(str(value) for value in details.get("values", ()))
+    return (
+        f"The logs of two replicas hold the values {values} at offset {row['offset']} of {place(row)}, both written in "
+        f"leader epoch {epoch}: two leaders wrote in it."
+    )
+
+
 def _unavailable(row: Row, details: Details) -> str:
     bound_s = (details["bound_ns"] - details["healed_ns"]) / 1e9
     attempts = details.get("attempts")
@@ -211,6 +259,11 @@ def _untold(row: Row, _details: Details) -> str:
 _STORIES: Mapping[str, Callable[[Row, Details], str]] = {
     "lost-acked-write": _lost_acked_write,
     "lost-read": _lost_read,
+    "unseen": _unseen,
+    "dirty-read": _dirty_read,
+    "corrupt-record": _corrupt_record,
+    "epoch-regression": _epoch_regression,
+    "two-leaders": _two_leaders,
     "inconsistent-offset": _inconsistent_offset,
     "wrong-offset": _wrong_offset,
     "duplicate": _duplicate,
@@ -245,7 +298,7 @@ def _told_of_contract(row: Row) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
         return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
-    if row["within_contract"] and row["anomaly"] not in ("malformed-history", "duplicate"):
+    if row["within_contract"] and row["anomaly"] not in ("malformed-history", "duplicate", "unseen"):
         return "Within the contract: the configuration does not promise that records survive what happened."
     return ""
 

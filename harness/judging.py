@@ -13,6 +13,8 @@ from harness.stopping import Failed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers.verdict import RunResult
+
 
 def need_java() -> None:
     """See that there is a Java for Spark, before an hour is spent on what could not be judged. Raises `Failed`."""
@@ -43,9 +45,16 @@ class WarmSpark:
 
 def judge(directories: Sequence[Path], spark: SparkSession | None = None) -> list[str]:
     """Check runs in one Spark job and write what was found beside their histories; the verdicts in the same order."""
+    return [result.verdict for result in results_of(directories, spark)]
+
+
+def results_of(
+    directories: Sequence[Path], spark: SparkSession | None = None, master: str | None = None
+) -> list[RunResult]:
+    """Check runs in one Spark job, as `judge` does, and return all that was found."""
     from checkers.check import check
 
     need_java()
     # Py4J logs every interrupted call with its trace, to whatever the root logger has; a user wants one line.
     logging.getLogger().addHandler(logging.NullHandler())
-    return [result.verdict for result in check(directories, spark)]
+    return check(directories, spark, master)

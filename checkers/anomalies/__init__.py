@@ -6,17 +6,20 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from checkers.anomalies import availability, loss, offsets, order, reads, replicas
+from checkers.anomalies import availability, epochs, loss, offsets, order, reads, replicas
 from checkers.relations import Relations
 
 ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
     loss.lost_acked_write,
     loss.lost_read,
+    loss.unseen,
     offsets.inconsistent_offset,
     offsets.wrong_offset,
     offsets.duplicate,
     reads.phantom_read,
     reads.aborted_read,
+    reads.dirty_read,
+    replicas.corrupt_record,
     order.reordered_send,
     order.nonmonotonic_send,
     order.stale_read,
@@ -24,6 +27,8 @@ ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
     order.nonmonotonic_poll,
     order.skipped_poll,
     replicas.divergent_replicas,
+    epochs.epoch_regression,
+    epochs.two_leaders,
     availability.no_acknowledged_write,
     availability.no_progress_of_readers,
     availability.isr_not_full,

@@ -56,12 +56,8 @@ def lost_read(relations: Relations) -> DataFrame:
         poll:   … 45: 123 …
         final:  … 45: 456 …                123 was read, and is gone
     """
-    read = relations.values.where("ok_reads > 0 and final_reads = 0")
-    lost = read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
-        fn.col("complete") & _before_final("read_first_ns") & _within_log("read_offset")
-    )
     return findings(
-        lost,
+        _lost_reads(relations),
         "lost-read",
         offset=fn.col("read_offset"),
         op=fn.col("read_op"),
@@ -78,13 +74,45 @@ def lost_read(relations: Relations) -> DataFrame:
     )
 
 
-def unseen(relations: Relations) -> DataFrame:
-    """Count, per partition without a complete FINAL, the acknowledged values that nobody ever polled (`unseen`)."""
-    values = relations.values.where("acknowledged and reads = 0")
-    incomplete = relations.finals.where("complete").select(*KEY)
-    return (
-        values.join(fn.broadcast(incomplete), list(KEY), "left_anti").groupBy(*KEY).agg(fn.count("*").alias("unseen"))
+def never_acknowledged_and_gone(relations: Relations) -> DataFrame:
+    """Return the values of `lost_read` that no broker ever acknowledged."""
+    return _lost_reads(relations).where("sent > 0 and not acknowledged")
+
+
+def _lost_reads(relations: Relations) -> DataFrame:
+    read = relations.values.where("ok_reads > 0 and final_reads = 0")
+    return read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
+        fn.col("complete") & _before_final("read_first_ns") & _within_log("read_offset")
     )
+
+
+def unseen(relations: Relations) -> DataFrame:
+    """Find the acknowledged values of partitions without a complete FINAL that nobody ever polled.
+
+    That is no fault of the system: nobody looked. The run is unknown because of it.
+    """
+    return findings(
+        _unseen(relations),
+        "unseen",
+        offset=fn.col("send_offset"),
+        op=fn.col("send_op"),
+        process=fn.col("send_process"),
+        broker=fn.col("send_node"),
+        at_ns=fn.col("send_completed_ns"),
+        promises=fn.array(),
+        details={"operation": operation("send_"), "acks": fn.col("send_acks")},
+    )
+
+
+def unseen_numbers(relations: Relations) -> DataFrame:
+    """Count them per partition (`unseen`)."""
+    return _unseen(relations).groupBy(*KEY).agg(fn.count("*").alias("unseen"))
+
+
+def _unseen(relations: Relations) -> DataFrame:
+    complete = relations.finals.where("complete").select(*KEY)
+    values = relations.values.where("acknowledged and reads = 0")
+    return values.join(fn.broadcast(complete), list(KEY), "left_anti")
 
 
 def _shown(relations: Relations) -> DataFrame:

@@ -21,59 +21,39 @@ def divergent_replicas(relations: Relations) -> DataFrame:
     when the logs were dumped may still owe each other a truncation:
     after a loss within the contract that is no breach.
     """
-    starts = relations.cluster.groupBy(*KEY, "broker").agg(fn.max("log_start").alias("log_start"))
-    replicas = (
-        relations.logs.groupBy(*KEY, "broker")
-        .agg(fn.max("high_watermark").alias("high_watermark"), fn.min("offset").alias("first_offset"))
-        .join(starts, [*KEY, "broker"], "left")
-        .withColumn("log_start", fn.coalesce("log_start", "first_offset"))
-    )
-    everywhere = replicas.groupBy(*KEY).agg(
-        fn.collect_list(fn.struct("broker", "log_start", "high_watermark")).alias("replicas")
-    )
-    committed = (
-        relations.logs.join(
-            fn.broadcast(replicas.select(*KEY, "broker", fn.col("high_watermark").alias("hw"))), [*KEY, "broker"]
-        )
-        .where("offset < hw")
-        .groupBy(*KEY, "offset")
-        .agg(
-            fn.count("broker").alias("holders"),
-            fn.min("value").alias("value"),
-            fn.max("value").alias("other_value"),
-            fn.min("leader_epoch").alias("epoch"),
-            fn.max("leader_epoch").alias("other_epoch"),
-            fn.min("crc").alias("crc"),
-            fn.max("crc").alias("other_crc"),
-        )
-    )
-    expected = fn.size(
-        fn.filter(
-            "replicas",
-            lambda replica: (replica.log_start <= fn.col("offset")) & (replica.high_watermark > fn.col("offset")),
-        )
-    )
     ends = relations.finals.select(*KEY, "agreed")
-    different = (
-        committed.join(fn.broadcast(everywhere), list(KEY))
-        .where(
-            (fn.col("holders") < expected)
-            | (fn.col("value") != fn.col("other_value"))
-            | (fn.col("epoch") != fn.col("other_epoch"))
-            | (fn.col("crc") != fn.col("other_crc"))
-        )
-        .join(fn.broadcast(ends), list(KEY), "left")
-    )
+    different = relations.conflicts.where("committed_differ").join(fn.broadcast(ends), list(KEY), "left")
     settled = fn.coalesce(fn.col("agreed"), fn.lit(False))
     return findings(
         different,
         "divergent-replicas",
         promises=fn.when(~settled, one_promise(ACKS_ALL, fn.lit(0))),
         details={
-            "values": fn.array_distinct(fn.array("value", "other_value")),
-            "epochs": fn.array_distinct(fn.array("epoch", "other_epoch")),
-            "crcs": fn.array_distinct(fn.array("crc", "other_crc")),
+            "values": fn.array_distinct(fn.array("committed_value", "committed_other_value")),
+            "epochs": fn.array_distinct(fn.array("committed_leader_epoch", "committed_other_leader_epoch")),
+            "crcs": fn.array_distinct(fn.array("committed_crc", "committed_other_crc")),
             "holders": fn.col("holders"),
-            "expected_holders": expected,
+            "expected_holders": fn.col("expected_holders"),
         },
+    )
+
+
+def corrupt_record(relations: Relations) -> DataFrame:
+    """Find records that were read, or lie below the high watermark of a replica, and hold no value of ours.
+
+    ::
+
+        poll: … 45: (12 bytes whose checksum does not match) …
+
+    A record's value is its number and the checksum of that number, so bytes that were changed anywhere between the
+    producer and the reader show. Only producers of ours write to the topic.
+    """
+    polled = relations.reads.where("value is null").select(
+        *KEY, "offset", "op", "process", fn.coalesce("completed_ns", "invoked_ns").alias("at_ns")
+    )
+    dumped = relations.logs.where("value is null and offset < high_watermark").select(*KEY, "offset", "broker")
+    return findings(
+        polled.unionByName(dumped, allowMissingColumns=True),
+        "corrupt-record",
+        details={"in_log": fn.col("broker").isNotNull()},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,26 +14,62 @@ _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command("check")
-@click.argument("runs", metavar="DIR...", nargs=-1, required=True, type=_RUN)
-def check(runs: tuple[Path, ...]) -> None:
-    """Judge stored runs again, all in one Spark job.
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--model", metavar="NAME", help="The sequential object that a history is held against.")
+@click.option("--initial", metavar="JSON", help="What that object holds at first.")
+@click.option("--profile", metavar="NAME", help="Anomalies by the rules of another checker: jepsen-kafka.")
+@click.option("--format", "form", metavar="NAME", help="The format of the files; told from their content by default.")
+@click.option("--master", metavar="URL", help="The Spark master; all cores of this machine by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and file.")
+def check(
+    files: tuple[Path, ...],
+    model: str | None,
+    initial: str | None,
+    profile: str | None,
+    form: str | None,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Judge stored runs, and histories that other tools wrote, in one call.
 
     \b
-    DIR is the directory of a run, or `store/latest`:
+    FILE is the directory of a run, or a history: EDN or text log of Jepsen, key-value file of Porcupine, JSON lines.
       harrow check store/latest
       harrow check store/log/*
+      harrow check --profile jepsen-kafka --json history.edn
+      harrow check --model cas-register *.edn
     """  # noqa: D301 (\b is for click)
+    from checkers.foreign.check import UnknownNameError, Wanted, check_files
     from harness import consoles
-    from harness.judging import judge
+    from harness.judging import results_of
     from reports.terminal import summary_lines
 
-    for directory in runs:
-        _need_history(directory)
-    verdicts = judge(runs)
+    for path in files:
+        if path.is_dir():
+            _need_history(path)
+    wanted = Wanted(model, profile, form, *_initial(initial))
+    try:
+        verdicts = check_files(files, wanted, lambda runs: results_of(runs, master=master))
+    except UnknownNameError as error:
+        raise click.UsageError(str(error)) from error
     console = consoles.results()
-    for directory in runs:
-        console.print(summary_lines(directory), soft_wrap=True)
-    sys.exit(worst(verdicts))
+    for path, found in zip(files, verdicts, strict=True):
+        if as_json:
+            click.echo(json.dumps(found.to_json()))
+        elif path.is_dir() and profile is None:
+            console.print(summary_lines(path), soft_wrap=True)
+        else:
+            console.print(f"{found.verdict:8} {found.file}  {found.reason}", soft_wrap=True, markup=False)
+    sys.exit(worst([found.verdict for found in verdicts]))
+
+
+def _initial(text: str | None) -> tuple[object, bool]:
+    if text is None:
+        return None, False
+    try:
+        return json.loads(text), True
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"--initial: expected a value of JSON, found {text}") from error
 
 
 @click.command("report")

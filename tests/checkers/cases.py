@@ -87,28 +87,28 @@ def an_acknowledged_write_is_cut_off(history: History) -> None:
     history.final([100])
 
 
-@case({"lost-acked-write": (1, 0), "skipped-poll": (1, 0)})
+@case({"lost-acked-write": (1, 0), "skipped-poll": (1, 0), "unseen": (0, 1)})
 def a_poll_passes_over_an_acknowledged_write(history: History) -> None:
     history.written([100, 101, 102])
     history.poll(0, [(0, 100), (2, 102)], (100, 110), assigned=True)
     history.final([100], end=1, agreed=False)
 
 
-@case({}, verdict="unknown")
+@case({"unseen": (0, 2)}, verdict="unknown")
 def an_unread_tail_is_unseen_not_lost(history: History) -> None:
     history.written([100, 101, 102])
     history.poll(0, [100], (100, 110), assigned=True)
     history.final([100], end=1, agreed=False)
 
 
-@case({}, verdict="unknown")
+@case({"unseen": (0, 1)}, verdict="unknown")
 def a_reader_that_started_behind_it_proves_no_loss(history: History) -> None:
     history.written([100, 101, 102])
     history.poll(2, [102], (100, 110), assigned=True)
     history.final([100], end=1, agreed=False)
 
 
-@case({}, verdict="unknown")
+@case({"unseen": (0, 1)}, verdict="unknown")
 def a_final_with_a_gap_is_not_complete(history: History) -> None:
     history.written([100, 101, 102])
     history.poll(0, [100], (110_000, 110_001), process=990, phase="final", assigned=True)
@@ -124,7 +124,7 @@ def two_half_readers_are_no_final(history: History) -> None:
     history.row("ends", topic=TOPIC, partition=0, end_offset=2, agreed=True)
 
 
-@case({}, verdict="unknown")
+@case({"unseen": (0, 1)}, verdict="unknown")
 def a_partition_without_an_end_is_unknown(history: History) -> None:
     history.written([100])
 
@@ -325,7 +325,7 @@ def an_unclean_election_that_is_not_allowed_excuses_nothing(history: History) ->
 # --- lost-read -----------------------------------------------------------------------------------------------------
 
 
-@case({"lost-read": (1, 0)})
+@case({"lost-read": (1, 0), "dirty-read": (1, 0)})
 def a_record_that_was_read_is_gone(history: History) -> None:
     history.send(100, (10, None), status="info")
     history.poll(0, [100], (30, 40), assigned=True)
@@ -349,7 +349,7 @@ def without_a_complete_final_no_read_is_lost(history: History) -> None:
 # --- offsets -------------------------------------------------------------------------------------------------------
 
 
-@case({"inconsistent-offset": (1, 0), "lost-read": (1, 0)})
+@case({"inconsistent-offset": (1, 0), "lost-read": (1, 0), "dirty-read": (1, 0)})
 def two_readers_see_two_values_at_one_offset(history: History) -> None:
     history.send(100, (10, None), status="info")
     history.send(101, (10, None), status="info", process=2)
@@ -410,8 +410,8 @@ def where_a_worker_died_an_unknown_value_proves_nothing(history: History) -> Non
     history.final([999])
 
 
-@case({})
-def a_foreign_record_is_not_ours_to_judge(history: History) -> None:
+@case({"corrupt-record": (1, 0)})
+def bytes_that_nobody_sent_are_read(history: History) -> None:
     history.written([100])
     history.final([100, None])
 
@@ -598,6 +598,49 @@ def overlapping_questions_may_be_answered_in_any_order(history: History) -> None
     history.final([100])
 
 
+# --- dirty-read ----------------------------------------------------------------------------------------------------
+
+
+@case({"dirty-read": (1, 0)})
+def a_leader_serves_what_it_has_not_committed(history: History) -> None:
+    history.sampled(5, 1, 0, high_watermark=0)
+    history.send(100, (10, 100), offset=0)
+    history.poll(0, [100], (20, 30), assigned=True)
+    history.sampled(40, 1, 0, high_watermark=0)
+    history.sampled(50, 1, 0, high_watermark=0)
+    history.sampled(90, 1, 0, high_watermark=1)
+    history.final([100])
+
+
+@case({})
+def a_sample_may_have_been_taken_before_the_poll_ended(history: History) -> None:
+    history.sampled(5, 1, 0, high_watermark=0)
+    history.send(100, (10, 100), offset=0)
+    history.poll(0, [100], (20, 30), assigned=True)
+    history.sampled(40, 1, 0, high_watermark=0)
+    history.sampled(50, 1, 0, high_watermark=1)
+    history.final([100])
+
+
+@case({})
+def a_new_leader_may_know_of_less_than_the_old_one_committed(history: History) -> None:
+    history.sampled(5, 1, 0, high_watermark=1)
+    history.send(100, (10, 15), offset=0)
+    history.poll(0, [100], (20, 30), assigned=True)
+    history.sampled(40, 2, 1, high_watermark=0)
+    history.sampled(50, 2, 1, high_watermark=0)
+    history.sampled(60, 1, 2, high_watermark=0)
+    history.sampled(70, 1, 2, high_watermark=0)
+    history.final([100])
+
+
+@case({"lost-read": (1, 0), "dirty-read": (1, 0)})
+def what_was_never_acknowledged_is_read_and_gone(history: History) -> None:
+    history.send(100, (10, None), status="info")
+    history.poll(0, [100], (20, 30), assigned=True)
+    history.final([])
+
+
 # --- positions -----------------------------------------------------------------------------------------------------
 
 
@@ -679,9 +722,80 @@ def replicas_that_agree(history: History) -> None:
 @case({"divergent-replicas": (1, 0)})
 def a_replica_holds_another_value(history: History) -> None:
     history.written([100, 101])
+    history.log(1, [100, 101], epochs=[0, 1])
+    history.log(2, [100, 999], epochs=[0, 2])
+    history.final([100, 101])
+
+
+@case({"divergent-replicas": (1, 0), "two-leaders": (1, 0)})
+def two_values_of_one_epoch_are_of_two_leaders(history: History) -> None:
+    history.written([100, 101])
     history.log(1, [100, 101])
     history.log(2, [100, 999])
     history.final([100, 101])
+
+
+@case({"two-leaders": (1, 0)})
+def two_leaders_write_in_one_epoch_above_the_high_watermark(history: History) -> None:
+    history.written([100])
+    history.log(1, [100, 101], high_watermark=1)
+    history.log(2, [100, 999], high_watermark=1)
+    history.final([100])
+
+
+@case({"two-leaders": (1, 0)})
+def two_brokers_lead_in_one_epoch(history: History) -> None:
+    history.sampled(5, 1, 3, brokers=(1,))
+    history.sampled(5, 2, 3, brokers=(2,))
+    history.written([100])
+    history.final([100])
+
+
+@case({})
+def two_brokers_lead_at_once_in_different_epochs(history: History) -> None:
+    history.sampled(5, 1, 3, brokers=(1,))
+    history.sampled(5, 2, 4, brokers=(2,))
+    history.written([100])
+    history.final([100])
+
+
+@case({"epoch-regression": (2, 0)})
+def the_epoch_goes_down_along_the_logs(history: History) -> None:
+    history.written([100, 101, 102])
+    history.log(1, [100, 101, 102], epochs=[1, 2, 1])
+    history.log(2, [100, 101, 102], epochs=[1, 2, 1])
+    history.final([100, 101, 102])
+
+
+@case({})
+def the_epoch_goes_up_along_the_logs(history: History) -> None:
+    history.written([100, 101, 102])
+    history.log(1, [100, 101, 102], epochs=[1, 2, 2])
+    history.log(2, [100, 101, 102], epochs=[1, 2, 2])
+    history.final([100, 101, 102])
+
+
+@case({"epoch-regression": (1, 0)})
+def the_epoch_goes_down_within_a_poll(history: History) -> None:
+    history.written([100, 101, 102])
+    history.poll(0, [100, 101, 102], (100, 110), assigned=True, epochs=[4, 4, 3])
+    history.final([100, 101, 102])
+
+
+@case({})
+def the_epoch_may_go_down_between_polls(history: History) -> None:
+    history.written([100, 101])
+    history.poll(0, [100], (100, 110), assigned=True, epochs=[4])
+    history.poll(1, [101], (120, 130), epochs=[3])
+    history.final([100, 101])
+
+
+@case({"corrupt-record": (1, 0)})
+def a_replica_holds_bytes_that_nobody_sent(history: History) -> None:
+    history.written([100])
+    history.log(1, [100, None])
+    history.log(2, [100, None], high_watermark=1)
+    history.final([100], end=2)
 
 
 @case({"divergent-replicas": (2, 0)})
@@ -703,8 +817,8 @@ def a_replica_has_a_hole(history: History) -> None:
 @case({})
 def above_the_high_watermarks_replicas_may_differ(history: History) -> None:
     history.written([100, 101])
-    history.log(1, [100, 101, 102], high_watermark=2)
-    history.log(2, [100, 101, 103], high_watermark=2)
+    history.log(1, [100, 101, 102], high_watermark=2, epochs=[0, 0, 1])
+    history.log(2, [100, 101, 103], high_watermark=2, epochs=[0, 0, 2])
     history.log(3, [100], high_watermark=1)
     history.final([100, 101])
 
@@ -849,7 +963,7 @@ def what_is_not_malformed_is_still_checked(history: History) -> None:
     history.final([])
 
 
-@case(_malformed(1), verdict="unknown")
+@case(_malformed(1) | {"unseen": (0, 1)}, verdict="unknown")
 def a_poll_that_lacks_its_records_shows_nothing(history: History) -> None:
     history.written([100])
     history.final([100])

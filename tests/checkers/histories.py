@@ -106,6 +106,7 @@ class History:
         high_watermark: int | None = None,
         assigned: bool = False,
         partition: int = 0,
+        epochs: Sequence[int] = (),
     ) -> int:
         """A poll that returned values from `position` on, or pairs of offset and value."""
         op = self.operation("poll", at, process=process, status=status, phase=phase, node=node)
@@ -132,7 +133,7 @@ class History:
                 topic=TOPIC,
                 partition=partition,
                 offset=offset,
-                leader_epoch=0,
+                leader_epoch=epochs[ordinal] if epochs else 0,
                 value=value,
                 ordinal=ordinal,
             )
@@ -230,7 +231,14 @@ class History:
             )
 
     def log(
-        self, broker: int, values: Sequence[int], *, high_watermark: int | None = None, epoch: int = 0, first: int = 0
+        self,
+        broker: int,
+        values: Sequence[int | None],
+        *,
+        high_watermark: int | None = None,
+        epoch: int = 0,
+        epochs: Sequence[int] = (),
+        first: int = 0,
     ) -> None:
         """The log of one replica after the run."""
         for place, value in enumerate(values):
@@ -240,9 +248,9 @@ class History:
                 topic=TOPIC,
                 partition=0,
                 offset=first + place,
-                leader_epoch=epoch,
+                leader_epoch=epochs[place] if epochs else epoch,
                 value=value,
-                crc=value & 0xFFFF,
+                crc=(value or 0) & 0xFFFF,
                 high_watermark=first + len(values) if high_watermark is None else high_watermark,
             )
 

@@ -1,0 +1,231 @@
+"""Checking files and directories of any known format: one verdict each, in the order in which they were given.
+
+What is a Kafka history without a profile is written as our own tables and judged together with the stores, in one
+Spark job; everything else is judged where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from checkers.foreign.events import Event, Malformed, Value
+from checkers.foreign.jepsen_kafka import judge_kafka
+from checkers.foreign.kafka import KafkaOperation, is_kafka, kafka_history
+from checkers.foreign.operations import ALIASES, initial_values, model_of, operations_of
+from checkers.foreign.recognise import FORMATS, STORE, UnreadableError, recognise, rows_of
+from checkers.foreign.tables import operations_of_run, write_history
+from checkers.foreign.verdicts import MALFORMED, FileVerdict, Verdict, unreadable, with_malformed
+from checkers.linearizability.check import check_history
+from checkers.linearizability.models import MODELS
+from checkers.linearizability.operations import Operation
+from checkers.linearizability.operations import Verdict as Decision
+from checkers.verdict import RunResult
+
+PROFILES: Final[Mapping[str, str]] = {
+    "jepsen-kafka": "the kinds of the checker of Jepsen's Kafka workload",
+    "jepsen-kafka-wr": "the same without dependencies between writes that follow each other in a log",
+}
+EVENTS_MAX = 5_000_000
+"""A foreign history is held in memory; at about a kilobyte an event, this is what a small machine can hold."""
+MALFORMED_KEPT_MAX = 20
+
+CheckRuns = Callable[[Sequence[Path]], list[RunResult]]
+"""Checks runs of our own, all in one Spark job."""
+
+
+class UnknownNameError(Exception):
+    """A format, model or profile does not exist. One line that lists those that do."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asked for."""
+
+    model: str | None = None
+    profile: str | None = None
+    form: str | None = None
+    initial: Value = None
+    has_initial: bool = False
+
+    def validated(self) -> Wanted:
+        """Return it with the models' own names. Raises `UnknownNameError`."""
+        model = ALIASES.get(self.model or "", self.model)
+        for what, name, known in (
+            ("model", model, sorted(MODELS)),
+            ("profile", self.profile, list(PROFILES)),
+            ("format", self.form, list(FORMATS)),
+        ):
+            if name is not None and name not in known:
+                raise UnknownNameError(f"expected a {what} among {', '.join(known)}, found {name}")
+        return Wanted(model, self.profile, self.form, self.initial, self.has_initial)
+
+
+@dataclass
+class _Read:
+    """A history that has been read, as far as it could be."""
+
+    events: list[Event]
+    malformed: list[Malformed]
+    malformed_total: int = 0
+
+    def complain(self, problems: Iterable[Malformed]) -> None:
+        for problem in problems:
+            self.malformed_total += 1
+            if len(self.malformed) < MALFORMED_KEPT_MAX:
+                self.malformed.append(problem)
+
+
+def check_files(paths: Sequence[Path], wanted: Wanted, check_runs: CheckRuns) -> list[FileVerdict]:
+    """Check files of any format. No content raises; what cannot be read is an `unknown` with its reason.
+
+    Raises `UnknownNameError` for names that do not exist, and what `check_runs` raises.
+    """
+    wanted = wanted.validated()
+    judged: dict[int, FileVerdict] = {}
+    runs: dict[int, Path] = {}
+    reads: dict[int, _Read] = {}
+    with ExitStack() as stack:
+        scratch: Path | None = None
+        for place, path in enumerate(paths):
+            try:
+                form = wanted.form or recognise(path)
+                if form is None or (form == STORE) != path.is_dir():
+                    judged[place] = unreadable(str(path), _unrecognised(path, form))
+                elif form == STORE and wanted.profile is None:
+                    runs[place] = path
+                elif form == STORE:
+                    judged[place] = _by_profile(str(path), operations_of_run(path), wanted)
+                else:
+                    read = _read(path, form)
+                    if not read.events:
+                        judged[place] = _empty(str(path), read)
+                    elif not _is_kafka_history(read.events, wanted):
+                        judged[place] = _linearizable(str(path), read, form, wanted)
+                    else:
+                        history = kafka_history(read.events)
+                        read.events.clear()
+                        read.complain(history.malformed)
+                        if wanted.profile is not None:
+                            found = _by_profile(str(path), history.operations, wanted)
+                            judged[place] = with_malformed(found, read.malformed, read.malformed_total)
+                        else:
+                            scratch = scratch or Path(stack.enter_context(TemporaryDirectory(prefix="harrow-check-")))
+                            write_history(history.operations, scratch / str(place), f"{place}: {path.name}")
+                            runs[place] = scratch / str(place)
+                            reads[place] = read
+            except (OSError, UnreadableError) as error:
+                judged[place] = unreadable(str(path), " ".join(str(error).split()))
+        results = check_runs(list(runs.values())) if runs else []
+        for place, result in zip(runs, results, strict=True):
+            file = str(paths[place])
+            if place in reads:
+                found = _of_foreign_run(file, result)
+                judged[place] = with_malformed(found, reads[place].malformed, reads[place].malformed_total)
+            else:
+                judged[place] = _of_run(file, result)
+    return [judged[place] for place in range(len(paths))]
+
+
+def _read(path: Path, form: str) -> _Read:
+    read = _Read([], [])
+    for row in rows_of(path, form):
+        if isinstance(row, Malformed):
+            read.complain([row])
+            continue
+        read.events.append(row)
+        if len(read.events) > EVENTS_MAX:
+            raise UnreadableError(f"expected at most {EVENTS_MAX:,} events of a foreign history, found more; cut it")
+    return read
+
+
+def _unrecognised(path: Path, form: str | None) -> str:
+    if path.is_dir():
+        return "expected a run of our own, with a directory `history` in it, found another directory"
+    if form == STORE:
+        return "expected the directory of a run, found a file"
+    return f"expected a history of a known format ({', '.join(FORMATS)}), found none in its content; --format names one"
+
+
+def _empty(file: str, read: _Read) -> FileVerdict:
+    nothing = FileVerdict(file, "unknown", (), {"operations": 0}, "expected operations of clients, found none")
+    return with_malformed(nothing, read.malformed, read.malformed_total)
+
+
+def _is_kafka_history(events: Sequence[Event], wanted: Wanted) -> bool:
+    if wanted.model is not None:
+        return False
+    return wanted.profile is not None or any(is_kafka(event) for event in events)
+
+
+def _by_profile(file: str, operations: Sequence[KafkaOperation], wanted: Wanted) -> FileVerdict:
+    judged = judge_kafka(operations, with_ww=wanted.profile == "jepsen-kafka")
+    nothing = judged.counts.keys() == {"empty-transaction-graph"}
+    verdict: Verdict = "unknown" if nothing else "invalid" if judged.bad else "valid"
+    if nothing:
+        reason = "no operation depends on another, so nothing follows from them"
+    elif judged.bad:
+        reason = "not allowed: " + _listed({kind: judged.counts[kind] for kind in judged.bad})
+    else:
+        reason = "allowed: " + _listed(judged.counts) if judged.counts else "no anomaly"
+    return FileVerdict(
+        file, verdict, tuple(sorted(judged.counts)), {"operations": len(operations), **judged.counts}, reason
+    )
+
+
+def _linearizable(file: str, read: _Read, form: str, wanted: Wanted) -> FileVerdict:
+    operations, malformed = operations_of(read.events, form)
+    read.complain(malformed)
+    name = wanted.model or model_of(operations)
+    if name is None:
+        functions = ", ".join(sorted({operation.function for operation in operations})[:10])
+        known = ", ".join(sorted(MODELS))
+        reason = f"expected the operations of a model ({known}), found {functions or 'none'}; --model names one"
+        nothing = FileVerdict(file, "unknown", (), {"operations": len(operations)}, reason)
+        return with_malformed(nothing, read.malformed, read.malformed_total)
+    tried = [wanted.initial] if wanted.has_initial else initial_values(operations, name, form)
+    verdict = _decided(operations, name, tried)
+    found = FileVerdict(
+        file,
+        verdict.outcome,
+        tuple(sorted(verdict.kinds)),
+        dict(verdict.counts),
+        f"{name}: {verdict.reason}",
+    )
+    return with_malformed(found, read.malformed, read.malformed_total)
+
+
+def _decided(operations: Sequence[Operation], name: str, tried: Sequence[Value]) -> Decision:
+    """Try initial values in turn: one that explains everything is enough, and only if none can, none does."""
+    verdicts = []
+    for initial in tried or (MODELS[name].initial,):
+        verdict = check_history(operations, name, initial=initial)
+        if verdict.outcome == "valid":
+            return verdict
+        verdicts.append(verdict)
+    return next((verdict for verdict in verdicts if verdict.outcome == "unknown"), verdicts[0])
+
+
+def _of_run(file: str, result: RunResult) -> FileVerdict:
+    counts = {name: count.violations + count.within_contract for name, count in result.anomalies.items()}
+    reason = "; ".join(result.reasons) or "no promise was broken"
+    return FileVerdict(file, result.verdict, tuple(sorted(counts)), {**result.counts, **counts}, reason)
+
+
+def _of_foreign_run(file: str, result: RunResult) -> FileVerdict:
+    """Judge a foreign history by its anomalies alone: it has no phases, no samples and no final reads to miss."""
+    counts = {name: count.violations + count.within_contract for name, count in result.anomalies.items()}
+    broken = {name: count.violations for name, count in result.anomalies.items() if count.violations}
+    open_questions = {name: counts[name] for name in (MALFORMED, "unseen") if name in counts}
+    verdict: Verdict = "invalid" if broken else "unknown" if open_questions else "valid"
+    reason = _listed(broken) if broken else _listed(open_questions) if open_questions else "no anomaly"
+    kept = {name: result.counts[name] for name in ("operations", "records_read") if name in result.counts}
+    return FileVerdict(file, verdict, tuple(sorted(counts)), {**kept, **counts}, reason)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {number:,}" for name, number in sorted(counts.items()))

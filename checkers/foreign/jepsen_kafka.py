@@ -1,0 +1,272 @@
+"""The profile `jepsen-kafka`: the kinds of anomaly that the checker of Jepsen's Kafka workload finds, by its rules.
+
+Positions are ranks of offsets among the known offsets of a partition, so that gaps do not count. Where an offset is
+known with several values, the first that was told has the position, and the others have none; a value at several
+offsets has the last. Δ is the difference of two positions, 1 where one of them is unknown.
+
+A value that was polled and never sent is `phantom-read` here; Jepsen's checker gives up over it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from checkers.foreign.cycles import components, on_cycles
+from checkers.foreign.kafka import SUBSCRIPTIONS, TRANSACTIONS, KafkaOperation, Record
+
+LEGAL = frozenset({"int-send-skip", "G0", "G0-realtime"})
+"""Writes of transactions interleave."""
+LEGAL_WITH_SUBSCRIBE = frozenset({"poll-skip", "nonmonotonic-poll"})
+"""A group may move a partition between two polls."""
+
+Place = tuple[Hashable, Hashable]
+"""A partition and a value."""
+Edge = tuple[int, int]
+
+
+class Judged(NamedTuple):
+    """How often each kind was found, and which of them the workload does not allow."""
+
+    counts: Mapping[str, int]
+    bad: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Log:
+    """What is known of the log of one partition."""
+
+    values: list[list[Hashable]]
+    """By position: the values known there, first told first."""
+
+    def positions(self) -> dict[Hashable, int]:
+        return {held[0]: position for position, held in enumerate(self.values)}
+
+    def first(self) -> dict[Hashable, int]:
+        found: dict[Hashable, int] = {}
+        for position, held in enumerate(self.values):
+            for value in held:
+                found.setdefault(value, position)
+        return found
+
+    def last(self) -> dict[Hashable, int]:
+        return {value: position for position, held in enumerate(self.values) for value in held}
+
+
+class _History:
+    """The base relations of one history."""
+
+    def __init__(self, operations: Sequence[KafkaOperation]) -> None:
+        self.operations = operations
+        self.clients = [operation for operation in operations if operation.f in TRANSACTIONS]
+        self.read = {
+            (record.key, record.value)
+            for operation in self.clients
+            if operation.type == "ok"
+            for record in operation.polls
+        }
+        self.committed = [self._is_committed(operation) for operation in self.clients]
+        self.writer: dict[Place, int] = {}
+        for number, operation in enumerate(self.clients):
+            for record in operation.sends:
+                self.writer[record.key, record.value] = number
+        self.logs = {key: _Log(values) for key, values in self._known().items()}
+        self.position = {
+            (key, value): position for key, log in self.logs.items() for value, position in log.positions().items()
+        }
+
+    def _is_committed(self, operation: KafkaOperation) -> bool:
+        return operation.type == "ok" or (
+            operation.type == "info" and any((record.key, record.value) in self.read for record in operation.sends)
+        )
+
+    def _known(self) -> dict[Hashable, list[list[Hashable]]]:
+        offsets: dict[Hashable, dict[int, list[Hashable]]] = defaultdict(dict)
+        for operation, committed in zip(self.clients, self.committed, strict=True):
+            for record in (*operation.polls, *(operation.sends if committed else ())):
+                if record.offset is not None:
+                    held = offsets[record.key].setdefault(record.offset, [])
+                    if record.value not in held:
+                        held.append(record.value)
+        return {key: [held for _, held in sorted(by_offset.items())] for key, by_offset in offsets.items()}
+
+    def step(self, before: Record, after: Record) -> int:
+        """Δ of two records of one partition."""
+        begin = self.position.get((before.key, before.value))
+        end = self.position.get((after.key, after.value))
+        return 1 if begin is None or end is None else end - begin
+
+
+def judge_kafka(operations: Sequence[KafkaOperation], *, with_ww: bool = True) -> Judged:
+    """Find the kinds of a history. `with_ww`: sends to one partition that follow each other in its log depend."""
+    history = _History(operations)
+    counts: Counter[str] = Counter()
+    for rule in (_log_kinds, _read_kinds, _lost, _within, _polls_of_processes, _sends_of_processes):
+        counts.update(rule(history))
+    cycles = Counter(_cycles(history, with_ww=with_ww))
+    cycles_by_reads = Counter(_cycles(history, with_ww=False)) if with_ww and cycles else cycles
+    counts += cycles
+    legal = set(LEGAL)
+    if any(operation.f == "subscribe" for operation in operations):
+        legal |= LEGAL_WITH_SUBSCRIBE
+    legal |= {kind for kind in cycles if kind.startswith("G1c") and not cycles_by_reads[kind]}
+    return Judged(dict(sorted(counts.items())), frozenset(kind for kind in counts if kind not in legal))
+
+
+def _log_kinds(history: _History) -> Iterator[str]:
+    for log in history.logs.values():
+        places = Counter(value for held in log.values for value in held)
+        yield from ("inconsistent-offsets" for held in log.values if len(held) > 1)
+        yield from ("duplicate" for times in places.values() if times > 1)
+
+
+def _read_kinds(history: _History) -> Iterator[str]:
+    failed = _sent(history, "fail")
+    acknowledged = _sent(history, "ok")
+    yield from ("unseen" for place in acknowledged if place not in history.read)
+    yield from ("phantom-read" for place in history.read if place not in history.writer)
+    for operation in history.clients:
+        polled = {(record.key, record.value) for record in operation.polls}
+        sent = {(record.key, record.value) for record in operation.sends}
+        yield from ("precommitted-read" for _ in polled & sent)
+        if operation.type == "ok":
+            yield from ("G1a" for _ in polled & failed)
+
+
+def _sent(history: _History, status: str) -> set[Place]:
+    return {(sent.key, sent.value) for each in history.clients if each.type == status for sent in each.sends}
+
+
+def _lost(history: _History) -> Iterator[str]:
+    """Values that lie no further than one that was read, are committed, and were not read themselves."""
+    committed = {
+        (record.key, record.value)
+        for operation, is_committed in zip(history.clients, history.committed, strict=True)
+        if is_committed
+        for record in operation.sends
+    }
+    for key, log in history.logs.items():
+        bound = max((position for value, position in log.first().items() if (key, value) in history.read), default=-1)
+        for value, position in log.last().items():
+            place = (key, value)
+            if position <= bound and place not in history.read and place in committed:
+                yield "lost-write"
+
+
+def _within(history: _History) -> Iterator[str]:
+    """Steps within one operation; a repeat is no progress either."""
+    for operation in history.clients:
+        for what, records in (("poll", operation.polls), ("send", operation.sends)):
+            for key, mine in _by_key(records).items():
+                if what == "poll" and key in operation.rebalanced:
+                    continue
+                for before, after in pairwise(mine):
+                    step = history.step(before, after)
+                    if step > 1:
+                        yield f"int-{what}-skip"
+                    elif step < 1:
+                        yield f"int-nonmonotonic-{what}"
+
+
+def _polls_of_processes(history: _History) -> Iterator[str]:
+    reached: dict[Hashable, dict[Hashable, Record]] = defaultdict(dict)
+    for operation in history.operations:
+        mine = reached[operation.process]
+        if operation.f in SUBSCRIPTIONS:
+            _forget(mine, operation)
+            continue
+        for key, records in _by_key(operation.polls).items():
+            step = history.step(mine[key], records[0]) if key in mine else 1
+            if step > 1:
+                yield "poll-skip"
+            elif step < 1:
+                yield "nonmonotonic-poll"
+            if operation.type == "ok":
+                mine[key] = records[-1]
+
+
+def _sends_of_processes(history: _History) -> Iterator[str]:
+    reached: dict[Hashable, dict[Hashable, Record]] = defaultdict(dict)
+    for operation in history.operations:
+        mine = reached[operation.process]
+        if operation.f in SUBSCRIPTIONS:
+            _forget(mine, operation)
+        elif operation.type != "fail":
+            for key, records in _by_key(operation.sends).items():
+                if key in mine and history.step(mine[key], records[0]) < 1:
+                    yield "nonmonotonic-send"
+                mine[key] = records[-1]
+
+
+def _forget(reached: dict[Hashable, Record], operation: KafkaOperation) -> None:
+    if operation.type in ("ok", "info"):
+        for key in [key for key in reached if key not in operation.named]:
+            del reached[key]
+
+
+def _by_key(records: Iterable[Record]) -> dict[Hashable, list[Record]]:
+    by_key: dict[Hashable, list[Record]] = {}
+    for record in records:
+        by_key.setdefault(record.key, []).append(record)
+    return by_key
+
+
+def _cycles(history: _History, *, with_ww: bool) -> Iterator[str]:
+    """G0 and G1c; `-realtime` where a cycle is closed only by one operation having ended before another began.
+
+    A history whose operations depend on each other in no way proves nothing: `empty-transaction-graph`.
+    """
+    ww = _ww(history) if with_ww else set()
+    wr = {
+        (writer, reader)
+        for reader, operation in enumerate(history.clients)
+        for record in operation.polls
+        if (writer := history.writer.get((record.key, record.value), reader)) != reader
+    }
+    size, realtime, succession = _realtime(history.clients)
+    if not ww and not wr and not succession:
+        yield "empty-transaction-graph"
+        return
+    plain_ww = on_cycles(components(size, ww), ww)
+    timed_ww = on_cycles(components(size, [*ww, *realtime]), ww) - plain_ww
+    plain_wr = on_cycles(components(size, ww | wr), wr)
+    timed_wr = on_cycles(components(size, [*ww, *wr, *realtime]), wr) - plain_wr
+    for kind, found in (("G0", plain_ww), ("G0-realtime", timed_ww), ("G1c", plain_wr), ("G1c-realtime", timed_wr)):
+        yield from (kind for _ in found)
+
+
+def _ww(history: _History) -> set[Edge]:
+    edges = set()
+    for key, log in history.logs.items():
+        for before, after in pairwise(log.values):
+            first, second = history.writer.get((key, before[0])), history.writer.get((key, after[0]))
+            if first is not None and second is not None and first != second:
+                edges.add((first, second))
+    return edges
+
+
+def _realtime(operations: Sequence[KafkaOperation]) -> tuple[int, list[Edge], bool]:
+    """Return the nodes, the edges of time, and whether any operation began after another had ended.
+
+    There is a node for each ok completion, and they follow each other in time, so that the edges are linear in number::
+
+        a ok ──▶ moment 1 ──▶ moment 2 ──▶ b, invoked after moment 2
+                              ▲
+        c ok ─────────────────┘
+    """
+    begun = len(operations)
+    moments = sorted((each.completed, number) for number, each in enumerate(operations) if each.type == "ok")
+    edges = [(begun + turn, begun + turn + 1) for turn in range(len(moments) - 1)]
+    edges += [(number, begun + turn) for turn, (_, number) in enumerate(moments)]
+    invoked = sorted((each.invoked, number) for number, each in enumerate(operations))
+    turn, succession = -1, False
+    for place, number in invoked:
+        while turn + 1 < len(moments) and moments[turn + 1][0] < place:
+            turn += 1
+        if turn >= 0:
+            edges.append((begun + turn, number))
+            succession = True
+    return begun + len(moments), edges, succession

@@ -1,0 +1,41 @@
+"""Jepsen's text log: `INFO  jepsen.util - <process>` TAB `:<type>` TAB `:<f>` TAB `<value>`, one event a line.
+
+`:fail :read` is a read that was not answered. `:info …` and any operation without an answer may have happened at any
+time after its invocation, or never. `:fail :cas` tells that the comparison failed, which is an observation too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from checkers.foreign.edn import Form, forms
+from checkers.foreign.events import TYPES, Event, Malformed, Rows
+
+EVENT = re.compile(r"(?:[^\t]* )?(?P<process>:?[\w-]+)\t:(?P<type>\w+)\t:(?P<f>[\w-]+)(?:\t(?P<value>.*))?", re.DOTALL)
+
+
+def log_rows(lines: Iterable[str]) -> Rows:
+    """Read the events of a log; lines of other loggers are passed over, broken ones of this one are not."""
+    place = 0
+    for number, line in enumerate(lines, start=1):
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            continue
+        match = EVENT.fullmatch(text)
+        if match is None:
+            if "jepsen.util" in text or "\t:" in text:
+                yield Malformed(number, "expected a process, a type, a function and a value, separated by tabs")
+            continue
+        if match["type"] not in TYPES:
+            yield Malformed(number, "expected a type among invoke, ok, fail and info")
+            continue
+        place += 1
+        if not match["process"].isdigit():
+            continue  # the nemesis
+        read = next(forms("{:value " + (match["value"] or "nil") + "\n}"), None)
+        if not isinstance(read, Form) or not isinstance(read.value, dict):
+            yield Malformed(number, "expected a value of EDN")
+            continue
+        value = read.value.get("value")
+        yield Event(place - 1, int(match["process"][:18]), match["type"], match["f"], value)

@@ -1,0 +1,28 @@
+"""JSON lines: one operation a line, with the keys `process`, `type`, `f`, `value`, and `index`, `time`, `key` if known.
+
+See docs/foreign-histories.md for the values of each `f`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from checkers.foreign.events import Malformed, Rows, event_of
+
+
+def json_rows(lines: Iterable[str]) -> Rows:
+    """Read the events of a file of JSON lines."""
+    place = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            form = json.loads(line)
+        except (ValueError, RecursionError):
+            yield Malformed(number, "expected an operation as one line of JSON")
+            continue
+        row = event_of(form, place, number)
+        place += 1
+        if row is not None:
+            yield row

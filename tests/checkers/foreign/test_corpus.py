@@ -1,0 +1,85 @@
+"""Histories that others wrote, with the verdicts and kinds that are known of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkers
+from checkers.foreign.check import FileVerdict, Wanted, check_files
+
+CORPUS = Path(checkers.__file__).parent.parent.parent / "shared" / "corpus"
+
+pytestmark = pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="the corpus of third-party histories is not beside the project"
+)
+
+
+def loaded(name: str) -> Any:
+    path = CORPUS / name
+    return json.loads(path.read_text()) if path.is_file() else []
+
+
+LINEARIZABILITY = loaded("linearizability.json")
+CASES = loaded("jepsen-kafka/cases.json")["cases"] if CORPUS.is_dir() else []
+NOT_OURS = ("PL-", "strong-PL-")
+"""Jepsen names some cycles a second time, less precisely."""
+
+
+def checked(paths: Sequence[Path], **wanted: Any) -> list[FileVerdict]:
+    def no_spark(runs: Sequence[Path]) -> list[Any]:
+        raise AssertionError(f"no Spark is needed for {runs}")
+
+    return check_files(paths, Wanted(**wanted), no_spark)
+
+
+@pytest.mark.parametrize("entry", LINEARIZABILITY, ids=lambda entry: entry["file"])
+def test_a_history_gets_its_verdict(entry: dict[str, Any]) -> None:
+    (found,) = checked([CORPUS / entry["file"]])
+    assert (found.verdict, found.kinds) == (
+        ("valid", ()) if entry["linearizable"] else ("invalid", ("not-linearizable",))
+    ), found.reason
+
+
+@pytest.mark.parametrize("entry", LINEARIZABILITY[::7], ids=lambda entry: entry["file"])
+def test_naming_the_model_and_its_initial_value_changes_nothing(entry: dict[str, Any]) -> None:
+    for model in entry["models"]:
+        told = isinstance(model["initial"], str)
+        initial = {} if told else {"initial": model["initial"], "has_initial": True}
+        (found,) = checked([CORPUS / entry["file"]], model=model["name"], **initial)
+        assert found.verdict == ("valid" if entry["linearizable"] else "invalid")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_a_kafka_history_gets_its_kinds(case: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text("".join(json.dumps(operation) + "\n" for operation in case["history"]))
+    (found,) = checked([path], profile="jepsen-kafka")
+    assert set(case["asserted_present"]) <= set(found.kinds)
+    assert not set(case["asserted_absent"]) & set(found.kinds)
+    if case.get("asserted_no_errors"):
+        assert found.kinds == ()
+    (found,) = checked([path], profile="jepsen-kafka" if case["options"]["ww_deps"] else "jepsen-kafka-wr")
+    expected = {kind for kind in case["jepsen_full_error_types"] if not kind.startswith(NOT_OURS)}
+    bad = set(case["jepsen_bad_error_types"]["subscribe" if _subscribes(case) else "assign"])
+    if case.get("unseen_artifact_values") and "unseen" not in found.kinds:
+        expected.discard("unseen")
+        bad.discard("unseen")
+    assert set(found.kinds) == expected
+    if expected == {"empty-transaction-graph"}:
+        assert found.verdict == "unknown"
+    else:
+        assert found.verdict == ("invalid" if bad else "valid")
+
+
+def _subscribes(case: dict[str, Any]) -> bool:
+    return any(operation["f"] == "subscribe" for operation in case["history"])
+
+
+def test_values_that_only_jepsen_calls_unseen_are_not() -> None:
+    artifacts = [case for case in CASES if case.get("unseen_artifact_values")]
+    assert len(artifacts) >= 5
