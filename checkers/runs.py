@@ -8,7 +8,18 @@ from typing import Any
 
 from checkers.tables import RunFiles
 
-LOSSY_KINDS = frozenset({"page-cache-loss"})
+LOSSY_KINDS = frozenset(
+    {
+        "page-cache-loss",
+        "torn-page-cache-loss",
+        "lying-fsync",
+        "bit-flip",
+        "file-truncation",
+        "file-loss",
+        "disk-loss",
+        "disk-rollback",
+    }
+)
 """Kinds of fault after which a replica may lack what it had written: the lossy unclean shutdowns."""
 
 _NS_PER_MS = 1_000_000

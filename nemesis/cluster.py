@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from nemesis.clocks import WallClock
+from nemesis.disks import Disk, PageCacheLoss, Survival
 from nemesis.shapes import Sample, Shape
 
 CLIENTS = 0
@@ -24,17 +26,12 @@ Capability = Literal[
     "starvation",  # take processor time or memory from a node that runs
     "network",  # block links
     "network-shaping",  # delay, lose, duplicate, reorder, throttle and reset what passes
-    "page-cache-loss",  # lose what was not synced
+    "page-cache-loss",  # lose what was not synced, whole or in part
+    "clock",  # bend a node's wall clock
+    "disk-damage",  # change the files of a dead node behind its back
+    "disk-full",  # leave no room on the disk of a node that runs
+    "disk-trouble",  # have its disk fail, lie, be slow, or stall
 ]
-
-
-@dataclass(frozen=True)
-class PageCacheLoss:
-    """What a lossy unclean shutdown took, over all files of one node."""
-
-    mechanism: str  # "ext4", "fuse", "page-cache"
-    lost_bytes: int
-    files: Mapping[str, tuple[int, int]]  # name -> (bytes before, bytes after), only files that changed
 
 
 class Node(Protocol):
@@ -115,8 +112,18 @@ class Node(Protocol):
         """Give the last lines that the node logged."""
         ...
 
-    def lose_page_cache(self) -> PageCacheLoss:
-        """Drop everything that the dead node had not synced. The node must have been killed before."""
+    @property
+    def disk(self) -> Disk:
+        """What it keeps its files on."""
+        ...
+
+    @property
+    def clock(self) -> WallClock:
+        """Its wall clock, where it has one of its own. Raises `NodeError` where not."""
+        ...
+
+    def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
+        """Drop what the dead node had not synced, but for what survives. The node must have been killed before."""
         ...
 
 

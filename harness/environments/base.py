@@ -113,6 +113,10 @@ class System(Protocol):
         """For `storage` "page-cache" only: drop what a dead node had not synced; file → (bytes before, after)."""
         ...
 
+    def disk_changed(self, plan: NodePlan) -> None:
+        """Hear that a dead node's files were changed behind its back: what was noted down of them holds no more."""
+        ...
+
 
 class Process(Protocol):
     """A client process that the environment runs inside the cluster's network."""

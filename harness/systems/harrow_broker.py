@@ -162,6 +162,12 @@ class HarrowBroker:
 
         return lose_unsynced(plan.data)
 
+    def disk_changed(self, plan: NodePlan) -> None:
+        """Forget the ledger: the node takes all that it finds for durable, and begins a new one."""
+        from broker.shell.ledger_files import ledger_of
+
+        ledger_of(plan.data).unlink(missing_ok=True)
+
 
 def run_node(settings: Path) -> int:
     """Run one node in this process, in the foreground; its exit status."""

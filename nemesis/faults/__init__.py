@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from nemesis.faults.base import Kind
 from nemesis.faults.crash_loop import CRASH_LOOP
+from nemesis.faults.disk_damage import DISK_DAMAGE
+from nemesis.faults.disk_trouble import DISK_TROUBLE
 from nemesis.faults.flapping import FLAPPING
 from nemesis.faults.kill import KILL, POWER_CUT
-from nemesis.faults.page_cache_loss import PAGE_CACHE_LOSS
+from nemesis.faults.page_cache_loss import PAGE_CACHE_LOSS, TORN_PAGE_CACHE_LOSS
 from nemesis.faults.partition import HALVES, ISOLATE, ONE_WAY
 from nemesis.faults.pause import PAUSE
 from nemesis.faults.restart import RESTART
@@ -14,12 +16,14 @@ from nemesis.faults.rolling_restart import ROLLING_RESTART
 from nemesis.faults.shaping import SHAPING
 from nemesis.faults.starvation import CPU_STARVATION, OUT_OF_MEMORY
 from nemesis.faults.topologies import BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKERS, MAJORITY_RING
+from nemesis.faults.wall_clock import CLOCKS
 
 _USUAL = (KILL, PAUSE, ISOLATE, HALVES, ONE_WAY, PAGE_CACHE_LOSS, RESTART)
 _PROCESS = (POWER_CUT, CRASH_LOOP, ROLLING_RESTART, CPU_STARVATION, OUT_OF_MEMORY)
 _NETWORK = (MAJORITY_RING, BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKERS, FLAPPING, *SHAPING)
+_STORAGE = (TORN_PAGE_CACHE_LOSS, *DISK_TROUBLE, *DISK_DAMAGE)
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS)}
 """All kinds by name, in the order in which they are listed."""
 
 USUAL: tuple[str, ...] = tuple(kind.name for kind in _USUAL)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.cluster import PageCacheLoss
+from nemesis.disks import PageCacheLoss, Survival
 from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, no_parameters
 from nemesis.faults.kill import Kill, start_dead
 
@@ -20,13 +20,18 @@ class LosePageCache:
 
     site: Site
     targets: tuple[int, ...]
+    survival: Survival = "nothing"
+    seed: int = 0  # decides what survives
 
     def inject(self) -> str:
         """Kill the targets, then drop what they had not synced."""
         killed = Kill(self.site, self.targets).inject()
-        losses = {target: self.site.cluster.nodes[target].lose_page_cache() for target in self.targets}
+        losses = {target: self._lose(target) for target in self.targets}
         told = "; ".join(_told(target, loss) for target, loss in losses.items())
         return f"{killed}; {told}"
+
+    def _lose(self, target: int) -> PageCacheLoss:
+        return self.site.cluster.nodes[target].lose_page_cache(self.survival, self.seed)
 
     def undo(self) -> None:
         """Start what is dead."""
@@ -40,7 +45,8 @@ class LosePageCache:
 def _told(target: int, loss: PageCacheLoss) -> str:
     if not loss.lost_bytes:
         return f"node {target} had synced everything: 0 bytes lost by {loss.mechanism}"
-    return f"node {target} lost {loss.lost_bytes:,} bytes in {len(loss.files)} files by {loss.mechanism}"
+    kept = f", {loss.survived_bytes:,} unsynced bytes survived" if loss.survived_bytes else ""
+    return f"node {target} lost {loss.lost_bytes:,} bytes in {len(loss.files)} files by {loss.mechanism}{kept}"
 
 
 def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
@@ -56,4 +62,23 @@ PAGE_CACHE_LOSS = Kind(
     aim=_aim,
     lossy=True,
     quorum_roles=("active-controller", "controller"),
+)
+
+
+SURVIVALS: dict[str, Survival] = {"prefix": "prefix", "torn": "torn", "zeros": "zeros"}
+
+
+def _aim_torn(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+    survival = SURVIVALS.get(parameters.get("survives", ""), "torn")
+    return LosePageCache(site, targets, survival, int(parameters.get("seed", "0")))
+
+
+TORN_PAGE_CACHE_LOSS = Kind(
+    name="torn-page-cache-loss",
+    summary="SIGKILL a broker; of what it had not synced a prefix survives, or some sectors, or zeros",
+    needs=frozenset({"process", "page-cache-loss"}),
+    roles=("leader", "leader", "in-sync-follower", "broker"),
+    draw=lambda draws: {"survives": draws.choice(tuple(SURVIVALS)), "seed": str(draws.below(1 << 30))},
+    aim=_aim_torn,
+    lossy=True,
 )

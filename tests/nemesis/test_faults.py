@@ -73,6 +73,76 @@ def test_a_rolling_restart_waits_for_each_node_to_serve() -> None:
     assert rolling.look().told.startswith("restarted nodes 1, 2 and 3; ")
 
 
+@pytest.mark.parametrize("kind", ["full-disk", "disk-error", "disk-stall", "lying-fsync"])
+def test_trouble_that_nobody_met_did_not_take_hold(kind: str) -> None:
+    cluster = FakeCluster()
+    cluster.nodes[1].disk.unasked = True
+    fault = aimed(cluster, kind, 1)
+    with pytest.raises(DidNotTakeHold, match="node 1 asked nothing of the disk that it would have refused"):
+        fault.inject()
+    fault.undo()
+    assert (cluster.nodes[1].deaths, cluster.nodes[1].disk.trouble) == (0, None)
+
+
+def test_lies_come_out_when_they_are_over() -> None:
+    cluster = FakeCluster()
+    fault = aimed(cluster, "lying-fsync", 1, first="fails")
+    assert "fsync-fails-then-lies, met 1 times" in fault.inject()
+    assert cluster.nodes[1].deaths == 0
+    fault.undo()
+    assert (cluster.nodes[1].deaths, cluster.nodes[1].disk.trouble) == (1, None)
+    assert "node 1 lost 4,096 bytes after 1 requests to sync" in fault.look().told
+
+
+@pytest.mark.parametrize("files", ["log", "index"])
+def test_damage_to_logs_takes_the_recovery_point_so_that_it_is_found(files: str) -> None:
+    cluster = FakeCluster()
+    evidence = aimed(cluster, "bit-flip", 1, files=files, pick="7").inject()
+    (name, _), *_ = cluster.nodes[1].disk.flipped
+    assert name.endswith(f".{files}")
+    assert "recovery-point-offset-checkpoint removed" in evidence
+    assert "recovery-point-offset-checkpoint" not in cluster.nodes[1].disk.sizes
+
+
+def test_damage_to_files_that_are_not_there_does_not_take_hold() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[1].disk.sizes.clear()
+    with pytest.raises(DidNotTakeHold, match="no log file that is not empty"):
+        aimed(cluster, "file-loss", 1, files="log").inject()
+
+
+def test_a_rollback_undoes_what_came_after_the_copy() -> None:
+    cluster = FakeCluster()
+    fault = aimed(cluster, "disk-rollback", 1)
+    assert "9,110 bytes of node 1 copied" in fault.inject()
+    cluster.nodes[1].disk.sizes["harrow-0/00000000000000000000.log"] = 19_000
+    fault.undo()
+    assert "node 1 went back by 10,000 bytes" in fault.look().told
+    assert cluster.nodes[1].deaths == 1
+
+
+def test_a_clock_that_stays_right_is_not_wrong() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[1].clock.stubborn = True
+    with pytest.raises(DidNotTakeHold, match="the clock of node 1 stayed right"):
+        aimed(cluster, "clock-jump", 1).inject()
+
+
+def test_a_strobing_clock_is_wrong_and_right_in_turns() -> None:
+    cluster, clock = FakeCluster(), FakeClock()
+    strobe = KINDS["clock-strobe"].aim(site_of(cluster, clock), (1,), {"offset-ms": "5000", "period-ms": "100"})
+    strobe.inject()
+    assert isinstance(strobe, Restless)
+    seen = []
+    for _ in range(8):
+        seen.append(cluster.nodes[1].clock.offset_ms)
+        clock.sleep(0.05)
+        strobe.keep()
+    assert seen == [5000, 5000, 0, 0, 5000, 5000, 0, 0]
+    strobe.undo()
+    assert strobe.look().told.startswith("the clock is right after 5 jumps, asked 3 times")
+
+
 def test_a_node_that_runs_on_is_not_starved() -> None:
     cluster = FakeCluster()
     cluster.nodes[1].sleepless = True

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
 
-from nemesis.cluster import CLIENTS, Link, NodeError, PageCacheLoss, PartitionView, VoterView
+from nemesis.cluster import CLIENTS, Link, NodeError, PartitionView, VoterView
+from nemesis.disks import PageCacheLoss, Survival, Trouble
 from nemesis.faults.base import Bounds, Site
 from nemesis.shapes import PLAIN, Sample, Shape, both
 
@@ -21,6 +22,81 @@ class FakeClock:
 
     def sleep(self, seconds: float) -> None:
         self.ns += int(seconds * 1e9)
+
+
+@dataclass
+class FakeDisk:
+    """A log directory that knows how often it was asked: it always was, when it is in trouble."""
+
+    sizes: dict[str, int] = field(
+        default_factory=lambda: {
+            "harrow-0/00000000000000000000.log": 9000,
+            "harrow-0/00000000000000000000.index": 80,
+            "recovery-point-offset-checkpoint": 30,
+        }
+    )
+    copy: dict[str, int] | None = None
+    flipped: list[tuple[str, int]] = field(default_factory=list)
+    trouble: Trouble | None = None
+    unasked: bool = False
+
+    def files(self) -> dict[str, int]:
+        return dict(self.sizes)
+
+    def flip_bit(self, name: str, bit: int) -> None:
+        assert bit < self.sizes[name] * 8
+        self.flipped.append((name, bit))
+
+    def truncate(self, name: str, size: int) -> None:
+        self.sizes[name] = size
+
+    def remove(self, name: str) -> None:
+        del self.sizes[name]
+
+    def wipe(self) -> int:
+        lost = sum(self.sizes.values())
+        self.sizes.clear()
+        return lost
+
+    def keep_copy(self) -> int:
+        self.copy = dict(self.sizes)
+        return sum(self.copy.values())
+
+    def go_back_to_copy(self) -> int:
+        assert self.copy is not None
+        before, self.sizes = self.sizes, self.copy
+        return sum(before.values()) - sum(self.sizes.values())
+
+    def make_trouble(self, trouble: Trouble, delay_ms: int = 0) -> None:
+        self.trouble = trouble
+
+    def end_trouble(self) -> None:
+        self.trouble = None
+
+    def met_trouble(self) -> int:
+        return int(self.trouble is not None and not self.unasked)
+
+
+@dataclass
+class FakeWallClock:
+    offset_ms: float = 0.0
+    ppm: int = 0
+    stubborn: bool = False
+
+    def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
+        self.offset_ms, self.ppm = (0.0, 0) if self.stubborn else (offset_ms, drift_ppm)
+
+    def straighten(self) -> None:
+        self.offset_ms, self.ppm = 0.0, 0
+
+    def error_ms(self) -> float:
+        return self.offset_ms + self.ppm / 1000
+
+    def answers(self) -> int:
+        return 3
+
+    def governs(self, pid: int) -> bool:
+        return True
 
 
 @dataclass
@@ -39,6 +115,8 @@ class FakeNode:
     deaths: int = 0
     throttled_to: int = 100
     memory: int | None = None
+    disk: FakeDisk = field(default_factory=FakeDisk)
+    clock: FakeWallClock = field(default_factory=FakeWallClock)
 
     def is_alive(self) -> bool:
         return self.alive
@@ -92,7 +170,7 @@ class FakeNode:
     def log_tail(self) -> list[str]:
         return [f"last words of node {self.node_id}"]
 
-    def lose_page_cache(self) -> PageCacheLoss:
+    def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
         assert not self.alive, "only the dead forget"
         lost, self.unsynced_bytes = self.unsynced_bytes, 0
         return PageCacheLoss("fake", lost, {"log": (lost, 0)} if lost else {})

@@ -7,6 +7,7 @@ implements `harness.environments.base.System`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -76,6 +77,10 @@ class StandIn:
             if before != after:
                 changed[path.name] = (before, after)
         return changed
+
+    def disk_changed(self, plan: NodePlan) -> None:
+        ledger = plan.directory / _LEDGER
+        ledger.write_text(json.dumps({path.name: path.stat().st_size for path in plan.data.iterdir()}))
 
 
 def order(plan: NodePlan, **request: Any) -> Any:
@@ -164,6 +169,8 @@ class _Server:
                 return self._heard
             case {"do": "echoes", "as": name}:
                 return self._echoes[name]
+            case {"do": "time"}:
+                return time.time(), time.monotonic()
             case {"do": "hoard", "bytes": count}:
                 try:
                     bytes(count)
@@ -171,7 +178,15 @@ class _Server:
                     return "MemoryError"
                 return "held"
             case {"do": "append", "file": name, "bytes": count, "sync": sync}:
-                self._append(name, count, sync=sync)
+                try:
+                    self._append(name, count, sync=sync)
+                except OSError as error:
+                    return errno.errorcode[error.errno or 0]
+            case {"do": "read", "file": name}:
+                try:
+                    return (self._data / name).stat().st_size, len((self._data / name).read_bytes())
+                except OSError as error:
+                    return errno.errorcode[error.errno or 0]
         return None
 
     def _append(self, name: str, count: int, *, sync: bool) -> None:

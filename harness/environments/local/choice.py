@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.local import fuse
+from harness.environments.local import fuse, wall_clock
 from harness.environments.local.helper import HelperRefused
 from harness.environments.local.keeper import Keeper
 from harness.environments.local.keeper_process import Settings
@@ -129,13 +129,26 @@ def try_fuse() -> Trial:
     return _attempt(fuse.trial)
 
 
-def remedy(name: Literal["namespaces", "ext4", "fuse"]) -> str:
+@cache
+def try_clock() -> Trial:
+    """Bend the wall clock of a process."""
+
+    def trial() -> str:
+        with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+            return wall_clock.trial(Path(directory))
+
+    return _attempt(trial)
+
+
+def remedy(name: Literal["namespaces", "ext4", "fuse", "clock"]) -> str:
     """The one command that would add a mechanism which a trial found missing."""
     if name == "namespaces":
         restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
         if restricted.exists() and restricted.read_text().strip() == "1":
             return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
         return "sudo sysctl -w user.max_user_namespaces=10000"
+    if name == "clock":
+        return "apt-get install gcc libc6-dev"
     if name == "ext4":
         return "sudo harrow run" if find_mkfs() else "apt-get install e2fsprogs"
     if shutil.which("fusermount3") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):

@@ -69,6 +69,7 @@ class Disks:
 
     def __init__(self) -> None:
         self._devices: dict[Path, tuple[str, int]] = {}
+        self._ballast: dict[Path, int] = {}  # nameless files that fill a disk
 
     def attach(self, image: Path, mount_point: Path) -> str:
         """Mount an image; returns the loop device."""
@@ -84,6 +85,7 @@ class Disks:
 
     def crash(self, mount_point: Path) -> dict[str, object]:
         """Lose what was not synced. Nobody may have a file open there."""
+        self.make_room(mount_point)
         before = read_states(mount_point)
         linux.shut_down_file_system(mount_point)
         _unmount(mount_point)
@@ -91,10 +93,31 @@ class Disks:
         lost_bytes, files = losses(before, read_states(mount_point))
         return {"lost_bytes": lost_bytes, "files": files}
 
+    def fill(self, mount_point: Path) -> None:
+        """Take all the room that is left, with a file that the node does not see: it has no name."""
+        self.make_room(mount_point)
+        descriptor = os.open(mount_point, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        self._ballast[mount_point] = descriptor
+        position, size = 0, 1 << 40
+        while size >= _BLOCK_BYTES:  # what is free cannot be had in one piece, and part of it is the file system's own
+            try:
+                os.posix_fallocate(descriptor, position, size)
+                position += size
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EFBIG):
+                    raise
+                size //= 2
+
+    def make_room(self, mount_point: Path) -> None:
+        """Give the room back that `fill` took. Safe when it did not."""
+        if (descriptor := self._ballast.pop(mount_point, None)) is not None:
+            os.close(descriptor)
+
     def detach(self, mount_point: Path, copy: Path) -> None:
         """Copy what is on the disk to a directory that outlives it, then unmount it."""
         with contextlib.suppress(shutil.Error):  # a file that cannot be copied shall not keep the disk mounted
             shutil.copytree(mount_point, copy, symlinks=True)
+        self.make_room(mount_point)
         _unmount(mount_point)
         os.close(self._devices.pop(mount_point)[1])
 

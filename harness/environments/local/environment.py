@@ -24,6 +24,7 @@ from harness.environments.local.offers import choose, offered
 from harness.environments.local.page_cache import Ext4Images, Ledger, PageCache
 from harness.environments.local.processes import RUN_MARK
 from harness.environments.local.proxies import Proxies
+from harness.environments.local.wall_clock import WallClock, compile_library
 from harness.journal import Journal
 from nemesis.cluster import CLIENTS, Capability
 
@@ -141,12 +142,23 @@ class LocalEnvironment:
         self._undo.callback(self._engine.close)
         for plan in self.plans:
             self._system.configure(plan, self.plans, self._engine.addresses)
-        nodes = {plan.node_id: LocalNode(plan, self._system, self._keeper, disk, self._journal) for plan in self.plans}
+        clocks = self._make_clocks()
+        nodes = {
+            plan.node_id: LocalNode(plan, self._system, self._keeper, disk, self._journal, clocks.get(plan.node_id))
+            for plan in self.plans
+        }
         network = LocalNetwork(endpoints, self._engine, self._journal)
         self._cluster = LocalCluster(nodes, network, self.capabilities, self._system, self.plans)
         for node in nodes.values():
             self._undo.callback(node.kill)
             node.start()
+
+    def _make_clocks(self) -> Mapping[int, WallClock]:
+        """A wall clock for every node, if a fault needs one: a preloaded library is nothing to have without need."""
+        if "clock" not in self._needs:
+            return {}
+        library = compile_library(self.plans[0].directory.parent / "clock.so")
+        return {plan.node_id: WallClock(library, plan.directory / "clock") for plan in self.plans}
 
     def await_ready(self, timeout_s: float) -> None:
         """Wait until every node serves; `NodeError` with its last log lines for one that does not."""

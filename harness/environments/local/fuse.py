@@ -16,7 +16,7 @@ from harness.environments.local.fuse_process import GRAVEYARD, TREE, is_mounted,
 from harness.environments.local.helper import Helper
 from harness.environments.local.processes import wait_until
 from harness.journal import Journal
-from nemesis.cluster import PageCacheLoss
+from nemesis.disks import PageCacheLoss, Trouble
 
 _MODULE = "harness.environments.local.fuse_process"
 _UNMOUNT_TIMEOUT_S = 5.0
@@ -38,6 +38,31 @@ class FuseMount:
         loss = self._helper.ask(do="crash")
         files = {name: (before, after) for name, (before, after) in loss["files"].items()}
         return PageCacheLoss("fuse", loss["lost_bytes"], files)
+
+    def make_trouble(self, trouble: Trouble, delay_ms: int) -> None:
+        """Have it fail from now on."""
+        if trouble in ("read-error", "error"):
+            self._forget_clean_pages()
+        self._helper.ask(do="trouble", trouble=trouble, delay_ms=delay_ms)
+
+    def end_trouble(self) -> None:
+        """Have it work again."""
+        self._helper.ask(do="end-trouble")
+
+    def met_trouble(self) -> int:
+        """How many requests have met with trouble."""
+        met: int = self._helper.ask(do="met-trouble")
+        return met
+
+    def _forget_clean_pages(self) -> None:
+        """Reads that the kernel answers out of its cache never meet a disk."""
+        for path in self._mount_point.rglob("*"):
+            if path.is_file():
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(descriptor)
 
     def close(self) -> None:
         """Unmount, and put the files where they were seen."""
@@ -67,6 +92,25 @@ class FuseMounts:
     def lose(self, plan: NodePlan) -> PageCacheLoss:
         """Drop what the dead node had not synced."""
         return self._mounts[plan.node_id].crash()
+
+    def view(self, plan: NodePlan) -> Path:
+        """The mount."""
+        return plan.data.absolute()
+
+    def changed_behind(self, plan: NodePlan) -> None:
+        """Nothing to do: the changes went through the file system itself."""
+
+    def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:
+        """Have the file system fail from now on."""
+        self._mounts[plan.node_id].make_trouble(trouble, delay_ms)
+
+    def end_trouble(self, plan: NodePlan) -> None:
+        """Have it work again."""
+        self._mounts[plan.node_id].end_trouble()
+
+    def met_trouble(self, plan: NodePlan) -> int:
+        """How many requests have met with trouble."""
+        return self._mounts[plan.node_id].met_trouble()
 
     def release(self, plan: NodePlan) -> None:
         """Unmount the node's disk."""

@@ -3,7 +3,8 @@
     python -m harness.environments.local.fuse_process DESCRIPTOR
 
 Spoken to over a socket, a JSON line each way: first `{"backing": …, "mount_point": …}`, answered once it is mounted;
-then `{"do": "crash"}`, answered with what was lost. It unmounts and ends when that socket closes.
+then `{"do": "crash"}`, answered with
+what was lost, or a request for trouble (`troubles`). It unmounts and ends when that socket closes.
 """
 
 # ruff: noqa: ARG002 - the operations have the signatures that mfusepy gives them
@@ -26,6 +27,7 @@ from typing import Any
 
 from harness.environments.local.forgetful import ForgetfulTree
 from harness.environments.local.lines import receive_line
+from harness.environments.local.troubles import Troubles
 
 GRAVEYARD = "removed"
 TREE = "tree"
@@ -34,7 +36,9 @@ _STATUS = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks")
 _ROOM = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f_files", "f_frsize", "f_namemax")
 
 
-def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: threading.Event) -> Any:  # noqa: ANN401
+def _operations(
+    base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: threading.Event, troubles: Troubles
+) -> Any:  # noqa: ANN401
     """The file system's operations, as a subclass of mfusepy's (which is there only if it is installed).
 
     A handle is a descriptor of the file behind. Paths may be missing where there is a handle: the file may be
@@ -69,6 +73,7 @@ def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: 
             return {name: getattr(room, name) for name in _ROOM}
 
         def create(self, path: str, mode: int) -> int:
+            troubles.meet("create")
             with lock:
                 return tree.create(path, mode)
 
@@ -80,9 +85,11 @@ def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: 
             return descriptor
 
         def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes:
+            troubles.meet("read")
             return os.pread(fh, size, offset)
 
         def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
+            troubles.meet("write")
             with lock:
                 return tree.write(fh, data, offset)
 
@@ -96,13 +103,15 @@ def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: 
                     os.close(descriptor)
 
         def fsync(self, path: str | None, datasync: int, fh: int) -> int:
-            with lock:
-                tree.sync(fh)
+            if troubles.meet("fsync"):
+                with lock:
+                    tree.sync(fh)
             return 0
 
         def fsyncdir(self, path: str | None, datasync: int, fh: int) -> int:
-            with lock:
-                tree.sync_directory(fh)
+            if troubles.meet("fsync"):
+                with lock:
+                    tree.sync_directory(fh)
             return 0
 
         def release(self, path: str | None, fh: int) -> int:
@@ -110,6 +119,7 @@ def _operations(base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: 
             return 0
 
         def mkdir(self, path: str, mode: int) -> None:
+            troubles.meet("create")
             with lock:
                 tree.make_directory(path, mode)
 
@@ -178,6 +188,7 @@ def main() -> None:
     lock = threading.Lock()
     mounted = threading.Event()
     over = threading.Event()
+    troubles = Troubles()
 
     def answer(reply: object) -> None:
         with contextlib.suppress(OSError):
@@ -188,15 +199,27 @@ def main() -> None:
         if over.is_set():
             return
         answer({"result": None})
-        while receive_line(harness)[0]:
+        while line := receive_line(harness)[0]:
             try:
-                with lock:
-                    lost_bytes, files = tree.crash()
+                answer({"result": do(json.loads(line))})
             except OSError as error:
                 answer({"error": str(error)})
-            else:
-                answer({"result": {"lost_bytes": lost_bytes, "files": files}})
+        troubles.end()
         unmount(mount_point)
+
+    def do(request: Mapping[str, Any]) -> object:
+        match request:
+            case {"do": "trouble", "trouble": trouble, "delay_ms": delay_ms}:
+                troubles.make(trouble, delay_ms)
+            case {"do": "end-trouble"}:
+                troubles.end()
+            case {"do": "met-trouble"}:
+                return troubles.met
+            case _:
+                with lock:
+                    lost_bytes, files = tree.crash()
+                return {"lost_bytes": lost_bytes, "files": files}
+        return None
 
     try:
         import mfusepy
@@ -207,7 +230,7 @@ def main() -> None:
     obedient.start()
     try:
         _mount(mfusepy.FUSE)(
-            _operations(mfusepy.Operations, tree, lock, mounted),
+            _operations(mfusepy.Operations, tree, lock, mounted, troubles),
             str(mount_point),
             foreground=True,
             nothreads=True,

@@ -131,6 +131,12 @@ class _Keeper:
                 return self._disks.attach(Path(image), Path(mount_point))
             case {"do": "crash-disk", "mount_point": mount_point}:
                 return self._disks.crash(Path(mount_point))
+            case {"do": "fill-disk", "mount_point": mount_point}:
+                self._disks.fill(Path(mount_point))
+                return None
+            case {"do": "empty-disk", "mount_point": mount_point}:
+                self._disks.make_room(Path(mount_point))
+                return None
             case {"do": "detach-disk", "mount_point": mount_point, "copy": copy}:
                 self._disks.detach(Path(mount_point), Path(copy))
                 return None

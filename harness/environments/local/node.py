@@ -6,16 +6,20 @@ import contextlib
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import NodePlan, System
-from harness.environments.local import hunger, processes
+from harness.environments.local import hunger, processes, survivors
 from harness.environments.local.helper import HelperRefused
 from harness.environments.local.keeper import Keeper, KeptProcess
+from harness.environments.local.node_disk import NodeDisk
 from harness.environments.local.page_cache import PageCache
+from harness.environments.local.wall_clock import WallClock
 from harness.journal import Journal
-from nemesis.cluster import NodeError, PageCacheLoss
+from nemesis.cluster import NodeError
+from nemesis.disks import Disk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
 _PAUSE_TIMEOUT_S = 5.0
@@ -27,13 +31,23 @@ _TAIL_BYTES = 8192
 class LocalNode:
     """Implements `nemesis.cluster.Node`."""
 
-    def __init__(self, plan: NodePlan, system: System, keeper: Keeper, disk: PageCache, journal: Journal) -> None:
+    def __init__(
+        self,
+        plan: NodePlan,
+        system: System,
+        keeper: Keeper,
+        disk: PageCache,
+        journal: Journal,
+        clock: WallClock | None = None,
+    ) -> None:
+        self._clock = clock
         self.plan = plan
         self._system = system
         self._keeper = keeper
         self._disk = disk
         self._journal = journal
         self._process: KeptProcess | None = None
+        self._files = NodeDisk(plan, disk, journal, self.is_alive)
         self._throttle: hunger.Throttle | None = None
         self._lock = threading.RLock()
 
@@ -79,6 +93,8 @@ class LocalNode:
                 raise NodeError(f"expected node {self.node_id} to be stopped, found it running as process {self.pid}")
             self.plan.socket.unlink(missing_ok=True)
             command = self._system.command(self.plan)
+            if self._clock is not None:
+                command = self._clock.wrapped(command)
             log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -187,14 +203,32 @@ class LocalNode:
             except ProcessLookupError:
                 return None
 
-    def lose_page_cache(self) -> PageCacheLoss:
-        """Drop everything that the dead node had not synced. The node must have been killed before."""
+    @property
+    def clock(self) -> WallClock:
+        """Its wall clock; `NodeError` in a run that needs no clock to be wrong."""
+        if self._clock is None:
+            raise NodeError(f"expected node {self.node_id} to have a clock of its own, found that it has none")
+        return self._clock
+
+    @property
+    def disk(self) -> Disk:
+        """What it keeps its files on."""
+        return self._files
+
+    def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
+        """Drop what the dead node had not synced, but for what survives. The node must have been killed before."""
         with self._lock:
             if self.is_alive():
                 raise NodeError(f"expected node {self.node_id} to have been killed, found it running")
             self._journal.record("page-cache-loss", node=self.node_id, mechanism=self._disk.name)
             try:
-                return self._disk.lose(self.plan)
+                if survival == "nothing":
+                    return self._disk.lose(self.plan)
+                view = self._disk.view(self.plan)
+                before = survivors.contents(view)
+                loss = self._disk.lose(self.plan)
+                survived = survivors.restore(view, before, survival, seed)
+                return replace(loss, lost_bytes=loss.lost_bytes - survived, survived_bytes=survived)
             except (HelperRefused, OSError) as error:
                 raise self._error(f"expected to drop the page cache of node {self.node_id}, found: {error}") from error
 

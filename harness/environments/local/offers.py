@@ -9,6 +9,7 @@ from harness.environments.local.choice import (
     PageCacheChoice,
     choose_network,
     choose_page_cache,
+    try_clock,
     try_ext4,
     try_fuse,
     try_shaping,
@@ -23,9 +24,9 @@ NETWORKS: dict[str, frozenset[Capability]] = {
 }
 
 DISKS: dict[str, frozenset[Capability]] = {
-    "ext4": frozenset({"page-cache-loss"}),
-    "fuse": frozenset({"page-cache-loss"}),
-    "page-cache": frozenset({"page-cache-loss"}),
+    "ext4": frozenset({"page-cache-loss", "disk-damage", "disk-full"}),
+    "fuse": frozenset({"page-cache-loss", "disk-damage", "disk-full", "disk-trouble"}),
+    "page-cache": frozenset({"page-cache-loss", "disk-damage"}),
 }
 
 
@@ -58,4 +59,6 @@ def offered(mechanisms: Mechanisms) -> frozenset[Capability]:
     capabilities = ALWAYS | NETWORKS[mechanisms.network] | DISKS[mechanisms.page_cache]
     if "network-shaping" in capabilities and not try_shaping().available:
         capabilities -= {"network-shaping"}
+    if try_clock().available:
+        capabilities |= {"clock"}
     return capabilities

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
+from harness.environments.local.helper import HelperRefused
 from harness.environments.local.keeper import Keeper
 from harness.journal import Journal
-from nemesis.cluster import PageCacheLoss
+from nemesis.disks import PageCacheLoss, Trouble
 
 IMAGE_BYTES = 1 << 30
 """Size of a node's image; it is sparse, and takes the room of what was written."""
@@ -43,6 +44,26 @@ class PageCache(Protocol):
 
     def release(self, plan: NodePlan) -> None:
         """Take the disk away, leaving its files at `plan.data`. Safe when there is none."""
+        ...
+
+    def view(self, plan: NodePlan) -> Path:
+        """Where the harness sees the node's files."""
+        ...
+
+    def changed_behind(self, plan: NodePlan) -> None:
+        """Hear that the dead node's files were changed through `view`."""
+        ...
+
+    def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:
+        """Have the disk fail from now on; `HelperRefused` for a trouble that this mechanism cannot make."""
+        ...
+
+    def end_trouble(self, plan: NodePlan) -> None:
+        """Have it work again."""
+        ...
+
+    def met_trouble(self, plan: NodePlan) -> int:
+        """How many requests have met with trouble."""
         ...
 
 
@@ -85,6 +106,27 @@ class Ext4Images:
             copy.replace(plan.data)
         _image(plan).unlink(missing_ok=True)
 
+    def view(self, plan: NodePlan) -> Path:
+        """The mount is seen by the keeper and its children alone; /proc shows it to us."""
+        return Path(f"/proc/{self._keeper.pid}/root{plan.data.absolute()}")
+
+    def changed_behind(self, plan: NodePlan) -> None:
+        """Nothing to do: a file system remembers nothing else."""
+
+    def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:  # noqa: ARG002
+        """Take all the room that there is."""
+        if trouble != "full":
+            raise HelperRefused(f"an ext4 image cannot be in trouble of the kind {trouble}; use --page-cache fuse")
+        self._keeper.ask("fill-disk", mount_point=str(plan.data.absolute()))
+
+    def end_trouble(self, plan: NodePlan) -> None:
+        """Give the room back."""
+        self._keeper.ask("empty-disk", mount_point=str(plan.data.absolute()))
+
+    def met_trouble(self, plan: NodePlan) -> int:
+        """A file system does not count who finds it full: one, if it is."""
+        return int(os.statvfs(self.view(plan)).f_bavail == 0)
+
 
 class Ledger:
     """The system under test knows what it synced, and drops the rest when told (`System.lose_page_cache`)."""
@@ -107,6 +149,25 @@ class Ledger:
 
     def release(self, plan: NodePlan) -> None:
         """Nothing to do."""
+
+    def view(self, plan: NodePlan) -> Path:
+        """Ordinary files."""
+        return plan.data
+
+    def changed_behind(self, plan: NodePlan) -> None:
+        """Tell the system, whose ledger it is."""
+        self._system.disk_changed(plan)
+
+    def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:  # noqa: ARG002
+        """Ordinary files are on the machine's own disk."""
+        raise HelperRefused(f"the machine's own disk shall not be in trouble of the kind {trouble}")
+
+    def end_trouble(self, plan: NodePlan) -> None:
+        """There is none."""
+
+    def met_trouble(self, plan: NodePlan) -> int:  # noqa: ARG002
+        """There is none."""
+        return 0
 
 
 def find_mkfs() -> str | None:

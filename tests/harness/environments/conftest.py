@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.environments.local.choice import Trial, try_ext4, try_fuse, try_namespaces, try_shaping
+from harness.environments.local.choice import Trial, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 from harness.environments.local.environment import LocalEnvironment
 from harness.journal import Journal
 from tests.support.stand_in import StandIn
@@ -16,6 +16,7 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "shaping": try_shaping,
     "ext4": try_ext4,
     "fuse": try_fuse,
+    "clock": try_clock,
 }
 
 MakeEnvironment = Callable[..., LocalEnvironment]

@@ -1,0 +1,151 @@
+"""A node's disk as faults see it: files behind the node's back, and trouble where the mechanism can make it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.durable import sync_directory
+from harness.environments.base import NodePlan
+from harness.environments.local.helper import HelperRefused
+from harness.environments.local.page_cache import PageCache
+from harness.journal import Journal
+from nemesis.cluster import NodeError
+from nemesis.disks import Trouble
+
+_COPY = "disk.copy"
+
+
+class NodeDisk:
+    """Implements `nemesis.disks.Disk`."""
+
+    def __init__(self, plan: NodePlan, mechanism: PageCache, journal: Journal, is_alive: Callable[[], bool]) -> None:
+        self._plan = plan
+        self._mechanism = mechanism
+        self._journal = journal
+        self._is_alive = is_alive
+        self.trouble: Trouble | None = None
+        """The trouble that holds now."""
+
+    def files(self) -> Mapping[str, int]:
+        """Sizes of all files, by name."""
+        with self._failing("look at"):
+            root = self._mechanism.view(self._plan)
+            return {
+                str(path.relative_to(root)): path.stat().st_size
+                for path in sorted(root.rglob("*"))
+                if path.is_file() and not path.is_symlink()
+            }
+
+    def flip_bit(self, name: str, bit: int) -> None:
+        """Turn one bit of a file."""
+        with self._changing("flip a bit of") as root:
+            descriptor = os.open(root / name, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                byte = os.pread(descriptor, 1, bit // 8)[0]
+                os.pwrite(descriptor, bytes([byte ^ 1 << bit % 8]), bit // 8)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut a file."""
+        with self._changing("truncate a file of") as root:
+            descriptor = os.open(root / name, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.ftruncate(descriptor, size)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with self._changing("remove a file of") as root:
+            (root / name).unlink()
+            sync_directory((root / name).parent)
+
+    def wipe(self) -> int:
+        """Remove everything; returns how many bytes that were."""
+        size = sum(self.files().values())
+        with self._changing("wipe") as root:
+            _empty(root)
+        return size
+
+    def keep_copy(self) -> int:
+        """Copy everything to where the node does not see it; returns how many bytes."""
+        with self._failing("copy"):
+            copy = self._plan.directory / _COPY
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(self._mechanism.view(self._plan), copy)
+            return sum(path.stat().st_size for path in copy.rglob("*") if path.is_file())
+
+    def go_back_to_copy(self) -> int:
+        """Put the copy in the place of what is there; returns by how many bytes there is less."""
+        before = sum(self.files().values())
+        with self._changing("roll back") as root:
+            _empty(root)
+            copy = self._plan.directory / _COPY
+            _copy_durably(copy, root)
+            shutil.rmtree(copy)
+        return before - sum(self.files().values())
+
+    def make_trouble(self, trouble: Trouble, delay_ms: int = 0) -> None:
+        """Have the disk fail from now on."""
+        with self._failing("trouble"):
+            self._journal.record("disk-trouble", node=self._plan.node_id, trouble=trouble)
+            self._mechanism.make_trouble(self._plan, trouble, delay_ms)
+            self.trouble = trouble
+
+    def end_trouble(self) -> None:
+        """Have it work again."""
+        with self._failing("mend"):
+            self._mechanism.end_trouble(self._plan)
+            self.trouble = None
+
+    def met_trouble(self) -> int:
+        """How many requests have met with the trouble that holds."""
+        with self._failing("ask"):
+            return self._mechanism.met_trouble(self._plan)
+
+    @contextmanager
+    def _changing(self, what: str) -> Iterator[Path]:
+        if self._is_alive():
+            raise NodeError(f"expected node {self._plan.node_id} to have been killed, found it running")
+        self._journal.record("disk-changed", node=self._plan.node_id, what=what)
+        with self._failing(what):
+            yield self._mechanism.view(self._plan)
+            self._mechanism.changed_behind(self._plan)
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (HelperRefused, OSError, shutil.Error) as error:
+            raise NodeError(f"expected to {what} the disk of node {self._plan.node_id}, found: {error}") from error
+
+
+def _empty(root: Path) -> None:
+    """Remove all below a directory, durably, from the leaves up."""
+    for entry in root.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            _empty(entry)
+            entry.rmdir()
+        else:
+            entry.unlink()
+    sync_directory(root)
+
+
+def _copy_durably(source: Path, target: Path) -> None:
+    for entry in sorted(source.iterdir()):
+        if entry.is_dir():
+            (target / entry.name).mkdir()
+            _copy_durably(entry, target / entry.name)
+        else:
+            with (target / entry.name).open("wb") as file:
+                file.write(entry.read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+    sync_directory(target)

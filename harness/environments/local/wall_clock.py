@@ -1,0 +1,111 @@
+"""A wall clock for each node: a library preloaded into its process, steered by a file (`skewed_clock.c`).
+
+The library is compiled when a run needs it. The machine's own clock is never touched.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.base import EnvironmentFailed
+from nemesis.cluster import NodeError
+
+_SOURCE = Path(__file__).with_name("skewed_clock.c")
+_STEERING = struct.Struct("=QqqqQ")  # sequence, offset (ns), base (ns), ppm, answers
+_PROBE = "import time; print(time.time_ns() - time.monotonic_ns())"
+_PROBE_TIMEOUT_S = 20.0
+_NS_PER_MS = 1_000_000
+
+
+def find_compiler() -> str | None:
+    """A C compiler, if the machine has one."""
+    return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+
+
+def compile_library(target: Path) -> Path:
+    """Make the library; `EnvironmentFailed` when there is no compiler, or it refuses."""
+    compiler = find_compiler()
+    if compiler is None:
+        raise EnvironmentFailed("expected a C compiler for the skewed clock, found none: apt-get install gcc libc6-dev")
+    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(_SOURCE), "-ldl"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        raise EnvironmentFailed(
+            f"expected {compiler} to compile the skewed clock, found: {' '.join(made.stderr.split())}"
+        )
+    return target
+
+
+class WallClock:
+    """The clock of one node (`nemesis.clocks.WallClock`). It outlives the node's processes."""
+
+    def __init__(self, library: Path, steering: Path) -> None:
+        """Make the steering file. `library` is what `compile_library` made."""
+        self._library = library.absolute()
+        self._file = steering.absolute()
+        self._file.write_bytes(bytes(mmap.PAGESIZE))
+        with self._file.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+        self._sequence = 0
+
+    def wrapped(self, command: Sequence[str]) -> list[str]:
+        """The command that runs a program under this clock, in the same process."""
+        preloaded = " ".join(filter(None, [str(self._library), os.environ.get("LD_PRELOAD")]))
+        return ["env", f"LD_PRELOAD={preloaded}", f"HARROW_CLOCK={self._file}", *command]
+
+    def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
+        """Be off by so much from now on, and gain so many microseconds a second."""
+        self._sequence += 2
+        offset_ns = int(offset_ms * _NS_PER_MS)
+        struct.pack_into("=Q", self._map, 0, self._sequence - 1)
+        struct.pack_into("=qqq", self._map, 8, offset_ns, time.monotonic_ns(), drift_ppm)
+        struct.pack_into("=Q", self._map, 0, self._sequence)
+
+    def straighten(self) -> None:
+        """Be right again."""
+        self.bend(0.0)
+
+    def error_ms(self) -> float:
+        """Ask a process under this clock for the time; by how much it is off."""
+        told = subprocess.run(
+            self.wrapped([sys.executable, "-S", "-E", "-c", _PROBE]),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PROBE_TIMEOUT_S,
+        )
+        if told.returncode != 0:
+            raise NodeError(f"expected a process to tell the time, found: {told.stderr.strip()}")
+        return (int(told.stdout) - (time.time_ns() - time.monotonic_ns())) / _NS_PER_MS
+
+    def answers(self) -> int:
+        """How many times processes under this clock have asked for the time so far."""
+        return int(_STEERING.unpack_from(self._map)[4])
+
+    def governs(self, pid: int) -> bool:
+        """Whether the process has the library and the steering file in its memory."""
+        try:
+            maps = Path(f"/proc/{pid}/maps").read_text()
+        except OSError:
+            return False
+        return str(self._library) in maps and str(self._file) in maps
+
+
+def trial(directory: Path) -> str:
+    """Compile the library, and see that it bends and straightens a clock. Raises with the reason if not."""
+    clock = WallClock(compile_library(directory / "clock.so"), directory / "clock")
+    seen = []
+    for offset_ms in (0, 3_600_000, 0):
+        clock.bend(offset_ms)
+        seen.append(round(clock.error_ms() / 1000))
+    if seen != [0, 3600, 0]:
+        raise EnvironmentFailed(f"expected a clock to be off by 3600 s for a while, found {seen}")
+    return "a preloaded library bends a process's clock"

@@ -1,0 +1,178 @@
+"""A disk that gives back something else than was written: rot, loss of files, loss of all, an older state.
+
+All of it happens to a dead node, behind its back, and is durable. To the contract each of these is a lossy shutdown:
+the node may lack anything that it had.
+
+Whatever touches a log or an index takes the recovery-point checkpoint with it, which says how much of the logs need not
+be read when a node starts. With it a node trusts what was synced, and may: no broker checks its old segments at every
+start. Without it (ST-7) the node reads everything, and finds the damage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+
+from nemesis.disks import Disk
+from nemesis.draws import Draws
+from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, no_parameters
+from nemesis.faults.kill import Kill, start_dead
+from nemesis.targets import Role
+
+PATTERNS = {"log": ("*.log",), "index": ("*.index", "*.timeindex"), "checkpoint": ("*-checkpoint",)}
+"""Files of a Kafka log directory by what they are."""
+
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+_ROLES: tuple[Role, ...] = ("leader", "leader", "in-sync-follower", "broker")
+_DRAWN_BELOW = 1 << 30
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Dead nodes of whose files one or more were changed."""
+
+    site: Site
+    targets: tuple[int, ...]
+    what: str  # "flip", "truncate", "remove", "wipe"
+    files: str  # a key of PATTERNS
+    pick: int  # decides which file and where
+
+    def inject(self) -> str:
+        """Kill the targets, and damage their disks."""
+        killed = Kill(self.site, self.targets).inject()
+        told = [f"node {target}: {self._damage(self.site.cluster.nodes[target].disk)}" for target in self.targets]
+        return f"{killed}; {'; '.join(told)}"
+
+    def undo(self) -> None:
+        """Start what is dead."""
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets serve again."""
+        return self.site.serving(self.targets)
+
+    def _damage(self, disk: Disk) -> str:
+        if self.what == "wipe":
+            lost = disk.wipe()
+            if disk.files():
+                raise DidNotTakeHold("files are left on a disk that was emptied")
+            return f"the disk is empty, {lost:,} bytes are gone"
+        draws = Draws(self.pick, "damage")
+        name, size = self._choose(disk, draws)
+        if self.what == "flip":
+            bit = draws.below(min(size, _DRAWN_BELOW)) * 8 + draws.below(8)
+            disk.flip_bit(name, bit)
+            told = f"bit {bit % 8} of byte {bit // 8} of {name} turned"
+        elif self.what == "truncate":
+            left = draws.below(min(size, _DRAWN_BELOW))
+            disk.truncate(name, left)
+            told = f"{name} cut from {size} to {disk.files()[name]} bytes"
+        else:
+            disk.remove(name)
+            told = f"{name} of {size} bytes removed"
+        return told + self._make_it_be_found(disk)
+
+    def _choose(self, disk: Disk, draws: Draws) -> tuple[str, int]:
+        files = {
+            name: size
+            for name, size in disk.files().items()
+            if size and any(fnmatch(name, pattern) for pattern in PATTERNS[self.files])
+        }
+        if not files:
+            raise DidNotTakeHold(f"there is no {self.files} file that is not empty")
+        name = draws.choice(sorted(files))
+        return name, files[name]
+
+    def _make_it_be_found(self, disk: Disk) -> str:
+        if self.files == "checkpoint" or RECOVERY_POINT not in disk.files():
+            return ""
+        disk.remove(RECOVERY_POINT)
+        return f", {RECOVERY_POINT} removed"
+
+
+@dataclass
+class Rollback:
+    """Nodes whose disk goes back to an older state when the fault is over."""
+
+    site: Site
+    targets: tuple[int, ...]
+    _copied: bool = False
+    _gone: list[str] = field(default_factory=list)
+
+    def inject(self) -> str:
+        """Copy the targets' disks while they stand still for a moment, and let them run on."""
+        told = []
+        for target in self.targets:
+            node = self.site.cluster.nodes[target]
+            node.pause()
+            try:
+                told.append(f"{node.disk.keep_copy():,} bytes of node {target} copied")
+            finally:
+                node.resume()
+        self._copied = True
+        return f"{'; '.join(told)}, to come back later"
+
+    def undo(self) -> None:
+        """Kill the targets, put the copies back, and start them."""
+        for target in self.targets:
+            node = self.site.cluster.nodes[target]
+            if self._copied:
+                node.kill()
+                self._gone.append(f"node {target} went back by {node.disk.go_back_to_copy():,} bytes")
+        self._copied = False
+        start_dead(self.site, self.targets)
+
+    def look(self) -> Healing:
+        """See whether all targets serve again."""
+        serving = self.site.serving(self.targets)
+        return serving._replace(told="; ".join([*self._gone, serving.told]))
+
+
+def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Kind:
+    def draw(draws: Draws) -> dict[str, str]:
+        drawn = {"files": draws.choice(files)} if files else {}
+        return drawn | {"pick": str(draws.below(_DRAWN_BELOW))}
+
+    def aim(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+        wanted = parameters.get("files", "log")
+        return Damage(site, targets, what, wanted if wanted in PATTERNS else "log", int(parameters.get("pick", "0")))
+
+    return Kind(
+        name=name,
+        summary=summary,
+        needs=frozenset({"process", "disk-damage"}),
+        roles=_ROLES,
+        draw=draw,
+        aim=aim,
+        lossy=True,
+    )
+
+
+def _aim_rollback(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
+    return Rollback(site, targets)
+
+
+BIT_FLIP = _damaging("bit-flip", "turn a bit in a dead node's logs or indexes", "flip", ("log", "log", "index"))
+
+FILE_TRUNCATION = _damaging(
+    "file-truncation", "cut a log, index or checkpoint of a dead node", "truncate", ("log", "index", "checkpoint")
+)
+
+FILE_LOSS = _damaging(
+    "file-loss", "remove a log, index or checkpoint of a dead node", "remove", ("log", "index", "checkpoint")
+)
+
+DISK_LOSS = _damaging("disk-loss", "empty the disk of a dead node", "wipe", ())
+
+DISK_ROLLBACK = Kind(
+    name="disk-rollback",
+    summary="kill a node and put its disk back to what it was some seconds before",
+    needs=frozenset({"process", "disk-damage"}),
+    roles=_ROLES,
+    draw=no_parameters,
+    aim=_aim_rollback,
+    lossy=True,
+    lasts_ms=(2_000, 6_000),
+)
+
+DISK_DAMAGE = (BIT_FLIP, FILE_TRUNCATION, FILE_LOSS, DISK_LOSS, DISK_ROLLBACK)
