@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from checkers.linearizability.operations import UNKNOWN, Operation
+from checkers.linearizability.operations import UNKNOWN, Operation, Unknown
 
 State = Hashable
 Value: TypeAlias = Any
@@ -50,6 +50,7 @@ class Illegal(Enum):
 
 
 ILLEGAL: Final = Illegal.ILLEGAL
+_SCALARS: Final = frozenset({type(None), bool, int, str, Unknown})
 _READ: Final = frozenset({"read", "r"})
 _WRITE: Final = frozenset({"write", "w"})
 
@@ -110,13 +111,27 @@ def prepared(model: Model, operation: Operation) -> Operation:
         raise MalformedOperation(f"{operation.function} is {operation.status} without a time of completion")
     if operation.completed_ns is not None and operation.completed_ns < operation.invoked_ns:
         raise MalformedOperation(f"{operation.function} completed before it was invoked")
-    argument = frozen(operation.argument)
-    result = UNKNOWN if operation.status == "info" else frozen(operation.result)
+    argument = _hashable(operation.argument)
+    result = UNKNOWN if operation.status == "info" else _hashable(operation.result)
     problem = function.problem(argument, result)
     if problem is not None:
         raise MalformedOperation(f"{operation.function}: {problem}")
+    key = _hashable(operation.key)
     completed = None if operation.status == "info" else operation.completed_ns
-    return operation._replace(argument=argument, result=result, completed_ns=completed, key=frozen(operation.key))
+    if (
+        argument is operation.argument
+        and result is operation.result
+        and key is operation.key
+        and completed is operation.completed_ns
+    ):
+        return operation
+    return operation._replace(argument=argument, result=result, completed_ns=completed, key=key)
+
+
+def _hashable(value: Value) -> Hashable:
+    """Return what `frozen` returns, at once for what most histories hold."""
+    known: Hashable = value
+    return known if type(value) in _SCALARS else frozen(value)
 
 
 def _always(_argument: Value, _result: Value) -> bool:
