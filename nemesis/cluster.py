@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from nemesis.administration import Administrator
 from nemesis.clocks import WallClock
 from nemesis.disks import Disk, PageCacheLoss, Survival
 from nemesis.shapes import Sample, Shape
@@ -27,6 +28,7 @@ Capability = Literal[
     "network",  # block links
     "network-shaping",  # delay, lose, duplicate, reorder, throttle and reset what passes
     "page-cache-loss",  # lose what was not synced, whole or in part
+    "administration",  # create topics, move replicas, elect, change settings
     "clock",  # bend a node's wall clock
     "disk-damage",  # change the files of a dead node behind its back
     "disk-full",  # leave no room on the disk of a node that runs
@@ -222,6 +224,11 @@ class Cluster(Protocol):
 
     def partitions(self) -> Sequence[PartitionView]:
         """Look at all partitions; empty if nobody can tell."""
+        ...
+
+    @property
+    def administrator(self) -> Administrator:
+        """Somebody who may administer it."""
         ...
 
     def active_controller(self) -> int | None:

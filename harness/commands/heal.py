@@ -27,8 +27,17 @@ def heal(store: Path) -> None:
 
 
 @click.command("doctor")
-def doctor() -> None:
+@click.option("--faults", is_flag=True, help="Which environment can inject which fault, and which it can here.")
+@click.option(
+    "--markdown", is_flag=True, help="With --faults: as a table for a document, whatever this machine can do."
+)
+def doctor(faults: bool, markdown: bool) -> None:
     """Try what this machine can do, and say which command would add what is missing."""
+    if faults:
+        from harness import matrix
+
+        click.echo(matrix.markdown() if markdown else matrix.here())
+        return
     from harness.doctor import examine, is_fit, render
 
     findings = examine()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -112,7 +113,15 @@ def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
-    return specs.resolve(given, secrets.randbelow(specs.SEEDS))
+    spec = specs.resolve(given, secrets.randbelow(specs.SEEDS))
+    return replace(spec, faults=_possible(spec)) if set(spec.faults) == set(KINDS) else spec
+
+
+def _possible(spec: Spec) -> tuple[str, ...]:
+    """All faults means: all that can be injected here. One that is asked for by name must be."""
+    from harness.environments import registry
+
+    return registry.possible(spec)
 
 
 def _schedule(spec: Spec, file: Path | None) -> Schedule:

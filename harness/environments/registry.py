@@ -9,9 +9,12 @@ from harness.environments.base import Environment, EnvironmentFailed, System
 from harness.journal import Journal
 from harness.spec import Spec, SpecError
 from nemesis.cluster import Capability
+from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 
-_EVERYWHERE: frozenset[Capability] = frozenset({"process", "starvation", "network", "page-cache-loss"})
+_EVERYWHERE: frozenset[Capability] = frozenset(
+    {"process", "starvation", "network", "page-cache-loss", "administration"}
+)
 """What every environment can do by one mechanism or another, so that nothing need be tried to know it."""
 
 
@@ -36,6 +39,18 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
                 f"faults: {name} needs {_listed(needs - capabilities)}, which the environment {spec.environment} does "
                 f"not offer by {' and '.join(mechanisms)}; leave it out of --faults, or see `harrow doctor --faults`"
             )
+
+
+def possible(spec: Spec) -> tuple[str, ...]:
+    """All kinds of fault that one run in this environment can inject on this machine. Raises `SpecError`."""
+    from harness.environments.local.offers import choose, offered
+
+    try:
+        everything: frozenset[Capability] = frozenset().union(*(kind.needs for kind in KINDS.values()))
+        capabilities = offered(choose(spec.network, spec.page_cache, everything))
+    except EnvironmentFailed as error:
+        raise SpecError(str(error)) from error
+    return tuple(name for name, kind in KINDS.items() if kind.needs <= capabilities)
 
 
 def _listed(capabilities: Iterable[Capability]) -> str:

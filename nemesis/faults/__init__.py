@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nemesis.faults.administration import ADMINISTRATION
 from nemesis.faults.base import Kind
 from nemesis.faults.crash_loop import CRASH_LOOP
 from nemesis.faults.disk_damage import DISK_DAMAGE
@@ -23,7 +24,9 @@ _PROCESS = (POWER_CUT, CRASH_LOOP, ROLLING_RESTART, CPU_STARVATION, OUT_OF_MEMOR
 _NETWORK = (MAJORITY_RING, BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKERS, FLAPPING, *SHAPING)
 _STORAGE = (TORN_PAGE_CACHE_LOSS, *DISK_TROUBLE, *DISK_DAMAGE)
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS)}
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION)
+}
 """All kinds by name, in the order in which they are listed."""
 
 USUAL: tuple[str, ...] = tuple(kind.name for kind in _USUAL)

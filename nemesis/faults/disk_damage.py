@@ -73,11 +73,7 @@ class Damage:
         return told + self._make_it_be_found(disk)
 
     def _choose(self, disk: Disk, draws: Draws) -> tuple[str, int]:
-        files = {
-            name: size
-            for name, size in disk.files().items()
-            if size and any(fnmatch(name, pattern) for pattern in PATTERNS[self.files])
-        }
+        files = _matching(disk, self.files) or _matching(disk, "log")  # a short log may have an empty index
         if not files:
             raise DidNotTakeHold(f"there is no {self.files} file that is not empty")
         name = draws.choice(sorted(files))
@@ -88,6 +84,14 @@ class Damage:
             return ""
         disk.remove(RECOVERY_POINT)
         return f", {RECOVERY_POINT} removed"
+
+
+def _matching(disk: Disk, files: str) -> dict[str, int]:
+    return {
+        name: size
+        for name, size in disk.files().items()
+        if size and any(fnmatch(name, pattern) for pattern in PATTERNS[files])
+    }
 
 
 @dataclass

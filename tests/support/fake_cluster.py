@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
@@ -229,6 +229,42 @@ class FakeNetwork:
 
 
 @dataclass
+class FakeAdministrator:
+    """Writes down what the cluster shall be; it is so at once, unless it is lazy."""
+
+    lazy: bool = False
+    topics: dict[str, int] = field(default_factory=dict)
+    replicas: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    leaders: dict[tuple[str, int], int] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=lambda: {"min.insync.replicas": "2"})
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
+        if not self.lazy:
+            self.topics[topic] = partitions
+
+    def delete_topic(self, topic: str) -> None:
+        del self.topics[topic]
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        self.topics[topic] = total
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        if not self.lazy:
+            self.replicas[topic, partition] = tuple(replicas)
+
+    def elect(self, topic: str, partition: int) -> None:
+        if not self.lazy:
+            self.leaders[topic, partition] = self.replicas.get((topic, partition), (1, 2, 3))[0]
+
+    def setting(self, topic: str, name: str) -> str:
+        return self.settings[name]
+
+    def set(self, topic: str, name: str, value: str) -> None:
+        if not self.lazy:
+            self.settings[name] = value
+
+
+@dataclass
 class FakeCluster:
     """Three brokers and a controller; broker 1 leads partition 0, 2 leads 1, 3 leads 2.
 
@@ -243,11 +279,23 @@ class FakeCluster:
     insync: tuple[int, ...] = (1, 2, 3)
     speechless: bool = False
     lacking_metadata: frozenset[int] = frozenset()  # controllers whose metadata log is short
+    administrator: FakeAdministrator = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.administrator = FakeAdministrator()
 
     def partitions(self) -> list[PartitionView]:
         if self.speechless:
             return []
-        return [PartitionView("harrow", number, number + 1, 7, self.insync, (), (1, 2, 3)) for number in range(3)]
+        return [self._view("harrow", number) for number in range(3)] + [
+            self._view(topic, number) for topic, size in self.administrator.topics.items() for number in range(size)
+        ]
+
+    def _view(self, topic: str, number: int) -> PartitionView:
+        replicas = self.administrator.replicas.get((topic, number), (1, 2, 3))
+        leader = self.administrator.leaders.get((topic, number), number % 3 + 1)
+        insync = tuple(broker for broker in self.insync if broker in replicas)
+        return PartitionView(topic, number, leader, 7, insync, (), replicas)
 
     def active_controller(self) -> int | None:
         controllers = (node for node in self.nodes.values() if node.role == "controller" and node.is_ready())

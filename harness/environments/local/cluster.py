@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.environments.base import NodePlan, System
 from harness.environments.local.network import LocalNetwork
 from harness.environments.local.node import LocalNode
+from nemesis.administration import Administrator
 from nemesis.cluster import Capability, PartitionView, VoterView
 
 
@@ -20,7 +21,9 @@ class LocalCluster:
         capabilities: frozenset[Capability],
         system: System,
         plans: Sequence[NodePlan],
+        administrator: Administrator,
     ) -> None:
+        self.administrator = administrator
         self.nodes = nodes
         self.network = network
         self.capabilities = capabilities

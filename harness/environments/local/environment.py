@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from harness.environments.administrator import SpawnedAdministrator
 from harness.environments.base import Addresses, EnvironmentFailed, NodePlan, Process, System
 from harness.environments.local.cluster import LocalCluster
 from harness.environments.local.fuse import FuseMounts
@@ -148,7 +149,9 @@ class LocalEnvironment:
             for plan in self.plans
         }
         network = LocalNetwork(endpoints, self._engine, self._journal)
-        self._cluster = LocalCluster(nodes, network, self.capabilities, self._system, self.plans)
+        log = self.plans[0].directory.parent / "administration.log"
+        administrator = SpawnedAdministrator(self.spawn_client, self.addresses, self.plans, log)
+        self._cluster = LocalCluster(nodes, network, self.capabilities, self._system, self.plans, administrator)
         for node in nodes.values():
             self._undo.callback(node.kill)
             node.start()

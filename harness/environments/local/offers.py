@@ -12,11 +12,12 @@ from harness.environments.local.choice import (
     try_clock,
     try_ext4,
     try_fuse,
+    try_namespaces,
     try_shaping,
 )
 from nemesis.cluster import Capability
 
-ALWAYS: frozenset[Capability] = frozenset({"process", "starvation"})
+ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration"})
 
 NETWORKS: dict[str, frozenset[Capability]] = {
     "namespaces": frozenset({"network", "network-shaping"}),
@@ -28,6 +29,9 @@ DISKS: dict[str, frozenset[Capability]] = {
     "fuse": frozenset({"page-cache-loss", "disk-damage", "disk-full", "disk-trouble"}),
     "page-cache": frozenset({"page-cache-loss", "disk-damage"}),
 }
+
+
+CLOCKS: dict[str, frozenset[Capability]] = {"C compiler": frozenset({"clock"})}
 
 
 class Mechanisms(NamedTuple):
@@ -60,5 +64,36 @@ def offered(mechanisms: Mechanisms) -> frozenset[Capability]:
     if "network-shaping" in capabilities and not try_shaping().available:
         capabilities -= {"network-shaping"}
     if try_clock().available:
-        capabilities |= {"clock"}
+        capabilities |= CLOCKS["C compiler"]
     return capabilities
+
+
+def ways(needs: frozenset[Capability]) -> tuple[tuple[str, ...], ...]:
+    """The mechanisms among which a fault with these needs has a choice, one tuple a choice; none if it needs none.
+
+    A fault that no mechanism can inject has an empty choice.
+    """
+    choices = []
+    for family in (NETWORKS, DISKS, CLOCKS):
+        wanted = needs & frozenset().union(*family.values())
+        if wanted:
+            choices.append(tuple(name for name, offers in family.items() if wanted <= offers))
+    if needs - ALWAYS - frozenset().union(*NETWORKS.values(), *DISKS.values(), *CLOCKS.values()):
+        choices.append(())
+    return tuple(choices)
+
+
+def lacking(needs: frozenset[Capability]) -> str | None:
+    """Why this machine cannot inject a fault with these needs by any mechanism; None if it can."""
+    trials = {
+        "namespaces": try_shaping if "network-shaping" in needs else try_namespaces,
+        "ext4": try_ext4,
+        "fuse": try_fuse,
+        "C compiler": try_clock,
+    }
+    for choice in ways(needs):
+        tried = {name: trials[name]() if name in trials else None for name in choice}
+        if all(trial is not None and not trial.available for trial in tried.values()):
+            told = [f"{name}: {trial.found}" for name, trial in tried.items() if trial is not None]
+            return "; ".join(told) or "no mechanism for it"
+    return None

@@ -1,0 +1,234 @@
+"""Administration under load: nothing breaks, but what is true of topics and leaders changes while clients work.
+
+Every act is verified by the cluster's own view, and taken back when the fault is over. Nothing here weakens what was
+promised: a partition is only moved while its ISR is whole, and `min.insync.replicas` is only raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nemesis.cluster import PartitionView
+from nemesis.draws import Draws
+from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site
+from nemesis.targets import Role
+
+MIN_ISR = "min.insync.replicas"
+_ROLES: tuple[Role, ...] = ("leader", "in-sync-follower")
+_PICKS = 1 << 30
+
+
+@dataclass
+class TopicChurn:
+    """A topic that is created, given more partitions, and deleted again."""
+
+    site: Site
+    targets: tuple[int, ...]
+    partitions: int
+    topic: str = ""
+
+    def inject(self) -> str:
+        """Create the topic, then add partitions to it."""
+        brokers = sum(node.role == "broker" for node in self.site.cluster.nodes.values())
+        self.topic = f"churn-{self.site.clock.now_ns()}"
+        administrator = self.site.cluster.administrator
+        administrator.create_topic(self.topic, 1, min(3, brokers))
+        self.site.await_hold(lambda: len(self._views()) == 1, f"{self.topic} was not created")
+        administrator.add_partitions(self.topic, self.partitions)
+        self.site.await_hold(lambda: len(self._views()) == self.partitions, f"{self.topic} got no more partitions")
+        return f"{self.topic} created with 1 partition and then given {self.partitions}"
+
+    def undo(self) -> None:
+        """Delete it."""
+        if self._views():
+            self.site.cluster.administrator.delete_topic(self.topic)
+
+    def look(self) -> Healing:
+        """See whether it is gone."""
+        left = len(self._views())
+        if left:
+            return Healing(False, f"{left} partitions of {self.topic} are still there")
+        return Healing(True, f"{self.topic} is gone")
+
+    def _views(self) -> list[PartitionView]:
+        return [view for view in self.site.cluster.partitions() if view.topic == self.topic]
+
+
+@dataclass
+class Move:
+    """A partition whose replicas are changed. `wish` makes the new ones of the old ones and of all brokers."""
+
+    site: Site
+    targets: tuple[int, ...]
+    pick: int
+    wish: Callable[[PartitionView, tuple[int, ...]], tuple[int, ...]]
+    elect: bool = False
+    _before: PartitionView | None = None
+
+    def inject(self) -> str:
+        """Ask for the new replicas, and wait until they are in place; then for their first to lead."""
+        view = _choose(self.site, self.pick)
+        if set(view.isr) != set(view.replicas):
+            raise DidNotTakeHold(f"{_name(view)} has not all its replicas in sync: it is not moved")
+        brokers = tuple(node_id for node_id, node in self.site.cluster.nodes.items() if node.role == "broker")
+        wanted = self.wish(view, brokers)
+        self._before = view
+        self._ask(view, wanted)
+        self.site.await_hold(lambda: self._is(view, wanted), f"{_name(view)} did not come to have replicas {wanted}")
+        if not self.elect:
+            return f"replicas of {_name(view)} changed from {list(view.replicas)} to {list(wanted)}"
+        self._elect(view)
+        self.site.await_hold(lambda: self._leader(view) == wanted[0], f"{wanted[0]} did not come to lead {_name(view)}")
+        return f"the leadership of {_name(view)} went from {view.leader} to {wanted[0]}, which was made the preferred"
+
+    def undo(self) -> None:
+        """Ask for the old replicas."""
+        if self._before is not None:
+            self._ask(self._before, self._before.replicas)
+
+    def look(self) -> Healing:
+        """See whether the old replicas are in place, in sync and, if asked for, led by the first."""
+        if self._before is None:
+            return Healing(True, "nothing was moved")
+        before = self._before
+        now = _find(self.site, before)
+        if now is None or now.replicas != before.replicas or set(now.isr) != set(now.replicas):
+            return Healing(False, f"{_name(before)} has not its old replicas in sync again")
+        return Healing(True, f"replicas of {_name(before)} are {list(now.replicas)} again, all in sync")
+
+    def _ask(self, view: PartitionView, replicas: tuple[int, ...]) -> None:
+        self.site.cluster.administrator.reassign(view.topic, view.partition, replicas)
+
+    def _elect(self, view: PartitionView) -> None:
+        self.site.cluster.administrator.elect(view.topic, view.partition)
+
+    def _is(self, view: PartitionView, replicas: tuple[int, ...]) -> bool:
+        now = _find(self.site, view)
+        return now is not None and now.replicas == replicas and set(now.isr) == set(replicas)
+
+    def _leader(self, view: PartitionView) -> int | None:
+        now = _find(self.site, view)
+        return None if now is None else now.leader
+
+
+@dataclass
+class RaisedMinIsr:
+    """A topic that for a while wants all replicas in sync before it takes a write with acks=all."""
+
+    site: Site
+    targets: tuple[int, ...]
+    pick: int
+    _topic: str = ""
+    _before: str = ""
+    _told: list[str] = field(default_factory=list)
+
+    def inject(self) -> str:
+        """Raise min.insync.replicas to the number of replicas."""
+        view = _choose(self.site, self.pick)
+        administrator = self.site.cluster.administrator
+        self._before = administrator.setting(view.topic, MIN_ISR)
+        self._topic = view.topic
+        wanted = str(len(view.replicas))
+        administrator.set(view.topic, MIN_ISR, wanted)
+        self.site.await_hold(
+            lambda: administrator.setting(view.topic, MIN_ISR) == wanted, f"{MIN_ISR} of {view.topic} did not change"
+        )
+        return f"{MIN_ISR} of {view.topic} raised from {self._before} to {wanted}"
+
+    def undo(self) -> None:
+        """Set it back."""
+        if self._topic:
+            self.site.cluster.administrator.set(self._topic, MIN_ISR, self._before)
+
+    def look(self) -> Healing:
+        """See whether it is what it was."""
+        if not self._topic:
+            return Healing(True, "nothing was changed")
+        now = self.site.cluster.administrator.setting(self._topic, MIN_ISR)
+        return Healing(now == self._before, f"{MIN_ISR} of {self._topic} is {now}, was {self._before}")
+
+
+def _choose(site: Site, pick: int) -> PartitionView:
+    """One of the partitions that clients use: not of a topic that the cluster keeps for itself, or that churns."""
+    views = sorted(site.cluster.partitions(), key=lambda view: (view.topic, view.partition))
+    usable = [view for view in views if not view.topic.startswith(("__", "churn-"))]
+    if not usable:
+        raise DidNotTakeHold("nobody can tell the cluster's partitions")
+    return usable[pick % len(usable)]
+
+
+def _find(site: Site, like: PartitionView) -> PartitionView | None:
+    wanted = (like.topic, like.partition)
+    return next((view for view in site.cluster.partitions() if (view.topic, view.partition) == wanted), None)
+
+
+def _name(view: PartitionView) -> str:
+    return f"{view.topic}-{view.partition}"
+
+
+def _fewer_or_elsewhere(view: PartitionView, brokers: tuple[int, ...]) -> tuple[int, ...]:
+    """Replace a follower by a broker that has no replica; without such a broker do without the follower."""
+    followers = [replica for replica in view.replicas if replica != view.leader]
+    if not followers:
+        raise DidNotTakeHold(f"{_name(view)} has one replica only: it is not moved")
+    spare = [broker for broker in brokers if broker not in view.replicas]
+    moved = followers[-1]
+    kept = [replica for replica in view.replicas if replica != moved]
+    return (*kept, *spare[:1])
+
+
+def _follower_first(view: PartitionView, _brokers: tuple[int, ...]) -> tuple[int, ...]:
+    """Make a follower the preferred leader."""
+    followers = [replica for replica in view.replicas if replica != view.leader]
+    if not followers:
+        raise DidNotTakeHold(f"{_name(view)} has one replica only: nobody else can lead")
+    rest = [replica for replica in view.replicas if replica != followers[0]]
+    return (followers[0], *rest)
+
+
+def _pick(parameters: Parameters) -> int:
+    return int(parameters.get("pick", "0"))
+
+
+def _draw_pick(draws: Draws) -> dict[str, str]:
+    return {"pick": str(draws.below(_PICKS))}
+
+
+def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> Kind:
+    return Kind(
+        name=name,
+        summary=summary,
+        needs=frozenset({"administration"}),
+        roles=_ROLES,
+        draw=_draw_pick,
+        aim=aim,
+        lasts_ms=(1_000, 5_000),
+    )
+
+
+TOPIC_CHURN = _kind(
+    "topic-churn",
+    "create a topic, add partitions to it, and delete it",
+    lambda site, targets, parameters: TopicChurn(site, targets, 2 + _pick(parameters) % 4),
+)
+
+REASSIGNMENT = _kind(
+    "reassignment",
+    "move a replica to another broker, or do without it where there is no other; and back",
+    lambda site, targets, parameters: Move(site, targets, _pick(parameters), _fewer_or_elsewhere),
+)
+
+PREFERRED_ELECTION = _kind(
+    "preferred-election",
+    "make a follower the preferred leader and have it elected",
+    lambda site, targets, parameters: Move(site, targets, _pick(parameters), _follower_first, elect=True),
+)
+
+RAISED_MIN_ISR = _kind(
+    "raised-min-isr",
+    "raise min.insync.replicas of a topic to the number of its replicas",
+    lambda site, targets, parameters: RaisedMinIsr(site, targets, _pick(parameters)),
+)
+
+ADMINISTRATION = (TOPIC_CHURN, REASSIGNMENT, PREFERRED_ELECTION, RAISED_MIN_ISR)

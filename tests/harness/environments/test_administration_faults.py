@@ -1,0 +1,90 @@
+"""Acts of administration on a real cluster, by its own account before, while and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.environments.local.environment import LocalEnvironment
+from harness.journal import Journal
+from harness.phases.set_up import TOPIC
+from harness.spec import Spec
+from harness.systems.harrow_broker import HarrowBroker
+from nemesis.cluster import NodeError, PartitionView
+from nemesis.faults import KINDS
+from nemesis.faults.base import Site
+from tests.support.real_faults import fire, real_site
+
+pytestmark = pytest.mark.cluster
+
+_READY_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    directory = tmp_path_factory.mktemp("administration")
+    system = HarrowBroker(Spec(seed=1))
+    made = LocalEnvironment(
+        directory, system, 3, network="proxies", page_cache="page-cache", journal=Journal(directory)
+    )
+    try:
+        made.set_up()
+        made.await_ready(_READY_S)
+        made.cluster.administrator.create_topic(TOPIC, 2, 3)
+        yield made
+    finally:
+        made.tear_down()
+
+
+@pytest.fixture
+def site(environment: LocalEnvironment) -> Site:
+    return real_site(environment)
+
+
+def views(environment: LocalEnvironment) -> dict[tuple[str, int], PartitionView]:
+    return {(view.topic, view.partition): view for view in environment.cluster.partitions()}
+
+
+def test_a_topic_comes_grows_and_goes(environment: LocalEnvironment, site: Site) -> None:
+    with fire(site, "topic-churn", (1,), {"pick": "1"}) as fault:
+        assert "then given 3" in fault.evidence
+        assert len(views(environment)) == 2 + 3
+    assert set(views(environment)) == {(TOPIC, 0), (TOPIC, 1)}
+
+
+def test_a_partition_does_without_a_replica_and_gets_it_back(environment: LocalEnvironment, site: Site) -> None:
+    before = views(environment)[TOPIC, 1]
+    with fire(site, "reassignment", (1,), {"pick": "1"}):
+        assert len(views(environment)[TOPIC, 1].replicas) == 2
+    after = views(environment)[TOPIC, 1]
+    assert (after.replicas, set(after.isr)) == (before.replicas, {1, 2, 3})
+
+
+def test_another_replica_is_preferred_and_leads(environment: LocalEnvironment, site: Site) -> None:
+    before = views(environment)[TOPIC, 0]
+    with fire(site, "preferred-election", (1,), {"pick": "0"}):
+        assert views(environment)[TOPIC, 0].leader != before.leader
+    assert views(environment)[TOPIC, 0].replicas == before.replicas
+
+
+def test_min_isr_is_raised_for_a_while(environment: LocalEnvironment, site: Site) -> None:
+    administrator = environment.cluster.administrator
+    with fire(site, "raised-min-isr", (1,)) as fault:
+        assert administrator.setting(TOPIC, "min.insync.replicas") == "3"
+        assert "raised from 2 to 3" in fault.evidence
+    assert administrator.setting(TOPIC, "min.insync.replicas") == "2"
+
+
+def test_what_the_cluster_refuses_is_told(environment: LocalEnvironment) -> None:
+    with pytest.raises(NodeError, match=r"expected to create-topic harrow, found: .*TopicAlreadyExists"):
+        environment.cluster.administrator.create_topic(TOPIC, 1, 1)
+
+
+def test_every_act_of_administration_is_shown_here() -> None:
+    assert {name for name, kind in KINDS.items() if "administration" in kind.needs} == {
+        "topic-churn",
+        "reassignment",
+        "preferred-election",
+        "raised-min-isr",
+    }

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness import matrix
+from harness.cli import main
+from harness.environments.local import offers
+from harness.environments.local.choice import Trial
+from nemesis.faults import KINDS
+
+DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "faults.md"
+
+
+def test_the_matrix_in_the_documentation_is_the_one_that_is_printed() -> None:
+    assert matrix.markdown() in DOCUMENT.read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "ways"),
+    [
+        ("kill", "always"),
+        ("slow-network", "namespaces"),
+        ("isolate", "namespaces, proxies"),
+        ("disk-stall", "fuse"),
+        ("full-disk", "ext4, fuse"),
+        ("bit-flip", "ext4, fuse, page-cache"),
+        ("clock-jump", "C compiler"),
+    ],
+)
+def test_a_fault_has_the_mechanisms_that_can_inject_it(kind: str, ways: str) -> None:
+    assert matrix.cell(KINDS[kind]) == ways
+
+
+def test_what_this_machine_cannot_do_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for trial in ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock"):
+        monkeypatch.setattr(offers, trial, lambda: Trial(False, "not on this machine"))
+    with pytest.raises(SystemExit):
+        main(["doctor", "--faults"])
+    lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
+    assert set(lines) == set(KINDS)
+    assert lines["kill"].startswith("yes")
+    assert lines["isolate"].startswith("yes")
+    assert lines["slow-network"].startswith("no ")
+    assert lines["disk-stall"].endswith("fuse: not on this machine")
+
+
+def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--faults", "disk-stall", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("harrow: faults: disk-stall needs disk-trouble, which the environment local does not offer")
+    assert not (tmp_path / "store").exists()
