@@ -240,6 +240,7 @@ def mend(site: Site) -> list[str]:
     troubles = []
     for node in site.cluster.nodes.values():
         try:
+            node.disk.end_trouble()
             node.unthrottle()
             node.unlimit_memory()
             if node.is_paused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
 
 from harness.environments.base import Environment, EnvironmentFailed, System
 from harness.journal import Journal
@@ -12,10 +13,13 @@ from nemesis.cluster import Capability
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 
+CAPABILITIES: dict[str, frozenset[Capability]] = {"local": frozenset(get_args(Capability))}
+"""What each environment can do at most, on a machine that offers all mechanisms."""
+
 _EVERYWHERE: frozenset[Capability] = frozenset(
     {"process", "starvation", "network", "page-cache-loss", "administration"}
 )
-"""What every environment can do by one mechanism or another, so that nothing need be tried to know it."""
+"""What can be done by one mechanism or another whatever the machine offers, so that nothing need be tried."""
 
 
 def check(spec: Spec, kinds: Iterable[Kind]) -> None:
@@ -24,6 +28,9 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
     Nothing is started but, for mechanisms, a short trial. Raises `SpecError`.
     """
     wanted = {kind.name: kind.needs for kind in kinds}
+    for name, needs in wanted.items():
+        if needs - CAPABILITIES[spec.environment]:
+            raise _not_offered(spec, name, needs - CAPABILITIES[spec.environment], "any mechanism")
     if (spec.network, spec.page_cache) == ("auto", "auto") and all(needs <= _EVERYWHERE for needs in wanted.values()):
         return
     from harness.environments.local.offers import choose, offered
@@ -35,10 +42,7 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
     capabilities = offered(mechanisms)
     for name, needs in wanted.items():
         if needs - capabilities:
-            raise SpecError(
-                f"faults: {name} needs {_listed(needs - capabilities)}, which the environment {spec.environment} does "
-                f"not offer by {' and '.join(mechanisms)}; leave it out of --faults, or see `harrow doctor --faults`"
-            )
+            raise _not_offered(spec, name, needs - capabilities, " and ".join(mechanisms))
 
 
 def possible(spec: Spec) -> tuple[str, ...]:
@@ -53,8 +57,11 @@ def possible(spec: Spec) -> tuple[str, ...]:
     return tuple(name for name, kind in KINDS.items() if kind.needs <= capabilities)
 
 
-def _listed(capabilities: Iterable[Capability]) -> str:
-    return ", ".join(sorted(capabilities))
+def _not_offered(spec: Spec, fault: str, lacking: frozenset[Capability], how: str) -> SpecError:
+    return SpecError(
+        f"faults: {fault} needs {', '.join(sorted(lacking))}, which the environment {spec.environment} does not "
+        f"offer by {how}; leave it out of --faults, or see `harrow doctor --faults`"
+    )
 
 
 def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
