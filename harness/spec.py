@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from nemesis.faults import KINDS, USUAL
+from nemesis.schedule import parts
 
 ENVIRONMENTS: Final = ("local",)
 WORKLOADS: Final = ("log",)
@@ -52,6 +53,8 @@ class Spec:
     workload: str = "log"
     client: str = "kafka-python"
     faults: tuple[str, ...] = USUAL
+    intensity: int = 1  # faults that may hold at a time
+    swarm: bool = False  # a subset of the faults, drawn from the seed
     interval: float = 6.0  # mean seconds from the start of one fault to the start of the next
     duration: float = 60.0  # seconds of the main phase
     rate: float = 600.0  # operations a second, over all workers
@@ -92,8 +95,10 @@ def _check(spec: Spec) -> None:
     _one_of("network", spec.network, ("auto", "namespaces", "proxies"))
     _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache"))
     _one_of("acks", spec.acks, ("all", "0", "1"))
+    _whole("intensity", spec.intensity, 1, 4)
     for fault in spec.faults:
-        _one_of("faults", fault, tuple(KINDS), "see `harrow faults`")
+        for part in parts(fault):
+            _one_of("faults", part, tuple(KINDS), "see `harrow faults`")
     _expect(
         not spec.idempotence or spec.acks == "all",
         "idempotence",

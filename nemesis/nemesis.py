@@ -23,6 +23,7 @@ from nemesis.faults import KINDS
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Restless, Site
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Choice, NoTarget, resolve
+from nemesis.triggers import holds
 
 Row = Mapping[str, object]
 """A row of the table `faults`, without `run_id`, or the details of an entry of the journal."""
@@ -69,7 +70,8 @@ class Conductor:
         lossy_budget: int = 1,
     ) -> None:
         self._site = site
-        self._waiting = list(schedule.entries)
+        self._waiting = [entry for entry in schedule.entries if entry.when is None]
+        self._watching = [entry for entry in schedule.entries if entry.when is not None]
         self._journal = journal
         self._record = record
         self._note = note
@@ -99,12 +101,15 @@ class Conductor:
         """Fire the schedule (its times count from `start_ns`) until `end_ns` or aborted; then heal all."""
         clock = self._site.clock
         try:
-            while clock.now_ns() < end_ns and not aborted() and (self._waiting or self._active):
+            while clock.now_ns() < end_ns and not aborted() and (self._waiting or self._watching or self._active):
                 self._end_due()
                 self._fire_due(start_ns)
+                self._fire_triggered(start_ns)
                 clock.sleep(POLL_S)
         finally:
             self.heal_all(ABORTED_S if aborted() else self._site.bounds.heal_s)
+            for entry in self._watching:
+                self._note(f"{entry.kind} of {entry.target} was not fired: {entry.when} never held")
 
     def heal_all(self, patience_s: float) -> None:
         """Undo every fault that holds, mend what else is broken, and see within a bound that all healed."""
@@ -128,6 +133,15 @@ class Conductor:
             if not entry.beside:
                 self._late_ns = self._site.clock.now_ns() - due_ns
             self._fire(self._waiting.pop(0))
+
+    def _fire_triggered(self, start_ns: int) -> None:
+        """Fire what waits for a condition that holds now. It holds nobody else up."""
+        for entry in list(self._watching):
+            due = start_ns + entry.at_ms * _MS <= self._site.clock.now_ns() and not self.unhealed
+            if due and entry.when is not None and holds(entry.when, self._site.cluster) and self._may_fire(entry):
+                self._watching.remove(entry)
+                self._note(f"{entry.when}: {entry.kind} of {entry.target} is fired")
+                self._fire(entry)
 
     def _may_fire(self, entry: Entry) -> bool:
         if self._active and not entry.beside:

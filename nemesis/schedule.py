@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 from nemesis.targets import ROLES, Target
+from nemesis.triggers import CONDITIONS, Trigger
+
+_TOGETHER_MS = 1_000
+"""Faults that are fired at once begin within this."""
 
 LAG_MS = 4_500
 """Long enough for a follower to leave the ISR, with the timeouts of a run (3 s)."""
@@ -40,6 +44,7 @@ class Entry:
     duration_ms: int  # from the injection to the healing
     parameters: Mapping[str, str]
     beside: bool = False  # may fire while other faults hold
+    when: Trigger | None = None  # fires once this holds, at `at_ms` or later; never, if it never does
 
 
 @dataclass(frozen=True)
@@ -61,19 +66,52 @@ def draw(
     partitions: int,
     lossy_budget: int = 1,
     controllers: int = 1,
+    intensity: int = 1,
 ) -> Schedule:
     """Draw a schedule.
+
+    `kinds` may have compositions by name, "kill+slow-network": faults that are fired at once. `intensity` is how many
+    faults may hold at a time: so many schedules of their own, one over the other.
 
     `interval_ms` is the mean time from the start of one fault to the start of the next (a long fault pushes
     the next one back). Kinds come from a shuffled deck, so that each comes up once before any comes up
     twice. With `lossy_budget` 0 no kind that loses unsynced data is drawn. With several controllers further
     roles, parameters and a composition are in the draw; with one it is as if there were no such thing.
     """
-    wanted = [name for name in kinds if lossy_budget > 0 or not KINDS[name].lossy]
-    entries: list[Entry] = []
+    wanted = [name for name in kinds if lossy_budget > 0 or not _is_lossy(name)]
     if not wanted:
         return Schedule(())
-    draws = Draws(seed, "schedule")
+    lines = [
+        _drawn(Draws(seed, name), wanted, duration_ms, interval_ms, partitions, controllers)
+        for name in ("schedule", *(f"schedule-{number}" for number in range(2, intensity + 1)))
+    ]
+    if intensity == 1:
+        return Schedule(tuple(lines[0]))
+    together = sorted((entry for line in lines for entry in line), key=lambda entry: entry.at_ms)
+    return Schedule(tuple(replace(entry, entry=number, beside=True) for number, entry in enumerate(together, 1)))
+
+
+def swarm(seed: int, kinds: Sequence[str]) -> tuple[str, ...]:
+    """Draw a subset of kinds, two at least where there are two: runs that leave things out go where none else goes."""
+    draws = Draws(seed, "swarm")
+    chosen = {name for name in kinds if draws.below(2)} | set(draws.shuffled(kinds)[:2])
+    return tuple(name for name in kinds if name in chosen)
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """The kinds of a composition by name; of a kind, itself."""
+    return tuple(name.split("+"))
+
+
+def _is_lossy(name: str) -> bool:
+    return any(KINDS[part].lossy for part in parts(name))
+
+
+def _drawn(
+    draws: Draws, wanted: Sequence[str], duration_ms: int, interval_ms: int, partitions: int, controllers: int
+) -> list[Entry]:
+    """Draw one fault, or one composition, after the other."""
+    entries: list[Entry] = []
     at_ms = min(interval_ms, 2_000) + draws.below(max(interval_ms // 2, 1))
     deck: list[str] = []
     while at_ms < duration_ms - 1_000:
@@ -83,12 +121,12 @@ def draw(
         if card in _COMPOSED:
             drawn = _COMPOSED[card](draws, wanted, partitions)
         else:
-            drawn = [_single(draws, card, partitions, controllers)]
+            drawn = _at_once(draws, card, partitions, controllers)
         entries.extend(_placed(drawn, at_ms, len(entries), duration_ms))
         busy_ms = max(entry.at_ms + entry.duration_ms for entry in drawn)
         gap_ms = interval_ms * draws.between(70, 130) // 100
         at_ms += max(gap_ms, busy_ms + interval_ms // 6)
-    return Schedule(tuple(entries))
+    return entries
 
 
 def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -> list[Entry]:
@@ -99,6 +137,13 @@ def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -
             moved = Entry(**{**vars(entry), "entry": before + len(placed) + 1, "at_ms": start_ms})
             placed.append(moved)
     return placed
+
+
+def _at_once(draws: Draws, card: str, partitions: int, controllers: int) -> list[Entry]:
+    """One fault, or those of a composition by name: the second and further ones come beside the first."""
+    first, *others = (_single(draws, name, partitions, controllers) for name in parts(card))
+    together = [replace(other, at_ms=draws.below(_TOGETHER_MS), beside=True) for other in others]
+    return [first, *sorted(together, key=lambda entry: entry.at_ms)]
 
 
 def _single(draws: Draws, name: str, partitions: int, controllers: int) -> Entry:
@@ -197,14 +242,20 @@ def loads(text: str) -> Schedule:
         raise ScheduleError(f"expected a schedule as JSON, found text that is not: {error}") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("entries"), list):
         raise ScheduleError('expected a schedule {"entries": [...]}, found other JSON')
-    entries = tuple(_entry(number, item) for number, item in enumerate(raw["entries"], 1))
+    return loads_entries(raw["entries"])
+
+
+def loads_entries(raw: Sequence[dict[str, Any]]) -> Schedule:
+    """Make a schedule of its entries as JSON values. Raises `ScheduleError`."""
+    entries = tuple(_entry(number, item) for number, item in enumerate(raw, 1))
     return Schedule(tuple(sorted(entries, key=lambda entry: (entry.at_ms, entry.entry))))
 
 
 def _entry(number: int, raw: dict[str, Any]) -> Entry:
     try:
         target = Target(**raw["target"])
-        entry = Entry(**{**raw, "target": target})
+        when = Trigger(**raw["when"]) if raw.get("when") is not None else None
+        entry = Entry(**{**raw, "target": target, "when": when})
     except (TypeError, KeyError) as error:
         raise ScheduleError(
             f"entry {number} of the schedule: expected the fields of an entry, found {error}"
@@ -222,6 +273,10 @@ def _checked(number: int, entry: Entry) -> Entry:
     expect(entry.kind in KINDS, f"a kind of fault ({', '.join(KINDS)})", entry.kind)
     expect(entry.target.role in ROLES, f"a role ({', '.join(ROLES)})", entry.target.role)
     expect(isinstance(entry.beside, bool), "beside to be true or false", entry.beside)
+    if entry.when is not None:
+        expect(entry.when.condition in CONDITIONS, f"a condition ({', '.join(CONDITIONS)})", entry.when.condition)
+        values = (entry.when.partition, entry.when.value)
+        expect(all(type(value) is int and value >= 0 for value in values), "whole numbers from 0", values)
     texts = isinstance(entry.parameters, dict) and all(isinstance(value, str) for value in entry.parameters.values())
     expect(texts, "parameters to be an object of strings", entry.parameters)
     return entry

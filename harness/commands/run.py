@@ -20,6 +20,7 @@ from harness.store import DEFAULT
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
+from nemesis.script import loads_script
 
 if TYPE_CHECKING:
     from harness.judging import WarmSpark
@@ -56,8 +57,10 @@ _FLAGS = (
     _flag(
         "--faults",
         metavar="LIST",
-        told="Kinds of fault, with commas, or usual (default), all or none; see `harrow faults`.",
+        told="Kinds of fault, with commas, a+b for two at once; or usual (default), all or none; see `harrow faults`.",
     ),
+    _flag("--intensity", type=int, metavar="N", told="How many faults may hold at a time, 1 to 4 (1)."),
+    _flag("--swarm/--no-swarm", told="Leave some of the faults out, drawn from the seed (off)."),
     _flag("--interval", type=float, metavar="SECONDS", told="Mean time from one fault to the next (6)."),
     _flag("--duration", type=float, metavar="SECONDS", told="Length of the main phase (60)."),
     _flag("--rate", type=float, metavar="N", told="Sends a second, of all workers together (600)."),
@@ -85,7 +88,7 @@ _FLAGS = (
     "schedule_file",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fire the faults of a stored schedule.json instead of drawing them.",
+    help="Fire the faults of a stored schedule.json, or of a TOML file, instead of drawing them.",
 )
 @click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
 def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any) -> None:  # noqa: ANN401
@@ -127,17 +130,18 @@ def _possible(spec: Spec) -> tuple[str, ...]:
 def _schedule(spec: Spec, file: Path | None) -> Schedule:
     if file is not None:
         try:
-            return schedules.loads(file.read_text())
+            return (loads_script if file.suffix == ".toml" else schedules.loads)(file.read_text())
         except (OSError, UnicodeDecodeError) as error:
             raise ScheduleError(f"{file}: expected a readable file, found: {error}") from error
     return schedules.draw(
         spec.seed,
-        spec.faults,
+        schedules.swarm(spec.seed, spec.faults) if spec.swarm else spec.faults,
         int(spec.duration * 1000),
         int(spec.interval * 1000),
         spec.partitions,
         spec.lossy_budget,
         spec.controllers,
+        spec.intensity,
     )
 
 
@@ -146,7 +150,10 @@ def _check(spec: Spec, schedule: Schedule) -> None:
     from harness.systems.harrow_broker import check_rules
 
     check_rules(spec)
-    registry.check(spec, [*schedules.kinds_of(schedule), *(KINDS[fault] for fault in spec.faults)])
+    registry.check(
+        spec,
+        [*schedules.kinds_of(schedule), *(KINDS[part] for fault in spec.faults for part in schedules.parts(fault))],
+    )
 
 
 def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path) -> Exit:

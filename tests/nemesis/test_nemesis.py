@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -11,6 +11,7 @@ from nemesis.cluster import NodeError
 from nemesis.nemesis import Conductor, mend
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Role, Target
+from nemesis.triggers import Trigger
 from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
 
 SECOND_NS = 1_000_000_000
@@ -289,3 +290,38 @@ def test_a_node_that_died_of_itself_stays_dead_for_somebody_to_see() -> None:
     stage.cluster.nodes[3].alive = False
     stage.play()
     assert not stage.cluster.nodes[3].is_alive()
+
+
+def triggered(number: int, kind: str, when: Trigger, *, beside: bool = True) -> Entry:
+    return replace(entry(number, 0, kind, leader(1), beside=beside), when=when)
+
+
+def test_a_trigger_fires_when_its_condition_holds_and_not_before() -> None:
+    stage = Stage([entry(1, 4, "kill", leader(0)), triggered(2, "pause", Trigger("isr-at-most", 0, 2))])
+    kill = stage.cluster.nodes[1].kill
+    stage.cluster.nodes[1].kill = lambda: (setattr(stage.cluster, "insync", (2, 3)), kill())[1]
+    stage.play()
+    assert [row["kind"] for row in sorted(stage.rows, key=lambda row: row["fault"])] == ["kill", "pause"]
+    assert stage.starts_s()[1] == pytest.approx(4, abs=0.2)
+    assert any(note.startswith("isr-at-most 2 of partition 0: pause of the leader") for note in stage.notes)
+
+
+def test_a_trigger_whose_condition_never_holds_is_noted_and_holds_nobody_up() -> None:
+    stage = Stage([triggered(1, "pause", Trigger("no-leader")), entry(2, 5, "kill", leader(0))]).play(20)
+    assert [row["kind"] for row in stage.rows] == ["kill"]
+    assert "pause of the leader of partition 1 was not fired: no-leader of partition 0 never held" in stage.notes
+
+
+def test_a_fault_that_has_work_to_do_while_it_holds_gets_to_do_it() -> None:
+    stage = Stage([entry(1, 1, "crash-loop", leader(0), hold_s=5)]).play()
+    assert stage.cluster.nodes[1].deaths >= 4
+    assert stage.rows[0]["healed"]
+
+
+def test_work_that_fails_ends_the_fault() -> None:
+    stage = Stage([entry(1, 1, "crash-loop", leader(0), hold_s=5)])
+    stage.cluster.nodes[1].refuses_to_start = True
+    stage.play()
+    (row,) = stage.rows
+    assert "given up: node 1 ended with status 4" in row["evidence"]
+    assert not row["healed"]

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nemesis.faults import KINDS, USUAL
-from nemesis.schedule import Schedule, ScheduleError, draw, dumps, kinds_of, loads
+from nemesis.schedule import Schedule, ScheduleError, draw, dumps, kinds_of, loads, swarm
 from nemesis.targets import OF_CONTROLLERS
+from nemesis.triggers import Trigger
 
 seeds = st.integers(0, (1 << 63) - 1)
 
@@ -145,3 +146,50 @@ def test_a_bad_schedule_is_refused_in_one_line(text: str | dict[str, object], me
 def test_an_entry_that_is_no_object_is_refused(item: object) -> None:
     with pytest.raises(ScheduleError, match="entry 1"):
         loads(json.dumps({"entries": [item]}))
+
+
+@given(seeds)
+def test_a_composition_by_name_fires_its_parts_at_once(seed: int) -> None:
+    entries = drawn(seed, ("kill+slow-network",)).entries
+    for first, second in zip(entries[::2], entries[1::2], strict=False):
+        assert (first.kind, second.kind) == ("kill", "slow-network")
+        assert 0 <= second.at_ms - first.at_ms < 1_000
+        assert (first.beside, second.beside) == (False, True)
+
+
+def test_a_composition_that_loses_data_counts_as_one_that_does() -> None:
+    assert draw(1, ("kill+bit-flip",), 60_000, 6_000, 4, lossy_budget=0) == Schedule(())
+
+
+@given(seeds, st.integers(2, 4))
+def test_more_intensity_means_more_faults_beside_each_other(seed: int, intensity: int) -> None:
+    entries = drawn(seed, intensity=intensity).entries
+    assert len(entries) > 1.5 * len(drawn(seed).entries)
+    assert all(entry.beside for entry in entries)
+    assert [entry.at_ms for entry in entries] == sorted(entry.at_ms for entry in entries)
+
+
+@given(seeds)
+def test_a_swarm_leaves_kinds_out_and_keeps_two(seed: int) -> None:
+    chosen = swarm(seed, USUAL)
+    assert 2 <= len(chosen) <= len(USUAL)
+    assert chosen == tuple(name for name in USUAL if name in chosen)
+    assert chosen == swarm(seed, USUAL)
+
+
+def test_every_kind_is_left_out_by_some_swarm() -> None:
+    assert set(USUAL) == set().union(*(set(USUAL) - set(swarm(seed, USUAL)) for seed in range(50)))
+    assert swarm(1, ("kill",)) == ("kill",)
+
+
+def test_a_trigger_is_stored_with_its_entry() -> None:
+    raw = {**GOOD, "when": {"condition": "isr-at-most", "partition": 1, "value": 1}}
+    schedule = loads(json.dumps({"entries": [raw]}))
+    assert schedule.entries[0].when == Trigger("isr-at-most", 1, 1)
+    assert loads(dumps(schedule)) == schedule
+
+
+@pytest.mark.parametrize("when", [{"condition": "full-moon"}, {"condition": "isr-at-most", "value": -1}, {"hour": 3}])
+def test_a_trigger_that_makes_no_sense_is_refused(when: dict[str, object]) -> None:
+    with pytest.raises(ScheduleError, match="entry 1 of the schedule: expected"):
+        loads(json.dumps({"entries": [{**GOOD, "when": when}]}))

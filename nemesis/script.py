@@ -1,0 +1,79 @@
+"""Schedules that people write: a TOML file with one table a fault.
+
+    [[fault]]
+    at = 2.0                     # seconds from the start of the main phase
+    kind = "isolate"
+    target = "leader"            # a role; of which partition, and the how-many-eth of those who have it
+    partition = 0
+    pick = 0
+    lasts = 5.0                  # seconds
+    beside = false               # may fire while other faults hold
+    parameters = { from = "nodes" }
+
+    [[fault]]
+    at = 2.5                     # not before
+    when = { condition = "isr-at-most", partition = 0, value = 1 }
+    kind = "page-cache-loss"
+    target = "leader"
+    lasts = 3.0
+    beside = true
+
+`at` may be left out where there is a `when`, `lasts` is 5 seconds and `target` a leader unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from nemesis.schedule import Schedule, ScheduleError, loads_entries
+
+_FIELDS = ("at", "kind", "target", "partition", "pick", "lasts", "beside", "parameters", "when")
+_LASTS_S = 5.0
+_MS_PER_S = 1000
+
+
+def loads_script(text: str) -> Schedule:
+    """Read a script. Raises `ScheduleError`."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScheduleError(f"expected a schedule as TOML, found: {error}") from error
+    faults = raw.get("fault")
+    if not isinstance(faults, list) or set(raw) != {"fault"}:
+        raise ScheduleError(f"expected a schedule of [[fault]] tables, found {', '.join(raw) or 'nothing'}")
+    return loads_entries([_entry(number, fault) for number, fault in enumerate(faults, 1)])
+
+
+def _entry(number: int, fault: object) -> dict[str, Any]:
+    """The entry as it would be in a stored schedule."""
+    if not isinstance(fault, Mapping):
+        raise ScheduleError(f"fault {number} of the schedule: expected a table, found {fault!r}")
+    unknown = sorted(set(fault) - set(_FIELDS))
+    if unknown:
+        raise ScheduleError(f"fault {number} of the schedule: expected {', '.join(_FIELDS)}, found {unknown[0]!r}")
+    if "kind" not in fault or ("at" not in fault and "when" not in fault):
+        raise ScheduleError(
+            f"fault {number} of the schedule: expected a kind, and when to fire it, found neither or one"
+        )
+    return {
+        "entry": number,
+        "at_ms": _milliseconds(number, "at", fault.get("at", 0)),
+        "kind": fault["kind"],
+        "target": {
+            "role": fault.get("target", "leader"),
+            "partition": fault.get("partition", 0),
+            "pick": fault.get("pick", 0),
+        },
+        "duration_ms": _milliseconds(number, "lasts", fault.get("lasts", _LASTS_S)),
+        "parameters": {name: str(value) for name, value in dict(fault.get("parameters", {})).items()},
+        "beside": fault.get("beside", False),
+        "when": fault.get("when"),
+    }
+
+
+def _milliseconds(number: int, name: str, seconds: object) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e6:
+        raise ScheduleError(f"fault {number} of the schedule: expected {name} in seconds, found {seconds!r}")
+    return round(seconds * _MS_PER_S)

@@ -1,0 +1,56 @@
+"""Conditions of the cluster's state for which an entry of a schedule may wait, instead of a time alone.
+
+    {"condition": "isr-at-most", "partition": 0, "value": 1}     the ISR of the first partition shrank to one
+
+The cluster's own view decides; while nobody can tell it, no condition holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from nemesis.cluster import Cluster, PartitionView
+
+Condition = Literal[
+    "isr-at-most",  # the partition has at most `value` replicas in its ISR
+    "isr-at-least",
+    "no-leader",  # the partition has none
+    "has-elr",  # a replica of the partition is eligible for leadership without being in the ISR
+    "leader-epoch-at-least",  # the partition has had at least so many leaders
+    "no-controller",  # nobody is the active controller
+]
+
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A condition of one partition, or of the cluster."""
+
+    condition: Condition
+    partition: int = 0  # index into the cluster's partitions, modulo their number
+    value: int = 0
+
+    def __str__(self) -> str:
+        value = f" {self.value}" if "-at-" in self.condition else ""
+        where = "" if self.condition == "no-controller" else f" of partition {self.partition}"
+        return f"{self.condition}{value}{where}"
+
+
+_HOLDS: dict[Condition, Callable[[PartitionView, int], bool]] = {
+    "isr-at-most": lambda view, value: len(view.isr) <= value,
+    "isr-at-least": lambda view, value: len(view.isr) >= value,
+    "no-leader": lambda view, _: view.leader < 0,
+    "has-elr": lambda view, _: bool(view.elr),
+    "leader-epoch-at-least": lambda view, value: view.leader_epoch >= value,
+}
+
+
+def holds(trigger: Trigger, cluster: Cluster) -> bool:
+    """Whether the condition holds now."""
+    if trigger.condition == "no-controller":
+        return cluster.active_controller() is None
+    views: Sequence[PartitionView] = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
+    return bool(views) and _HOLDS[trigger.condition](views[trigger.partition % len(views)], trigger.value)
