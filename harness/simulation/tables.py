@@ -81,6 +81,7 @@ def _settings(run: Recorded) -> Row:
         "simulation",
         0,
         configuration.brokers,
+        configuration.controllers,
         configuration.replication_factor,
         configuration.min_insync_replicas,
         configuration.acks,

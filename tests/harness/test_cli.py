@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.environments import registry
+from harness.environments.local import offers
 from harness.exits import Exit, worst
 from nemesis.faults import KINDS
 
@@ -80,8 +80,8 @@ def test_an_unknown_setting_in_a_file_is_refused(capsys: pytest.CaptureFixture[s
 def test_a_fault_that_the_environment_cannot_inject_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(registry.CAPABILITIES, "local", frozenset({"process"}))
-    assert harrow("run", "--faults", "kill,isolate") == Exit.USAGE
+    monkeypatch.setattr(offers, "NETWORKS", {"namespaces": frozenset(), "proxies": frozenset()})
+    assert harrow("run", "--network", "proxies", "--faults", "kill,isolate") == Exit.USAGE
     output = capsys.readouterr().err
     assert "isolate needs network, which the environment local does not offer" in output
     assert output.count("\n") == 1
@@ -91,12 +91,12 @@ def test_a_fault_that_the_environment_cannot_inject_is_refused(
 def test_a_stored_schedule_is_checked_against_the_environment_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(registry.CAPABILITIES, "local", frozenset({"process"}))
+    monkeypatch.setattr(offers, "NETWORKS", {"namespaces": frozenset(), "proxies": frozenset()})
     entry = (
         '{"entry": 1, "at_ms": 1, "kind": "isolate", "target": {"role": "leader"}, "duration_ms": 1, "parameters": {}}'
     )
     (tmp_path / "schedule.json").write_text(f'{{"entries": [{entry}]}}')
-    assert harrow("run", "--faults", "none", "--schedule", "schedule.json") == Exit.USAGE
+    assert harrow("run", "--network", "proxies", "--faults", "none", "--schedule", "schedule.json") == Exit.USAGE
     assert "isolate needs network" in capsys.readouterr().err
 
 
