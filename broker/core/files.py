@@ -1,8 +1,12 @@
-"""The node's disk, as a narrow port: one directory tree with a page cache and a clear flush boundary.
+"""The node's disk, as a narrow port: a directory tree with a page cache and a clear flush boundary.
 
 The real one is `broker.shell.posix_files`; the simulator has its own, which decides at a crash what survives. Names are
 relative paths with `/`. All calls but `sync` work on the page cache and are immediate. What is not synced may be lost,
 whole or in part, when the machine (not merely the process) dies.
+
+A node may have several log directories, each of which can fail alone. Names in the first are as they are; names in
+the others begin with the directory's place in `log.dirs`, as in `1/orders-0/leader-epoch-checkpoint`. So a node with
+one directory, and everything that knows of one only, needs no more than plain names.
 """
 
 from __future__ import annotations
@@ -11,7 +15,23 @@ from typing import Protocol
 
 
 class StorageError(Exception):
-    """The disk refused: I/O error, full disk. The log directory must be considered failed (TR-6, ST-7)."""
+    """The disk refused: I/O error, full disk. The log directory of `name` must be considered failed (TR-6, ST-7)."""
+
+    def __init__(self, text: str, name: str = "") -> None:
+        """`text` is for the operator; `name` is that of the file or directory that the disk refused."""
+        super().__init__(text)
+        self.name = name
+
+
+def name_in(directory: int, name: str) -> str:
+    """The name of something in a log directory, given its place in `log.dirs`, from 0."""
+    return f"{directory}/{name}" if directory else name
+
+
+def directory_of(name: str) -> int:
+    """The place in `log.dirs` of the log directory that a name lies in."""
+    first, slash, _ = name.partition("/")
+    return int(first) if slash and first.isdigit() else 0
 
 
 class Files(Protocol):

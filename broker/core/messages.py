@@ -504,6 +504,25 @@ class BrokerHeartbeatResponse(NamedTuple):
     should_shut_down: bool = False
 
 
+LOST_DIRECTORY = "00000000-0000-0000-0000-000000000001"
+"""`DirectoryId.LOST` of KIP-858: a log directory that has failed, whichever it was."""
+
+
+class AssignReplicasToDirsRequest(NamedTuple):
+    """KIP-858. `assignments` are (directory id, topic id, partition)."""
+
+    broker_id: int
+    broker_epoch: int
+    assignments: tuple[tuple[str, str, int], ...]
+
+
+class AssignReplicasToDirsResponse(NamedTuple):
+    """KIP-858. `results` are (directory id, topic id, partition, error code)."""
+
+    error_code: int
+    results: tuple[tuple[str, str, int, int], ...] = ()
+
+
 class AlterPartitionPartition(NamedTuple):
     topic: str
     partition: int
@@ -675,6 +694,7 @@ AnyRequest = (
     | BrokerRegistrationRequest
     | BrokerHeartbeatRequest
     | AlterPartitionRequest
+    | AssignReplicasToDirsRequest
     | AllocateProducerIdsRequest
     | GetReplicaLogInfoRequest
     | VoteRequest
@@ -706,6 +726,7 @@ AnyResponse = (
     | BrokerRegistrationResponse
     | BrokerHeartbeatResponse
     | AlterPartitionResponse
+    | AssignReplicasToDirsResponse
     | AllocateProducerIdsResponse
     | GetReplicaLogInfoResponse
     | VoteResponse

@@ -13,6 +13,8 @@ from broker.core.messages import (
     AlterPartitionResponse,
     AnyRequest,
     AnyResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -47,6 +49,8 @@ def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
             return BrokerHeartbeatResponse(error)
         case AlterPartitionRequest():
             return AlterPartitionResponse(error)
+        case AssignReplicasToDirsRequest():
+            return AssignReplicasToDirsResponse(error)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(error)
         case CreateTopicsRequest():

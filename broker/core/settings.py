@@ -41,7 +41,9 @@ class Settings:
     listeners: tuple[Listener, ...]
     """Where the node binds: CLIENT and BROKER of a broker, CONTROLLER of a controller."""
 
-    log_dir: str
+    log_dirs: tuple[str, ...]
+    """`log.dirs`: where logs are kept. The first is also that of the metadata log."""
+
     roles: tuple[Role, ...] = ("broker",)
     cluster_id: str = "harrow"
     advertised_listeners: tuple[Listener, ...] = ()

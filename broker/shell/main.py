@@ -23,6 +23,7 @@ from broker.core.runtime import Node
 from broker.core.settings import Settings
 from broker.shell import admin, logs, properties
 from broker.shell.host import Host
+from broker.shell.joined_files import JoinedFiles
 from broker.shell.ledger_files import LedgerFiles
 from broker.shell.posix_files import PosixFiles
 
@@ -66,19 +67,28 @@ async def _run(settings: Settings, factory: NodeFactory) -> int:
 
 
 def _open_files(settings: Settings) -> Files:
+    directories = [_open_directory(settings, path) for path in settings.log_dirs]
+    errors = [opened for opened in directories if isinstance(opened, StorageError)]
+    if len(errors) == len(directories) or (settings.is_controller and isinstance(directories[0], StorageError)):
+        text = f"log.dirs: expected a directory to write to, found: {errors[0]}; repair or change it"
+        raise CannotStartError(EXIT_ENVIRONMENT, text)
+    first = directories[0]
+    return first if len(directories) == 1 and not isinstance(first, StorageError) else JoinedFiles(directories)
+
+
+def _open_directory(settings: Settings, path: str) -> Files | StorageError:
     kind = LedgerFiles if settings.storage == "page-cache" else PosixFiles
     try:
-        return kind(Path(settings.log_dir))
+        return kind(Path(path))
     except StorageError as error:
-        text = f"log.dirs: expected a directory to write to, found: {error}; repair or change it"
-        raise CannotStartError(EXIT_ENVIRONMENT, text) from error
+        return error
 
 
 def _make_node(factory: NodeFactory, settings: Settings, files: Files) -> Node:
     try:
         return factory(settings, files, str(uuid.uuid4()))
     except StorageError as error:
-        text = f"log.dirs: expected readable logs, found: {error}; repair or empty {settings.log_dir}"
+        text = f"log.dirs: expected readable logs, found: {error}; repair or empty {', '.join(settings.log_dirs)}"
         raise CannotStartError(EXIT_ENVIRONMENT, text) from error
     except UnknownRules as error:
         raise CannotStartError(EXIT_USAGE, str(error)) from error

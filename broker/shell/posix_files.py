@@ -250,7 +250,7 @@ class PosixFiles:
 
     def _storage_error(self, operation: str, name: str, error: OSError) -> StorageError:
         code = errno.errorcode.get(error.errno or 0, "unknown error")
-        return StorageError(f"cannot {operation} {self._root / name}: {code} ({error.strerror}); check the disk")
+        return StorageError(f"cannot {operation} {self._root / name}: {code} ({error.strerror}); check the disk", name)
 
 
 def _is_within(name: str, ancestor: str) -> bool:

@@ -226,10 +226,11 @@ def _listeners(value: str) -> tuple[Listener, ...]:
     return tuple(listeners)
 
 
-def _one_directory(value: str) -> str:
-    if not value or "," in value:
-        raise _ImpossibleError("one directory")
-    return value
+def _directories(value: str) -> tuple[str, ...]:
+    paths = _words(value)
+    if not paths or len({os.path.normpath(path) for path in paths}) < len(paths):
+        raise _ImpossibleError("one or more directories, separated by commas, each once")
+    return paths
 
 
 def _socket_path(value: str) -> str:
@@ -250,7 +251,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "listeners": _Setting("listeners", _listeners),
     "advertised.listeners": _Setting("advertised_listeners", _listeners),
     "harrow.peer.addresses": _Setting("peer_addresses", _addresses),
-    "log.dirs": _Setting("log_dir", _one_directory),
+    "log.dirs": _Setting("log_dirs", _directories),
     "log.segment.bytes": _Setting("log_segment_bytes", _integer(1024, _INT32_MAX)),
     "log.flush.interval.messages": _Setting("log_flush_interval_messages", _interval),
     "log.flush.interval.ms": _Setting("log_flush_interval_ms", _interval),

@@ -77,7 +77,7 @@ class SimulatedDisk:
         if self.tears_next_append_at is not None and data:
             file.data += data[: self.tears_next_append_at]
             self.tears_next_append_at = None
-            raise StorageError(f"{name}: EIO")
+            raise StorageError(f"{name}: EIO", name)
         file.data += data
 
     def truncate(self, name: str, size: int) -> None:
@@ -113,7 +113,7 @@ class SimulatedDisk:
 
     def _check(self, name: str) -> None:
         if self.failing:
-            raise StorageError(f"{name}: EIO")
+            raise StorageError(f"{name}: EIO", name)
 
     # --- faults ------------------------------------------------------------------------------------------------------
 

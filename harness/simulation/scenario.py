@@ -88,7 +88,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 roles=(*roles, "controller") if node_id in controllers else roles,
                 voters=dict.fromkeys(controllers, ("controller", 1)),
                 listeners=(Listener("CLIENT", f"b{node_id}", 1), Listener("BROKER", f"b{node_id}", 2)),
-                log_dir="/",
+                log_dirs=("/",),
                 log_flush_interval_messages=configuration.flush_messages,
                 log_flush_interval_ms=configuration.flush_ms,
                 min_insync_replicas=configuration.min_insync_replicas,

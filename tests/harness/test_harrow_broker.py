@@ -63,7 +63,7 @@ def test_the_broker_reads_the_settings_as_they_were_meant(tmp_path: Path) -> Non
     assert settings.broker_session_timeout_ms == 3000
     assert settings.replica_lag_time_max_ms == 3000
     assert settings.admin_socket == str(tmp_path / "1.sock")
-    assert settings.log_dir == str(tmp_path / "data")
+    assert settings.log_dirs == (str(tmp_path / "data"),)
 
 
 def test_nodes_are_reached_where_this_node_reaches_them(tmp_path: Path) -> None:

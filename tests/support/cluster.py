@@ -26,6 +26,7 @@ from broker.core.events import (
     StopRequested,
     TimerFired,
 )
+from broker.core.files import StorageError
 from broker.core.marks import Mark
 from broker.core.messages import (
     AnyRequest,
@@ -99,6 +100,7 @@ class Cluster:
             "controller_quorum_request_timeout_ms": 200,
             "metadata_fetch_wait_max_ms": 100,
             "flaws": flaws,
+            "log_dirs": ("/",),
             **settings,
         }
         self.machines: dict[int, Machine] = {}
@@ -109,7 +111,6 @@ class Cluster:
                     node_id=number,
                     roles=("controller",) if is_controller else ("broker",),
                     listeners=(Listener("CLIENT", f"b{number}", 1), Listener("BROKER", f"b{number}", 2)),
-                    log_dir="/",
                     **common,  # type: ignore[arg-type]
                 )
             )
@@ -222,9 +223,13 @@ class Cluster:
     def _flush(self, number: int, life: int, token: Hashable, files: list[str]) -> None:
         machine = self.machines[number]
         if machine.life == life and machine.node is not None:
-            for name in files:
-                machine.files.sync(name)
-            self._deliver(number, life, FlushDone(token))
+            error = None
+            try:
+                for name in files:
+                    machine.files.sync(name)
+            except StorageError as refused:
+                error = str(refused)
+            self._deliver(number, life, FlushDone(token, error))
 
     def _arrive(self, origin: int, life: int, own_id: int, to: int, request: AnyRequest, api_version: int = 0) -> None:
         if (origin, to) in self.cut or self.machines[to].node is None:

@@ -77,7 +77,7 @@ class LocalNode:
         lines = {
             **settings,
             "node.id": str(number),
-            "log.dirs": str(directory / "data"),
+            "log.dirs": ",".join(str(directory / name) for name in settings.get("log.dirs", "data").split(",")),
             "harrow.admin.socket": str(self.admin_socket),
         }
         self._file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
@@ -166,7 +166,7 @@ class LocalCluster:
     """Brokers 1…n and controllers from 100 on; or combined nodes 1…n, each of which is both."""
 
     def __init__(self, brokers: int = 3, controllers: int = 1, *, combined: bool = False, **settings: str) -> None:
-        """`settings` are Kafka's names with underscores for dots."""
+        """`settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory."""
         with ExitStack() as on_failure:
             # Not pytest's directory: the path of a Unix socket may have 107 bytes only.
             self._directory = on_failure.enter_context(tempfile.TemporaryDirectory(prefix="harrow-"))

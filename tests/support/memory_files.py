@@ -18,7 +18,7 @@ class _File:
 
 
 class MemoryFiles:
-    """`Files` in memory. `fail`, when set, is asked before each writing call and refuses it by returning True."""
+    """`Files` in memory. `fail`, when set, is asked before each call but `size` and refuses it by returning True."""
 
     def __init__(self) -> None:
         self.files: dict[str, _File] = {}
@@ -28,6 +28,7 @@ class MemoryFiles:
     # --- Files ---------------------------------------------------------------------------------------------------
 
     def list(self, directory: str) -> list[str]:
+        self._check("list", directory)
         prefix = f"{directory}/" if directory else ""
         return sorted({name[len(prefix) :].split("/")[0] for name in self.files if name.startswith(prefix)})
 
@@ -35,6 +36,7 @@ class MemoryFiles:
         return len(self.files[name].data) if name in self.files else 0
 
     def read(self, name: str, position: int, size: int) -> bytes:
+        self._check("read", name)
         return bytes(self.files[name].data[position : position + size]) if name in self.files else b""
 
     def append(self, name: str, data: bytes) -> None:
@@ -44,7 +46,7 @@ class MemoryFiles:
     def truncate(self, name: str, size: int) -> None:
         self._check("truncate", name)
         if name not in self.files:
-            raise StorageError(f"truncate {name}: ENOENT")
+            raise StorageError(f"truncate {name}: ENOENT", name)
         file = self.files[name]
         del file.data[size:]
         file.durable = min(file.durable, size)
@@ -71,7 +73,7 @@ class MemoryFiles:
 
     def _check(self, operation: str, name: str) -> None:
         if self.fail is not None and self.fail(operation, name):
-            raise StorageError(f"{operation} {name}: EIO")
+            raise StorageError(f"{operation} {name}: EIO", name)
 
     # --- faults --------------------------------------------------------------------------------------------------
 

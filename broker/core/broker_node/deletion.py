@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
+from broker.core.files import StorageError
 from broker.core.marks import sometimes
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.replica.state import Replica, Role
@@ -21,28 +23,33 @@ def delete_records(broker: BrokerState, request: DeleteRecordsRequest) -> Delete
 
 def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords:
     replica = broker.replicas.get((part.topic, part.partition))
-    if replica is None or replica.role is not Role.LEADER:
-        known = broker.image.partition(part.topic, part.partition) is not None
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return DeletedRecords(part.topic, part.partition, error)
+    if replica is None:
+        return DeletedRecords(part.topic, part.partition, broker.why_absent(part.topic, part.partition))
+    if replica.role is not Role.LEADER:
+        return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     offset = replica.high_watermark if part.offset == -1 else part.offset
     if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
         broker.runtime.mark(DELETION_REFUSED)
         return DeletedRecords(part.topic, part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > replica.log.start_offset:
         broker.runtime.mark(DELETED)
-    replica.log.advance_start(offset)
+    try:
+        replica.log.advance_start(offset)
+    except StorageError as error:
+        directories.fail(broker, error)
+        return DeletedRecords(part.topic, part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
     broker.touch(replica)
     return DeletedRecords(part.topic, part.partition, ErrorCode.NONE, replica.log.start_offset)
 
 
 def retain(broker: BrokerState) -> None:
     """`retention.bytes`: a leader drops whole segments that its log has no room for, below the high watermark only."""
-    for replica in broker.replicas.values():
+    for replica in list(broker.replicas.values()):
         topic = broker.image.topics.get(replica.topic)
         limit = int(topic.configs.get("retention.bytes", "-1")) if topic is not None else -1
         if limit >= 0 and replica.role is Role.LEADER:
-            _retain_bytes(broker, replica, limit)
+            with directories.guarded(broker):
+                _retain_bytes(broker, replica, limit)
     broker.runtime.set_timer((RETENTION,), broker.settings.log_retention_check_interval_ms)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import fetch_sessions, isr_changes
+from broker.core.broker_node import directories, fetch_sessions, isr_changes
 from broker.core.broker_node.fetch_sessions import NO_SESSION, Fetch, Rest, SessionPartition
 from broker.core.broker_node.state import BrokerState, WaitingFetch
 from broker.core.errors import ErrorCode
 from broker.core.events import RequestReceived
+from broker.core.files import StorageError
 from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
@@ -31,6 +32,13 @@ EPOCH_UNKNOWN = sometimes("fetch refused: the last fetched epoch is above all th
 BEYOND_END = sometimes("fetch refused: beyond the log end (FE-7)")
 WAITS_FOR_CERTAINTY = sometimes("fetch: a consumer waits until the high watermark is certain (HW-9)")
 NOT_CERTAIN = sometimes("fetch refused: the high watermark is not certain in time (HW-9)")
+
+STORAGE_FAILED = sometimes("fetch refused: the log directory has failed (KIP-112)")
+_ABSENT = {
+    ErrorCode.KAFKA_STORAGE_ERROR: STORAGE_FAILED,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: NOT_LEADER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: NO_SUCH_PARTITION,
+}
 
 DEADLINE = "fetch-deadline"
 
@@ -124,9 +132,9 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
         return None, ErrorCode.UNKNOWN_TOPIC_ID
     replica = broker.replicas.get((part.topic, part.partition))
     if replica is None:
-        known = broker.image.partition(part.topic, part.partition) is not None
-        broker.runtime.mark(NOT_LEADER if known else NO_SUCH_PARTITION)
-        return None, ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = broker.why_absent(part.topic, part.partition)
+        broker.runtime.mark(_ABSENT[error])
+        return None, error
     rules = broker.rules.fetch
     error = rules.check_epoch(part.current_leader_epoch, replica.leader_epoch)
     if error != ErrorCode.NONE:
@@ -239,7 +247,11 @@ def _read(
     if error == ErrorCode.NONE and diverging is None:
         bound = broker.rules.fetch.read_bound(by_follower, replica.high_watermark, log.end_offset)
         if part.fetch_offset < bound and (room > 0 or first):
-            records = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), bound, minimum_one=first)
+            try:
+                records = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), bound, minimum_one=first)
+            except StorageError as failure:
+                directories.fail(broker, failure)
+                error = ErrorCode.KAFKA_STORAGE_ERROR
         elif not by_follower:
             waits = part.fetch_offset >= bound and not broker.rules.high_watermark.is_certain(
                 replica.high_watermark, replica.leader_epoch_start

@@ -6,7 +6,6 @@ from broker.core.broker_node import controllers, storage
 from broker.core.broker_node.state import CONTROL, BrokerState, Lifecycle
 from broker.core.errors import ErrorCode
 from broker.core.events import Exit
-from broker.core.log import marker
 from broker.core.marks import sometimes
 from broker.core.messages import (
     BrokerHeartbeatRequest,
@@ -138,7 +137,7 @@ def request_stop(broker: BrokerState) -> None:
     broker.lifecycle = Lifecycle.STOPPING
     broker.runtime.note("info", "controlled shutdown")
     if broker.rules.storage.marks_before_stopping():
-        marker.write_clean_shutdown(broker.files, broker.broker_epoch)
+        storage.mark_clean_stop(broker)
     broker.runtime.set_timer((SHUTDOWN_DEADLINE,), broker.settings.controlled_shutdown_timeout_ms)
     heartbeat(broker)
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from broker.core.broker_node import (
     deletion,
     descriptions,
+    directories,
     fetching,
     forwarding,
     isr_changes,
@@ -20,6 +21,7 @@ from broker.core.broker_node import (
 )
 from broker.core.broker_node.groups import coordinator, finding
 from broker.core.broker_node.state import BrokerState, Lifecycle
+from broker.core.errors import ErrorCode
 from broker.core.events import (
     Disconnected,
     Effect,
@@ -40,6 +42,7 @@ from broker.core.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AnyResponse,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationResponse,
@@ -77,12 +80,14 @@ class BrokerNode:
             rules_for(settings.generation, settings.flaws),
             files,
             incarnation_id,
-            previous_broker_epoch=storage.take_marker(files),
         )
+        storage.take_marker(self.state)
         storage.open_replicas(self.state)
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
-        """React to one event. A disk that fails ends the broker (TR-6): what it was about to say is not said."""
+        """React to one event. If the last log directory fails the broker ends (TR-6): what it was about to say is not
+        said.
+        """
         broker = self.state
         broker.runtime.now_ms = now_ms
         try:
@@ -91,12 +96,14 @@ class BrokerNode:
         except StorageError as error:
             broker.runtime.take_effects()
             if not broker.rules.storage.goes_on_after_error():
-                storage.failed(broker, str(error))
+                storage.failed(broker, error)
         return broker.runtime.take_effects()
 
     def _settle(self) -> None:
         """Let go on what waited for a log end or a high watermark that has moved."""
         broker = self.state
+        if broker.lost:
+            self._settle_lost()
         while broker.touched:
             key = next(iter(broker.touched))
             del broker.touched[key]
@@ -105,6 +112,18 @@ class BrokerNode:
                 producing.complete(broker, replica)
                 fetching.wake(broker, replica)
             coordinator.settle(broker, key)
+            if broker.lost:
+                self._settle_lost()
+
+    def _settle_lost(self) -> None:
+        """Tell who waited on replicas whose directory has failed, and the controller (KIP-112, KIP-858)."""
+        broker = self.state
+        while broker.lost:
+            replica = broker.lost.pop(0)
+            producing.fail_all(broker, replica, ErrorCode.KAFKA_STORAGE_ERROR)
+            fetching.wake(broker, replica)
+            coordinator.settle(broker, replica.key)
+        directories.report(broker)
 
     def _dispatch(self, event: Event) -> None:
         broker = self.state
@@ -203,6 +222,8 @@ class BrokerNode:
                     lifecycle.heartbeat(broker)
             case publishing.FETCH_SNAPSHOT, _, (FetchSnapshotResponse() | None) as answer:
                 publishing.snapshot_arrived(broker, answer)
+            case directories.REPORT, _, (AssignReplicasToDirsResponse() | None) as answer:
+                directories.reported(broker, answer)
             case isr_changes.ALTER_PARTITION, AlterPartitionRequest() as request, (
                 AlterPartitionResponse() | None
             ) as answer:
@@ -259,6 +280,8 @@ class BrokerNode:
                 deletion.retain(broker)
             case (storage.CHECKPOINT,):
                 storage.checkpoint_regularly(broker)
+            case (directories.REPORT,):
+                directories.report_again(broker)
             case (storage.FLUSH_INTERVAL,):
                 storage.flush_all(broker)
             case _:
@@ -266,10 +289,11 @@ class BrokerNode:
 
     def _flush_done(self, token: Hashable, error: str | None) -> None:
         broker = self.state
-        if error is not None:
-            raise StorageError(error)
-        replica = broker.replicas.get(token)  # type: ignore[call-overload]
-        if replica is None:
+        replica: Replica | None = broker.replicas.get(token)  # type: ignore[call-overload]
+        if error is not None and (replica is not None or len(broker.settings.log_dirs) == 1):
+            directories.fail(broker, StorageError(error, replica.log.directory if replica is not None else ""))
+            return
+        if replica is None:  # removed, or offline with its directory
             return
         storage.flushed(broker, replica)
         if not replica.acknowledges_flushed_only:
@@ -306,6 +330,8 @@ class BrokerNode:
             "produces_waiting": len(broker.produces),
             "fetches_waiting": len(broker.fetches),
             "fetch_sessions": len(broker.fetch_sessions.sessions),
+            "log_dirs": directories.describe(broker),
+            "offline_partitions": [list(key) for key in broker.offline],
             "partitions": [self._describe_replica(replica) for replica in broker.replicas.values()],
         }
 
@@ -326,6 +352,7 @@ class BrokerNode:
             "maximal_isr": sorted(leader.maximal_isr(replica, self.state.rules)),
             "elr": list(replica.elr),
             "replicas": list(replica.replicas),
+            "log_dir": self.state.settings.log_dirs[directories.of(replica)],
             "epochs": [list(entry) for entry in replica.log.epochs.entries],
         }
 

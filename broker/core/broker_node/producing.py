@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import isr_changes, storage
+from broker.core.broker_node import directories, isr_changes, storage
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState, WaitingProduce
 from broker.core.errors import ErrorCode
 from broker.core.events import CloseConnection, RequestReceived
+from broker.core.files import StorageError
 from broker.core.log.log import Appended
 from broker.core.marks import sometimes
 from broker.core.messages import (
@@ -36,6 +37,7 @@ _REFUSED = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: sometimes("produce refused: a sequence number out of order (PR-5)"),
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: sometimes("produce refused: an old duplicate (PR-5)"),
     ErrorCode.INVALID_PRODUCER_EPOCH: sometimes("produce refused: an old producer epoch (PR-5)"),
+    ErrorCode.KAFKA_STORAGE_ERROR: sometimes("produce refused: the log directory has failed (KIP-112)"),
 }
 
 DEADLINE = "produce-deadline"
@@ -63,12 +65,15 @@ def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest)
         return
     broker.produces[event.request_id] = WaitingProduce(answers, dict.fromkeys(missing), event.connection)
     for key, wanted in missing.items():
-        replica = broker.replicas[key]
+        replica = broker.replicas.get(key)
+        if replica is None:  # another partition of the request has found the directory broken
+            _fail(broker.produces[event.request_id], key, ErrorCode.KAFKA_STORAGE_ERROR)
+            continue
         replica.waiting_produces[event.request_id] = wanted
         complete(broker, replica)
     if event.request_id not in broker.produces:
         return
-    if missing:
+    if broker.produces[event.request_id].missing:
         broker.runtime.set_timer((DEADLINE, event.request_id), request.timeout_ms)
     else:
         _answer(broker, event.request_id)
@@ -87,9 +92,9 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
     replica = broker.replicas.get((part.topic, part.partition))
     if part.topic == OFFSETS_TOPIC:
         return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)  # the coordinator's own
-    if replica is None and broker.image.partition(part.topic, part.partition) is None:
-        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if replica is None or replica.role is not Role.LEADER:
+    if replica is None:
+        return refused(broker.why_absent(part.topic, part.partition))
+    if replica.role is not Role.LEADER:
         return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     error = broker.rules.produce.refuse(acks, replica.isr, replica.min_insync_replicas)
     if error != ErrorCode.NONE:
@@ -105,7 +110,10 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         base_offset, last_offset = verdict.duplicate_of
         broker.runtime.mark(DUPLICATE if last_offset < replica.high_watermark else DUPLICATE_WAITS)
     else:
-        base_offset, last_offset, _ = _append_to_log(broker, replica, part.records, headers)
+        appended = _append_to_log(broker, replica, part.records, headers)
+        if isinstance(appended, ErrorCode):
+            return refused(appended)
+        base_offset, last_offset, _ = appended
     answer = ProducedPartition(part.topic, part.partition, ErrorCode.NONE, base_offset, log.start_offset, part.topic_id)
     return answer, last_offset + 1
 
@@ -122,8 +130,14 @@ def append_own(broker: BrokerState, replica: Replica, records: bytes) -> Appende
     return headers if isinstance(headers, ErrorCode) else _append_to_log(broker, replica, records, headers)
 
 
-def _append_to_log(broker: BrokerState, replica: Replica, records: bytes, headers: tuple[BatchHeader]) -> Appended:
-    appended = replica.log.append_as_leader(records, replica.leader_epoch, headers)
+def _append_to_log(
+    broker: BrokerState, replica: Replica, records: bytes, headers: tuple[BatchHeader]
+) -> Appended | ErrorCode:
+    try:
+        appended = replica.log.append_as_leader(records, replica.leader_epoch, headers)
+    except StorageError as error:
+        directories.fail(broker, error)
+        return ErrorCode.KAFKA_STORAGE_ERROR
     storage.appended(broker, replica)
     isr_changes.high_watermark_may_move(broker, replica)
     broker.touch(replica)
@@ -182,12 +196,18 @@ def forget_connection(broker: BrokerState, connection: int) -> None:
             broker.replicas[key].waiting_produces.pop(request_id, None)
 
 
+def _fail(waiting: WaitingProduce, key: tuple[str, int], error: ErrorCode) -> None:
+    del waiting.missing[key]
+    waiting.answers[key] = waiting.answers[key]._replace(error_code=error, base_offset=-1)
+
+
 def _resolve(broker: BrokerState, replica: Replica, request_id: int, error: ErrorCode) -> None:
     del replica.waiting_produces[request_id]
     waiting = broker.produces[request_id]
-    del waiting.missing[replica.key]
-    if error != ErrorCode.NONE:
-        waiting.answers[replica.key] = waiting.answers[replica.key]._replace(error_code=error, base_offset=-1)
+    if error == ErrorCode.NONE:
+        del waiting.missing[replica.key]
+    else:
+        _fail(waiting, replica.key, error)
     if not waiting.missing:
         broker.runtime.cancel_timer((DEADLINE, request_id))
         _answer(broker, request_id)

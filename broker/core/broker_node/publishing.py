@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import controllers, isr_changes, producing, replication, storage
+from broker.core.broker_node import controllers, directories, isr_changes, producing, replication, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
 from broker.core.marks import sometimes
@@ -14,7 +14,7 @@ from broker.core.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from broker.core.metadata.image import Image
+from broker.core.metadata.image import Image, TopicImage
 from broker.core.metadata.records import METADATA_TOPIC, PartitionState
 from broker.core.quorum import snapshots
 from broker.core.replica import follower, leader
@@ -126,21 +126,43 @@ def publish(broker: BrokerState) -> None:
             if replica is not None and replica.topic_id != topic.topic_id:
                 _remove(broker, replica)
                 replica = None
-            if broker.broker_id not in state.replicas:
+            if broker.broker_id not in state.replicas or _is_offline(broker, topic, number, state):
                 continue
             if replica is None:
                 broker.runtime.mark(CREATED)
                 replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
+            if replica is None:
+                continue
             replica.min_insync_replicas = min_insync_replicas
             replica.elr = state.elr
             if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
-                _apply(broker, replica, state)
+                with directories.guarded(broker):
+                    _apply(broker, replica, state)
             elif broker.rules.high_watermark.moves_with_isr():
                 isr_changes.high_watermark_may_move(broker, replica)  # by another min ISR, or by an ISR already known
     for replica in [replica for replica in broker.replicas.values() if not _assigned(image, replica)]:
         _remove(broker, replica)
+    for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
+        del broker.offline[topic_name, number]
+    directories.report(broker)
     broker.published = True
     replication.fetch_from_all(broker)
+
+
+def _is_offline(broker: BrokerState, topic: TopicImage, number: int, state: PartitionState) -> bool:
+    """KIP-112: the replica's log directory has failed; another one in its place would hold nothing of what it held."""
+    key = (topic.name, number)
+    if key not in broker.replicas and key not in broker.offline and directories.may_hold(broker, state):
+        broker.offline[key] = topic.topic_id
+    return broker.offline.get(key) == topic.topic_id
+
+
+def _keeps(broker: BrokerState, key: tuple[str, int], topic_id: str) -> bool:
+    """Whether a replica that is offline is still assigned to this broker."""
+    topic = broker.image.topics.get(key[0])
+    state = broker.image.partition(*key)
+    same = topic is not None and topic.topic_id == topic_id
+    return same and state is not None and broker.broker_id in state.replicas
 
 
 def _assigned(image: Image, replica: Replica) -> bool:
@@ -213,6 +235,7 @@ def _remove(broker: BrokerState, replica: Replica) -> None:
     producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     broker.runtime.mark(REMOVED)
     broker.runtime.note("info", f"{replica.topic}-{replica.partition}: removed")
-    replica.log.delete()
     del broker.replicas[replica.key]
     broker.touch(replica)
+    with directories.guarded(broker):
+        replica.log.delete()

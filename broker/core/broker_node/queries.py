@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from broker.core.broker_node import directories
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
+from broker.core.files import StorageError
 from broker.core.marks import sometimes
 from broker.core.messages import (
     EpochEnd,
@@ -93,7 +95,7 @@ def _partition(broker: BrokerState, number: int, state: PartitionState) -> Metad
         state.leader_epoch,
         state.replicas,
         state.isr,
-        tuple(replica for replica in state.replicas if not broker.image.is_active(replica)),
+        tuple(replica for replica in state.replicas if replica in state.offline or not broker.image.is_active(replica)),
     )
 
 
@@ -101,8 +103,7 @@ def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) ->
     """FE-2 and FE-3 for a question: the replica if this broker leads it in that epoch."""
     replica = broker.replicas.get((topic, partition))
     if replica is None:
-        known = broker.image.partition(topic, partition) is not None
-        return None, ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None, broker.why_absent(topic, partition)
     error = broker.rules.fetch.check_epoch(epoch, replica.leader_epoch)
     if error == ErrorCode.NONE and replica.role is not Role.LEADER:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -136,7 +137,11 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, end, replica.leader_epoch)
     if part.timestamp < 0:
         return ListedOffset(part.topic, part.partition, ErrorCode.UNSUPPORTED_VERSION)
-    found = log.offset_for_timestamp(part.timestamp, end)
+    try:
+        found = log.offset_for_timestamp(part.timestamp, end)
+    except StorageError as failure:
+        directories.fail(broker, failure)
+        return ListedOffset(part.topic, part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None:
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE)
     return ListedOffset(part.topic, part.partition, ErrorCode.NONE, *found)
@@ -161,7 +166,9 @@ def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) ->
     for part in request.partitions:
         topic = part.topic or broker.image.topic_names.get(part.topic_id, "")
         replica = broker.replicas.get((topic, part.partition))
-        error = ErrorCode.NONE if replica else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = ErrorCode.NONE if replica else broker.why_absent(topic, part.partition)
+        if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # leader or not, there is no log
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         info = ReplicaLogInfo(topic, part.partition, error, topic_id=part.topic_id)
         if replica is not None:
             info = info._replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import storage
+from broker.core.broker_node import directories, storage
 from broker.core.broker_node.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from broker.core.broker_node.state import BrokerState, LeaderSession
 from broker.core.errors import ErrorCode
@@ -143,7 +143,8 @@ def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) ->
             broker.runtime.mark(UNANSWERED)
             _pause(broker, replica)
         else:
-            _apply(broker, replica, asked, answer)
+            with directories.guarded(broker):
+                _apply(broker, replica, asked, answer)
     fetch_from(broker, leader)
 
 
@@ -225,7 +226,8 @@ def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
     """Where TR-5 does not hold: make the cut that an earlier answer asked for, whatever the replica is by now."""
     replica = broker.replicas.get(key)
     if replica is not None:
-        follower.truncate(replica, offset)
+        with directories.guarded(broker):
+            follower.truncate(replica, offset)
 
 
 def _pause(broker: BrokerState, replica: Replica) -> None:
@@ -255,7 +257,8 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
         return
     if answer.offset < replica.log.end_offset:
         broker.runtime.mark(OUT_OF_RANGE_CUT)
-        follower.truncate(replica, answer.offset)
+        with directories.guarded(broker):
+            follower.truncate(replica, answer.offset)
         broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
     else:
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)
@@ -269,5 +272,6 @@ def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, re
         return
     broker.runtime.mark(OUT_OF_RANGE_ANEW if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
     if answer.offset > replica.log.end_offset:
-        follower.restart_at(replica, answer.offset, broker.rules)
+        with directories.guarded(broker):
+            follower.restart_at(replica, answer.offset, broker.rules)
         broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: begins anew at {answer.offset}")

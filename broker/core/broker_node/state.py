@@ -7,6 +7,7 @@ from enum import Enum
 
 from broker.core.broker_node.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
 from broker.core.broker_node.groups.state import Coordinator
+from broker.core.errors import ErrorCode
 from broker.core.files import Files
 from broker.core.messages import FetchPartition, ProducedPartition
 from broker.core.metadata.image import Image
@@ -62,7 +63,7 @@ class BrokerState:
     rules: Rules
     files: Files
     incarnation_id: str
-    previous_broker_epoch: int
+    previous_broker_epoch: int = -1
     runtime: Runtime = field(default_factory=Runtime)
     lifecycle: Lifecycle = Lifecycle.STARTING
     broker_epoch: int = -1
@@ -80,6 +81,11 @@ class BrokerState:
     fetching_from: dict[int, int] = field(default_factory=dict)  # leader -> open request
     producer_ids: tuple[int, int] = (0, 0)  # next, end of the block that the controller gave
     waiting_for_producer_ids: list[int] = field(default_factory=list)  # request ids
+    failed_directories: dict[int, str] = field(default_factory=dict)  # place in `log.dirs` -> why
+    has_unread_directories: bool = False  # one failed before it was known what is in it
+    offline: dict[tuple[str, int], str] = field(default_factory=dict)  # partitions without a usable log -> topic id
+    lost: list[Replica] = field(default_factory=list)  # whose directory has just failed: who waits has to be told
+    is_reporting: bool = False  # the controller is being told of replicas that are offline
     coordinator: Coordinator = field(default_factory=Coordinator)
 
     leader_sessions: dict[int, LeaderSession] = field(default_factory=dict)
@@ -93,6 +99,13 @@ class BrokerState:
     def broker_id(self) -> int:
         """This broker's node id."""
         return self.settings.node_id
+
+    def why_absent(self, topic: str, partition: int) -> ErrorCode:
+        """What is told of a partition of which there is no replica here (FE-1, PR-1, KIP-112)."""
+        if (topic, partition) in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        known = self.image.partition(topic, partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def touch(self, replica: Replica) -> None:
         """The replica's log or high watermark has moved: look at the requests that wait on it after this event."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
 from broker.core.events import Exit, Flush
-from broker.core.files import Files
+from broker.core.files import Files, StorageError, directory_of, name_in
 from broker.core.log import checkpoints, marker
+from broker.core.log.errors import CorruptLog
 from broker.core.log.log import Log, LogConfig
 from broker.core.marks import sometimes
 from broker.core.replica.state import Replica, Role
@@ -37,33 +39,56 @@ def log_config(settings: Settings, rules: Rules) -> LogConfig:
     )
 
 
-def take_marker(files: Files) -> int:
-    """BL-9: epoch of the life that was stopped cleanly, else -1; the marker is gone before any log is opened."""
-    epoch = marker.read_clean_shutdown(files)
-    marker.delete_clean_shutdown(files)
-    return -1 if epoch is None else epoch
+def take_marker(broker: BrokerState) -> None:
+    """BL-9: the epoch of the life that was stopped cleanly, if all directories say so; the marker is gone before any
+    log is opened.
+    """
+    count = len(broker.settings.log_dirs)
+    epochs = []
+    for directory in directories.online(broker):
+        with directories.guarded(broker):
+            epochs.append(marker.read_clean_shutdown(broker.files, directory, count))
+            marker.delete_clean_shutdown(broker.files, directory)
+    if len(epochs) == count and len(set(epochs)) == 1 and epochs[0] is not None:
+        broker.previous_broker_epoch = epochs[0]
 
 
 def open_replicas(broker: BrokerState) -> None:
     """ST-6, HW-7: open every log that is there; recover them if the last stop was not clean."""
-    recovery_points = _offsets(broker, checkpoints.RECOVERY_POINT)
-    log_starts = _offsets(broker, checkpoints.LOG_START)
-    high_watermarks = _offsets(broker, checkpoints.HIGH_WATERMARK)
-    clean = broker.previous_broker_epoch >= 0
-    broker.runtime.mark(OPENED_CLEAN if clean else OPENED_UNCLEAN)
-    for directory in broker.files.list(""):
+    broker.runtime.mark(OPENED_CLEAN if broker.previous_broker_epoch >= 0 else OPENED_UNCLEAN)
+    for directory in directories.online(broker):
+        with directories.guarded(broker):
+            _open_directory(broker, directory)
+    if broker.failed_directories:
+        broker.previous_broker_epoch = -1  # not all that a clean stop vouches for is there
+        broker.has_unread_directories = True
+        broker.offline.clear()  # what else there is on them is not known: `directories.may_hold`
+        broker.lost.clear()
+
+
+def _open_directory(broker: BrokerState, place: int) -> None:
+    recovery_points = _offsets(broker, place, checkpoints.RECOVERY_POINT)
+    log_starts = _offsets(broker, place, checkpoints.LOG_START)
+    high_watermarks = _offsets(broker, place, checkpoints.HIGH_WATERMARK)
+    for directory in broker.files.list(name_in(place, "").rstrip("/")):
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
             continue
         key = (topic, int(number))
-        topic_id = _read_topic_id(broker.files, directory)
+        topic_id = _read_topic_id(broker.files, name_in(place, directory))
         if topic_id is None:
             continue
+        if key in broker.replicas:
+            raise CorruptLog(
+                f"expected {directory} in one log directory, found it in "
+                f"{broker.settings.log_dirs[directories.of(broker.replicas[key])]} too: remove one of the two",
+                name_in(place, directory),
+            )
         log = Log.open(
             broker.files,
-            directory,
+            name_in(place, directory),
             log_config(broker.settings, broker.rules),
-            clean=clean,
+            clean=broker.previous_broker_epoch >= 0,
             recovery_point=recovery_points.get(key, 0),
             start_offset=log_starts.get(key, 0),
         )
@@ -92,11 +117,16 @@ def open_replicas(broker: BrokerState) -> None:
         )
 
 
-def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica:
-    """An empty replica, with its directory on the disk."""
-    directory = f"{topic}-{partition}"
-    broker.files.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
-    log = Log.open(broker.files, directory, log_config(broker.settings, broker.rules), clean=False)
+def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica | None:
+    """An empty replica, with its directory on the disk; None if the log directory that was to have it fails."""
+    directory = name_in(directories.choose(broker), f"{topic}-{partition}")
+    try:
+        broker.files.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
+        log = Log.open(broker.files, directory, log_config(broker.settings, broker.rules), clean=False)
+    except StorageError as error:
+        directories.fail(broker, error)
+        broker.offline[topic, partition] = topic_id
+        return None
     replica = Replica(
         topic,
         partition,
@@ -117,9 +147,9 @@ def _read_topic_id(files: Files, directory: str) -> str | None:
     return None
 
 
-def _offsets(broker: BrokerState, name: str) -> dict[tuple[str, int], int]:
+def _offsets(broker: BrokerState, place: int, name: str) -> dict[tuple[str, int], int]:
     """ST-7: a checkpoint that cannot be used is no checkpoint."""
-    offsets = checkpoints.read_checkpoint(broker.files, name)
+    offsets = checkpoints.read_checkpoint(broker.files, name_in(place, name))
     if isinstance(offsets, checkpoints.Unusable):
         broker.runtime.mark(NO_CHECKPOINT)
         return {}
@@ -155,11 +185,17 @@ def flush_all(broker: BrokerState) -> None:
 
 
 def checkpoint(broker: BrokerState) -> None:
-    """HW-7: write the high watermarks, the recovery points and the log starts, every so often."""
-    replicas = broker.replicas
+    """HW-7: write the high watermarks, the recovery points and the log starts, every so often, in each directory."""
+    for place in directories.online(broker):
+        with directories.guarded(broker):
+            _checkpoint_directory(broker, place)
+
+
+def _checkpoint_directory(broker: BrokerState, place: int) -> None:
+    replicas = {key: replica for key, replica in broker.replicas.items() if directories.of(replica) == place}
     checkpoints.write_checkpoint(
         broker.files,
-        checkpoints.HIGH_WATERMARK,
+        name_in(place, checkpoints.HIGH_WATERMARK),
         {
             key: replica.high_watermark
             for key, replica in replicas.items()
@@ -168,12 +204,12 @@ def checkpoint(broker: BrokerState) -> None:
     )
     checkpoints.write_checkpoint(
         broker.files,
-        checkpoints.RECOVERY_POINT,
+        name_in(place, checkpoints.RECOVERY_POINT),
         {key: replica.log.flushed_offset for key, replica in replicas.items()},
     )
     checkpoints.write_checkpoint(
         broker.files,
-        checkpoints.LOG_START,
+        name_in(place, checkpoints.LOG_START),
         {key: replica.log.start_offset for key, replica in replicas.items()},
     )
 
@@ -185,17 +221,28 @@ def checkpoint_regularly(broker: BrokerState) -> None:
 
 
 def close_cleanly(broker: BrokerState) -> None:
-    """BL-8: flush all logs, write the checkpoints, then the marker, in this order."""
-    for replica in broker.replicas.values():
-        replica.log.close_clean()
+    """BL-8: flush all logs, write the checkpoints, then the marker, in this order.
+
+    There is no marker if a directory has failed: what it held is not there for anybody to rely on.
+    """
+    for replica in list(broker.replicas.values()):
+        with directories.guarded(broker):
+            replica.log.close_clean()
     checkpoint(broker)
     if broker.broker_epoch >= 0:
         broker.runtime.mark(CLOSED_CLEANLY)
-        marker.write_clean_shutdown(broker.files, broker.broker_epoch)
+        mark_clean_stop(broker)
 
 
-def failed(broker: BrokerState, error: str) -> None:
-    """TR-6, ST-7: the only log directory has failed; a broker without one cannot go on."""
+def mark_clean_stop(broker: BrokerState) -> None:
+    """BL-8: write the marker, in every directory."""
+    if not broker.failed_directories:
+        marker.write_clean_shutdown(broker.files, broker.broker_epoch, len(broker.settings.log_dirs))
+
+
+def failed(broker: BrokerState, error: StorageError) -> None:
+    """TR-6, ST-7: the only log directory that was left has failed; a broker without one cannot go on."""
+    path = broker.settings.log_dirs[directory_of(error.name)]
     broker.runtime.mark(DISK_FAILED)
     broker.runtime.note("error", f"the log directory failed: {error}")
-    broker.runtime.effects.append(Exit(4, f"log directory {broker.settings.log_dir} failed: {error}"))
+    broker.runtime.effects.append(Exit(4, f"log directory {path} failed: {error}"))

@@ -88,7 +88,7 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
         [
             BrokerRegistered(request.broker_id, request.incarnation_id, request.listeners, request.rack),
             *(
-                partition_changes.without_broker(controller, request.broker_id, unclean=not clean)
+                partition_changes.without_broker(controller, request.broker_id, unclean=not clean, registers=True)
                 if controller.rules.registration.ends_earlier_life()
                 else ()
             ),

@@ -9,6 +9,7 @@ from broker.core.controller import (
     alter_partition,
     changes,
     configs,
+    directories,
     leader_elections,
     membership,
     metadata_fetches,
@@ -33,7 +34,7 @@ from broker.core.events import (
     StopRequested,
     TimerFired,
 )
-from broker.core.files import Files, StorageError
+from broker.core.files import Files, StorageError, directory_of
 from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -42,6 +43,7 @@ from broker.core.messages import (
     AlterPartitionRequest,
     AnyRequest,
     AnyResponse,
+    AssignReplicasToDirsRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     BrokerHeartbeatRequest,
@@ -99,7 +101,9 @@ class ControllerNode:
         except StorageError as error:
             controller.runtime.take_effects()
             controller.runtime.note("error", f"the metadata log failed: {error}")
-            controller.runtime.effects.append(Exit(4, f"log directory {controller.settings.log_dir} failed: {error}"))
+            controller.runtime.effects.append(
+                Exit(4, f"log directory {controller.settings.log_dirs[directory_of(error.name)]} failed: {error}")
+            )
         return controller.runtime.take_effects()
 
     def _dispatch(self, event: Event) -> None:
@@ -122,7 +126,7 @@ class ControllerNode:
                 self._timer(key)
             case FlushDone(_, error):
                 if error is not None:
-                    raise StorageError(error)
+                    raise StorageError(error, METADATA_DIRECTORY)
                 replication.flushed(controller.quorum)
             case Disconnected(connection):
                 metadata_fetches.forget_connection(controller, connection)
@@ -170,6 +174,8 @@ class ControllerNode:
                 membership.register(controller, request_id, request)
             case AlterPartitionRequest():
                 alter_partition.handle(controller, request_id, request)
+            case AssignReplicasToDirsRequest():
+                directories.assign(controller, request_id, request)
             case CreateTopicsRequest():
                 topics.create(controller, request_id, request)
             case DeleteTopicsRequest():
@@ -296,6 +302,7 @@ class ControllerNode:
                     "elr": list(state.elr),
                     "last_known_elr": list(state.last_known_elr),
                     "replicas": list(state.replicas),
+                    "offline": list(state.offline),
                 }
                 for topic, number, state in all_partitions(controller)
             ],

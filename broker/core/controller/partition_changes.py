@@ -22,13 +22,13 @@ def changed(
     prefer_first: bool = False,
     unclean_allowed: bool = False,
     recovery_state: int | None = None,
-    reassigned: bool = False,
+    altered: bool = False,
 ) -> PartitionState | None:
     """EL-0: the state after the ISR becomes `isr` and an election is held; None if nothing changes.
 
     In this order: a reassignment that is now complete ends, the ELR follows, a leader is elected. `min_isr` is the
-    configured one. `unclean` are brokers that were just found to have stopped uncleanly (ELR-4). `reassigned` says that
-    the replicas in `state` are not those before the change.
+    configured one. `unclean` are brokers that were just found to have stopped uncleanly (ELR-4). `altered` says that
+    something else in `state`, such as the replicas, is not what it was before the change.
     """
     before = state
     state, isr, completed = _complete_reassignment(rules, state, isr, min_isr)
@@ -47,7 +47,7 @@ def changed(
         state.replicas,
         isr,
         elr,
-        is_active,
+        lambda candidate: candidate not in state.offline and is_active(candidate),
         prefer_first=prefer_first,
         unclean_allowed=unclean_allowed,
     )
@@ -61,12 +61,13 @@ def changed(
         leader=election.leader,
         leader_epoch=state.leader_epoch + (election.leader != state.leader or raised),
         recovery_state=state.recovery_state if recovery_state is None else recovery_state,
+        offline=tuple(member for member in state.offline if member in state.replicas),
     )
     if election.unclean:
         new = new._replace(last_known_elr=(), recovery_state=RECOVERING)
     elif len(new.isr) >= effective and rules.elections.empties_elr():
         new = new._replace(elr=(), last_known_elr=())
-    return None if new == before and not reassigned else new._replace(partition_epoch=state.partition_epoch + 1)
+    return None if new == before and not altered else new._replace(partition_epoch=state.partition_epoch + 1)
 
 
 def _complete_reassignment(
@@ -115,10 +116,13 @@ def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
     return controller.settings.unclean_leader_election_enable
 
 
-def without_broker(controller: ControllerState, broker_id: int, *, unclean: bool = False) -> list[PartitionSet]:
+def without_broker(
+    controller: ControllerState, broker_id: int, *, unclean: bool = False, registers: bool = False
+) -> list[PartitionSet]:
     """EL-1, EL-5, EL-10, RG-6: the changes when a broker is no longer there: it leaves ISRs and leaderships.
 
-    With `unclean` it leaves the ELRs as well (ELR-4).
+    With `unclean` it leaves the ELRs as well (ELR-4). If it `registers` anew, its log directories count as good until
+    it says otherwise (KIP-858).
     """
 
     def is_active(candidate: int) -> bool:
@@ -127,21 +131,45 @@ def without_broker(controller: ControllerState, broker_id: int, *, unclean: bool
     changes = []
     rules = controller.rules
     for topic, number, state in all_partitions(controller):
+        was_offline = registers and broker_id in state.offline
         concerned = broker_id in state.isr or broker_id == state.leader or (unclean and broker_id in state.elr)
-        if not concerned:
+        if not concerned and not was_offline:
             continue
         new = changed(
             rules,
-            state,
+            state._replace(offline=tuple(member for member in state.offline if member != broker_id or not registers)),
             rules.elections.shrink(state.isr, broker_id),
             is_active,
             min_isr_of(controller, topic),
             unclean=frozenset((broker_id,)) if unclean else frozenset(),
             unclean_allowed=unclean_allowed(controller, topic),
+            altered=was_offline,
         )
         if new is not None:
             changes.append(PartitionSet(topic.topic_id, number, new))
     return changes
+
+
+def without_replica(
+    controller: ControllerState, topic: TopicImage, number: int, state: PartitionState, broker_id: int
+) -> PartitionSet | None:
+    """KIP-858: the change when a broker's log directory with this replica has failed; None if that is known.
+
+    What the directory held is in doubt, so the replica leaves the ELR too, as after an unclean stop (ELR-4).
+    """
+    if broker_id not in state.replicas or broker_id in state.offline:
+        return None
+    new = changed(
+        controller.rules,
+        state._replace(offline=tuple(sorted((*state.offline, broker_id)))),
+        controller.rules.elections.shrink(state.isr, broker_id),
+        controller.image.is_active,
+        min_isr_of(controller, topic),
+        unclean=frozenset((broker_id,)),
+        unclean_allowed=unclean_allowed(controller, topic),
+        altered=True,
+    )
+    return None if new is None else PartitionSet(topic.topic_id, number, new)
 
 
 def elections_for_leaderless(controller: ControllerState, arrived: int | None = None) -> list[PartitionSet]:

@@ -104,7 +104,7 @@ def _apply(
         controller.image.is_active,
         min_isr_of(controller, topic),
         unclean_allowed=allowed,
-        reassigned=True,
+        altered=True,
     )
     if new is not None:
         changes.append(controller, [PartitionSet(topic.topic_id, number, new)])

@@ -66,21 +66,28 @@ def _wanted(controller: ControllerState, topic: TopicImage, state: PartitionStat
             return (
                 not state.isr
                 and not state.elr
-                and all(controller.image.is_active(member) for member in state.last_known_elr)
+                and all(_is_there(controller, state, member) for member in state.last_known_elr)
                 and controller.rules.elections.is_recovery_quorum(
                     state.last_known_elr, min(min_isr_of(controller, topic), len(state.replicas))
                 )
             )
         case "Aggressive":
-            return any(controller.image.is_active(member) for member in state.replicas)
+            return any(_is_there(controller, state, member) for member in state.replicas)
         case _:
             return False
+
+
+def _is_there(controller: ControllerState, state: PartitionState, member: int) -> bool:
+    """Whether a replica can be asked, and be elected: its broker is active, and its log has not failed (KIP-858)."""
+    return member not in state.offline and controller.image.is_active(member)
 
 
 def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, state: PartitionState) -> None:
     """UR-6, UR-7: ask every active replica what it holds."""
     asked = {
-        member: controller.image.broker_epoch(member) for member in state.replicas if controller.image.is_active(member)
+        member: controller.image.broker_epoch(member)
+        for member in state.replicas
+        if _is_there(controller, state, member)
     }
     if not asked:
         return

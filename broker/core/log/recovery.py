@@ -98,7 +98,7 @@ def _open_clean(files: Files, directory: str, segments: list[Segment]) -> Opened
     segments[-1].open_tail()
     epochs = _load_epochs(files, directory, segments)
     if _has_lost_its_head(segments, epochs):
-        raise CorruptLog(f"expected an earlier segment than {segments[0].name}")
+        raise CorruptLog(f"expected an earlier segment than {segments[0].name}", directory)
     if epochs is None:
         epochs = EpochCache(files, directory)
         epochs.replace(

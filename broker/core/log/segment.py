@@ -182,7 +182,8 @@ class Segment:
         if self.end_offset != expected_end:
             raise CorruptLog(
                 f"expected {self.name} to end at offset {expected_end}, found {self.end_offset};"
-                " restore it from another replica"
+                " restore it from another replica",
+                self.name,
             )
 
     def open_tail(self) -> None:
@@ -251,7 +252,8 @@ class Segment:
     def _corrupt(self, position: int) -> CorruptLog:
         return CorruptLog(
             f"expected a record batch at position {position} of {self.name}, found something else;"
-            " restart without the clean-shutdown file to recover what is valid"
+            " restart without the clean-shutdown file to recover what is valid",
+            self.name,
         )
 
     # --- reading -------------------------------------------------------------------------------------------------

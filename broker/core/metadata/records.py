@@ -31,6 +31,8 @@ class PartitionState(NamedTuple):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovery_state: int = RECOVERED
+    offline: tuple[int, ...] = ()
+    """Brokers whose replica is in a log directory that has failed (KIP-858); they count as not active here."""
 
 
 class BrokerRegistered(NamedTuple):

@@ -45,9 +45,10 @@ class AlterPartitionRules:
         return image.is_active(member) and (epoch == image.broker_epoch(member) or (epoch == -1 and not added))
 
     def check_members(self, image: Image, state: PartitionState, part: AlterPartitionPartition) -> ErrorCode:
-        """AP-8: all proposed members are eligible, the leader and the old ones too."""
+        """AP-8: all proposed members are eligible, the leader and the old ones too; nobody whose log has failed is."""
         for member, epoch in part.new_isr:
-            if not self.is_eligible(image, member, epoch, added=member not in state.isr):
+            offline = member in state.offline
+            if offline or not self.is_eligible(image, member, epoch, added=member not in state.isr):
                 return ErrorCode.INELIGIBLE_REPLICA
         return ErrorCode.NONE
 

@@ -14,6 +14,7 @@ from broker.shell.codec.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMEN
 from broker.shell.codec.coordination import FIND_COORDINATOR, INIT_PRODUCER_ID
 from broker.shell.codec.deletion import DELETE_RECORDS
 from broker.shell.codec.descriptions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS
+from broker.shell.codec.directories import ASSIGN_REPLICAS_TO_DIRS
 from broker.shell.codec.fetch import FETCH
 from broker.shell.codec.group_administration import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
 from broker.shell.codec.group_offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
@@ -85,6 +86,7 @@ _CONTROLLER: tuple[Codec[Any, Any], ...] = (
     BROKER_REGISTRATION,
     BROKER_HEARTBEAT,
     ALLOCATE_PRODUCER_IDS,
+    ASSIGN_REPLICAS_TO_DIRS,
 )
 
 LISTENER_APIS: dict[str, dict[int, AnyCodec]] = {

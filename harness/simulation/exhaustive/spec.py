@@ -80,7 +80,7 @@ class SmallWorld:
             roles=("controller",) if node_id == CONTROLLER else ("broker",),
             voters={CONTROLLER: ("controller", 1)},
             listeners=(Listener("CLIENT", f"b{node_id}", 1), Listener("BROKER", f"b{node_id}", 2)),
-            log_dir="/",
+            log_dirs=("/",),
             min_insync_replicas=MIN_ISR,
             auto_create_topics_enable=False,
             fetch_session_slots=0,  # sessions count their requests, and no two states would be equal

@@ -16,7 +16,7 @@ def test_a_broker_that_has_ended_hears_nothing_while_its_controller_hands_over()
         roles=("broker", "controller"),
         voters=dict.fromkeys((1, 2, 3), ("c", 1)),
         listeners=(Listener("CLIENT", "b1", 1), Listener("BROKER", "b1", 2)),
-        log_dir="/",
+        log_dirs=("/",),
     )
     node = CombinedNode(settings, MemoryFiles(), "1/1")
     node.handle(0, Started())

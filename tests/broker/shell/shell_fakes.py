@@ -80,7 +80,7 @@ def settings(**changes: object) -> Settings:
         "node_id": 1,
         "voters": {100: ("127.0.0.1", 1)},
         "listeners": (Listener("CLIENT", "127.0.0.1", 0),),
-        "log_dir": "data",
+        "log_dirs": ("data",),
     }
     return Settings(**{**fields, **changes})
 

@@ -119,6 +119,14 @@ def test_a_log_directory_that_is_a_file_is_one_line_and_status_4(tmp_path):
     assert "log.dirs: expected a directory to write to" in done.stderr
 
 
+def test_a_controller_whose_first_log_directory_cannot_be_used_does_not_start(tmp_path):
+    file = controller(tmp_path, free_port(), **{"log.dirs": f"{tmp_path}/data,{tmp_path}/more"})
+    (tmp_path / "data").write_text("not a directory")
+    done = finished(*PACKAGE, str(file))
+    assert done.returncode == 4
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_an_admin_socket_that_cannot_be_bound_is_one_line_and_status_4(tmp_path):
     path = os.fspath(tmp_path / "none" / "admin")
     done = finished(*PACKAGE, str(controller(tmp_path, free_port(), **{"harrow.admin.socket": path})))

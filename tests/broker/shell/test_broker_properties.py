@@ -122,6 +122,7 @@ def test_settings_are_read_into_their_types(line, field, value):
         ("group.min.session.timeout.ms=1800001", "expected no more than group.max.session.timeout.ms (1800000)"),
         ("group.initial.rebalance.delay.ms=-1", "expected a whole number from 0"),
         ("cluster.id=", "expected some text"),
+        ("log.retention.check.interval.ms=0", "expected a whole number from 1"),
     ],
 )
 def test_an_impossible_setting_is_one_line_that_says_what_to_do(line, expected):
@@ -131,6 +132,16 @@ def test_an_impossible_setting_is_one_line_that_says_what_to_do(line, expected):
     assert expected in text
     assert "\n" not in text
     assert ";" in text
+
+
+@pytest.mark.parametrize("value", [",", "a,b,a", "a,./a"])
+def test_log_directories_must_be_there_and_differ(value):
+    with pytest.raises(SettingsError, match="expected one or more directories, separated by commas, each once"):
+        properties.parse(BROKER.replace("log.dirs=data", f"log.dirs={value}"))
+
+
+def test_several_log_directories_are_read_in_their_order():
+    assert properties.parse(BROKER.replace("log.dirs=data", "log.dirs=b, a")).log_dirs == ("b", "a")
 
 
 @pytest.mark.parametrize("name", ["node.id", "controller.quorum.voters", "listeners", "log.dirs"])

@@ -100,6 +100,9 @@ class Sampler:
             return self._random.choice(((self._text("topic"), ""), (None, self._text("topic_id"))))
         if name == "resources" and arguments[0] is int:  # described by type, name and keys
             return (self._bits(8), self._text("name"), self._value("keys", arguments[2]))
+        if name in ("assignments", "results") and arguments[:2] == (str, str):  # directory, topic, partition, error
+            ids = (self._text("topic_id"), self._text("topic_id"))
+            return (*ids, *(self._integer(kind) for kind in ("partition", "error_code")[: len(arguments) - 2]))
         if arguments == (str, str, int):  # a forgotten partition
             return (self._text("topic"), self._text("topic_id"), self._bits(32))
         return tuple(self._value(name, argument) for argument in arguments)

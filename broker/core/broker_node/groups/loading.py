@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.broker_node import directories
 from broker.core.broker_node.groups import rebalancing, writing
 from broker.core.broker_node.groups.records import (
     GroupKey,
@@ -14,6 +15,7 @@ from broker.core.broker_node.groups.records import (
 )
 from broker.core.broker_node.groups.state import TIMER, Group, GroupState, Member, Shard
 from broker.core.broker_node.state import BrokerState
+from broker.core.files import StorageError
 from broker.core.records import MalformedBatch, Record, decode_records, iterate_headers
 from broker.core.replica.state import Replica
 
@@ -35,7 +37,11 @@ def go_on(broker: BrokerState, shard: Shard, replica: Replica) -> None:
     if not broker.rules.high_watermark.is_certain(replica.high_watermark, replica.leader_epoch_start):
         return
     end = replica.leader_epoch_start
-    batches = replica.log.read(max(shard.load_from, replica.log.start_offset), _STEP_BYTES, end)
+    try:
+        batches = replica.log.read(max(shard.load_from, replica.log.start_offset), _STEP_BYTES, end)
+    except StorageError as error:  # the shard goes with the replica
+        directories.fail(broker, error)
+        return
     for position, header in iterate_headers(batches):
         if not header.is_control:
             _replay_batch(broker, shard, batches, position)

@@ -1,0 +1,307 @@
+"""Several log directories on a broker, and the failure of one (KIP-112, KIP-858)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.errors import ErrorCode
+from broker.core.files import StorageError, directory_of
+from broker.core.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    FetchPartition,
+    FetchRequest,
+    GetReplicaLogInfoRequest,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    NewTopic,
+    ProducePartition,
+    ProduceRequest,
+    ReplicaLogInfoPartition,
+)
+from broker.core.records import encode_batch
+from tests.support.cluster import TOPIC, Cluster
+
+LOG_DIRS = ("/a", "/b")
+
+
+def cluster_of(brokers=3, partitions=4, factor=3, **settings):
+    cluster = Cluster(brokers, log_dirs=LOG_DIRS, **settings)
+    cluster.create_topic(partitions, factor)
+    cluster.run_until(lambda: sum(len(places(cluster, b)) for b in range(1, brokers + 1)) == partitions * factor)
+    return cluster
+
+
+def places(cluster, number):
+    node = cluster.machines[number].node
+    return {p["partition"]: p["log_dir"] for p in node.describe()["partitions"]} if node else {}
+
+
+def break_directory(cluster, number, place, operations=("append", "truncate", "replace", "sync", "list", "read")):
+    cluster.machines[number].files.fail = lambda operation, name: (
+        operation in operations and directory_of(name if "/" in name else f"{name}/") == place
+    )
+
+
+def partitions_in(cluster, number, path):
+    return [partition for partition, place in places(cluster, number).items() if place == path]
+
+
+def led_in(cluster, number, path):
+    return next(p for p in partitions_in(cluster, number, path) if cluster.leader(p) == number)
+
+
+def is_out(cluster, number, partition):
+    view = cluster.view(partition)
+    return view["leader"] not in (number, -1) and number not in view["isr"] and view["offline"] == [number]
+
+
+def test_new_partitions_go_to_the_directory_with_the_fewest():
+    cluster = cluster_of(partitions=5)
+    assert sorted(places(cluster, 1).values()) == ["/a"] * 3 + ["/b"] * 2
+
+
+def test_partitions_and_their_checkpoints_are_found_where_they_are_after_a_restart():
+    cluster = cluster_of(min_insync_replicas=1, high_watermark_checkpoint_interval_ms=100)
+    for partition in range(4):
+        assert cluster.produce(cluster.leader(partition), 7, partition=partition) == 0
+    cluster.run(500)
+    before = places(cluster, 2)
+    cluster.kill(2)
+    cluster.start(2)
+    assert places(cluster, 2) == before
+    assert [cluster.replica(2, partition)["high_watermark"] for partition in range(4)] == [1, 1, 1, 1]
+
+
+def test_a_stop_is_clean_only_if_every_directory_says_so():
+    cluster = cluster_of()
+    epoch = cluster.broker_epoch(3)
+    cluster.stop(3)
+    cluster.run_until(lambda: cluster.machines[3].node is None)
+    files = cluster.machines[3].files.copy()
+    cluster.start(3)
+    assert cluster.machines[3].node.state.previous_broker_epoch == epoch
+    cluster.kill(3)
+    files.delete("1/.kafka_cleanshutdown")
+    cluster.machines[3].files = files
+    cluster.start(3)
+    assert cluster.machines[3].node.state.previous_broker_epoch == -1
+
+
+def test_a_stop_is_not_clean_for_a_broker_that_has_one_directory_less():
+    cluster = cluster_of()
+    cluster.stop(3)
+    cluster.run_until(lambda: cluster.machines[3].node is None)
+    machine = cluster.machines[3]
+    machine.settings = type(machine.settings)(**{**vars(machine.settings), "log_dirs": ("/a",)})
+    cluster.start(3)
+    assert machine.node.state.previous_broker_epoch == -1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_append_that_fails_takes_only_its_directory_offline(place):
+    cluster = cluster_of()
+    broken, whole = LOG_DIRS[place], LOG_DIRS[1 - place]
+    partition = led_in(cluster, 1, broken)
+    gone, left = partitions_in(cluster, 1, broken), partitions_in(cluster, 1, whole)
+    break_directory(cluster, 1, place)
+    assert cluster.produce(1, 5, partition=partition) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster.produce(1, 5, partition=partition) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert sorted(places(cluster, 1)) == left
+    assert cluster.machines[1].node.describe()["offline_partitions"] == [[TOPIC, p] for p in gone]
+    cluster.run_until(lambda: all(is_out(cluster, 1, p) for p in gone))
+    assert all(1 in cluster.view(p)["isr"] for p in left)
+    cluster.run(50)
+    for p in range(4):
+        assert cluster.produce(cluster.leader(p), 6, partition=p) == 0
+    failures = [note for note in cluster.machines[1].notes if f"log directory {broken} failed" in note]
+    assert len(failures) == 1
+
+
+def test_a_failed_fsync_takes_the_directory_offline():
+    cluster = cluster_of(log_flush_interval_messages=1)
+    partition = led_in(cluster, 1, "/b")
+    break_directory(cluster, 1, 1, operations=("sync",))
+    assert cluster.produce(1, 5, partition=partition) == ErrorCode.KAFKA_STORAGE_ERROR
+    cluster.run_until(lambda: is_out(cluster, 1, partition))
+
+
+def test_whoever_waits_on_a_failed_directory_is_answered():
+    cluster = cluster_of()
+    partition, other = partitions_in(cluster, 1, "/b")
+    cluster.run_until(lambda: cluster.is_whole(partition))
+    if cluster.leader(partition) != 1:
+        partition, other = other, partition
+    leader = cluster.leader(partition)
+    node = cluster.machines[leader].node
+    assert (leader, places(cluster, leader)[partition]) == (1, "/b")
+    cluster.isolate(1)
+    produce = cluster.send(1, 9, partition=partition, timeout_ms=60_000)
+    fetch = cluster.ask(1, FetchRequest((FetchPartition(TOPIC, partition, 0, 100),), max_wait_ms=60_000, min_bytes=99))
+    cluster.run(50)
+    assert produce not in cluster.answers
+    break_directory(cluster, 1, 1)
+    doomed = cluster.send(1, 9, partition=partition)
+    cluster.run(1)
+    assert {cluster.error_of(own_id) for own_id in (produce, fetch, doomed)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert (node.state.produces, node.state.fetches) == ({}, {})
+
+
+def test_one_request_to_two_partitions_of_a_directory_that_fails_gets_both_errors():
+    cluster = cluster_of(brokers=1, factor=1, min_insync_replicas=1)
+    first, second = partitions_in(cluster, 1, "/b")
+    files = cluster.machines[1].files
+    files.fail = lambda operation, name: operation == "append" and name.startswith(f"1/{TOPIC}-{second}/")
+    answer = cluster.call(1, produce_request(first, second))
+    assert [part.error_code for part in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+def produce_request(*partitions):
+    batch = encode_batch([(None, b"v")], 0, 0, 0)
+    return ProduceRequest(-1, 1000, tuple(ProducePartition(TOPIC, partition, batch) for partition in partitions))
+
+
+def test_every_question_about_an_offline_partition_gets_the_storage_error():
+    cluster = cluster_of()
+    partition = led_in(cluster, 1, "/b")
+    break_directory(cluster, 1, 1)
+    cluster.produce(1, 5, partition=partition)
+    error = ErrorCode.KAFKA_STORAGE_ERROR
+    fetch = FetchRequest((FetchPartition(TOPIC, partition, 0, 100),), max_wait_ms=10)
+    offsets = ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -1),))
+    infos = GetReplicaLogInfoRequest((ReplicaLogInfoPartition(TOPIC, partition),))
+    for request in (fetch, offsets, infos):
+        assert cluster.call(1, request).partitions[0].error_code == error
+
+
+def test_a_follower_whose_directory_fails_leaves_the_isr_and_the_elr():
+    cluster = cluster_of()
+    partition = next(p for p in partitions_in(cluster, 1, "/b") if cluster.leader(p) != 1)
+    break_directory(cluster, 1, 1)
+    leader = cluster.leader(partition)
+    cluster.produce(leader, 5, partition=partition)
+    cluster.run_until(lambda: is_out(cluster, 1, partition))
+    assert cluster.leader(partition) == leader
+    assert 1 not in cluster.view(partition)["elr"]
+
+
+def test_the_controller_is_told_again_until_it_has_heard():
+    cluster = cluster_of()
+    partition = led_in(cluster, 1, "/b")
+    cluster.run_until(lambda: cluster.is_whole(partition))
+    name = "AssignReplicasToDirs"
+    lost = []
+    cluster.held = lambda _, __, message: (
+        type(message).__name__.startswith(name) and len(lost) < 3 and not lost.append(message)
+    )
+    break_directory(cluster, 1, 1)
+    cluster.produce(1, 5, partition=partition)
+    cluster.run_until(lambda: is_out(cluster, 1, partition))
+    assert len(lost) == 3
+
+
+def test_a_replica_that_is_offline_everywhere_is_not_elected_again():
+    cluster = cluster_of(brokers=2, factor=1, min_insync_replicas=1)
+    partition = led_in(cluster, 1, "/b")
+    break_directory(cluster, 1, 1)
+    cluster.produce(1, 5, partition=partition)
+    cluster.run_until(lambda: cluster.view(partition)["leader"] == -1)
+    cluster.kill(2)
+    cluster.start(2)
+    cluster.run(3_000)
+    assert cluster.view(partition)["leader"] == -1
+
+
+def test_replicas_of_a_repaired_directory_are_back_after_a_restart():
+    cluster = cluster_of()
+    partition = led_in(cluster, 1, "/b")
+    assert cluster.produce(1, 4, partition=partition) == 0
+    break_directory(cluster, 1, 1)
+    cluster.produce(1, 5, partition=partition)
+    cluster.run_until(lambda: is_out(cluster, 1, partition))
+    cluster.stop(1)
+    cluster.run_until(lambda: cluster.machines[1].node is None)
+    cluster.machines[1].files.fail = None
+    cluster.start(1)
+    assert cluster.machines[1].node.state.previous_broker_epoch == -1
+    cluster.run_until(lambda: cluster.is_whole(partition))
+    assert cluster.view(partition)["offline"] == []
+    assert cluster.replica(1, partition)["log_end"] == 1
+
+
+def test_what_may_be_in_a_directory_that_cannot_be_read_at_the_start_stays_offline():
+    cluster = cluster_of(brokers=1, factor=1, min_insync_replicas=1)
+    (partition, other) = partitions_in(cluster, 1, "/b")
+    cluster.kill(1)
+    break_directory(cluster, 1, 1)
+    cluster.start(1)
+    cluster.run_until(
+        lambda: (
+            sorted(cluster.machines[1].node.describe()["offline_partitions"]) == [[TOPIC, partition], [TOPIC, other]]
+        )
+    )
+    cluster.run(2_000)
+    assert cluster.view(partition)["leader"] == -1
+    assert sorted(places(cluster, 1).values()) == ["/a", "/a"]
+
+
+def test_new_partitions_are_put_into_a_directory_that_works():
+    cluster = cluster_of(brokers=1, factor=1, min_insync_replicas=1)
+    cluster.kill(1)
+    break_directory(cluster, 1, 0)
+    cluster.start(1)
+    cluster.run_until(cluster.machines[1].node.is_ready)
+    cluster.call(1, CreateTopicsRequest((NewTopic("new", 3, 1),)))
+    cluster.run(500)
+    state = cluster.machines[1].node.describe()
+    assert [p["log_dir"] for p in state["partitions"] if p["topic"] == "new"] == ["/b"] * 3
+
+
+def test_a_directory_that_fails_at_the_creation_of_a_replica_leaves_it_offline():
+    cluster = Cluster(3, log_dirs=LOG_DIRS)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    break_directory(cluster, 1, 0)
+    cluster.call(2, CreateTopicsRequest((NewTopic(TOPIC, 1, 3),)))
+    cluster.run_until(lambda: is_out(cluster, 1, 0))
+
+
+def test_an_offline_replica_is_forgotten_with_its_topic():
+    cluster = cluster_of()
+    break_directory(cluster, 1, 1)
+    cluster.produce(1, 5, partition=led_in(cluster, 1, "/b"))
+    node = cluster.machines[1].node
+    assert node.describe()["offline_partitions"]
+    cluster.call(2, DeleteTopicsRequest(((TOPIC, ""),)))
+    cluster.run_until(lambda: not node.describe()["offline_partitions"])
+
+
+def test_a_log_that_is_in_two_directories_fails_the_second_of_them():
+    cluster = cluster_of()
+    partition = partitions_in(cluster, 1, "/a")[0]
+    cluster.kill(1)
+    files = cluster.machines[1].files
+    for name in [name for name in files.files if name.startswith(f"{TOPIC}-{partition}/")]:
+        files.append(f"1/{name}", files.read(name, 0, files.size(name)))
+    cluster.start(1)
+    cluster.run(10)
+    state = cluster.machines[1].node.describe()
+    assert state["log_dirs"][0]["failure"] is None
+    assert f"expected {TOPIC}-{partition} in one log directory, found it in /a too" in state["log_dirs"][1]["failure"]
+
+
+def test_a_broker_whose_last_directory_fails_ends_with_one_line():
+    cluster = cluster_of()
+    cluster.machines[1].files.fail = lambda operation, _: operation in ("append", "replace")
+    cluster.produce(1, 5, partition=led_in(cluster, 1, "/a"))
+    cluster.ask(1, produce_request(led_in(cluster, 1, "/b")))
+    cluster.run(10)
+    assert cluster.machines[1].node is None
+    assert "exit 4: log directory /b failed:" in cluster.machines[1].notes[-1]
+
+
+def test_a_broker_that_can_read_no_directory_does_not_start():
+    cluster = cluster_of()
+    cluster.kill(1)
+    cluster.machines[1].files.fail = lambda *_: True
+    with pytest.raises(StorageError):
+        cluster.start(1)
