@@ -44,7 +44,7 @@ def test_nothing_is_renamed_from_one_directory_to_another(files):
 
 def test_an_error_bears_the_whole_name(files, tmp_path):
     (tmp_path / "b/d").write_text("in the way")
-    with pytest.raises(StorageError, match="cannot append to .*/b/d/x: ENOTDIR") as caught:
+    with pytest.raises(StorageError, match=r"cannot append to .*/b/d/x: ENOTDIR") as caught:
         files.append("1/d/x", b"1")
     assert caught.value.name == "1/d/x"
 
