@@ -22,6 +22,8 @@ from checkers.findings import unite
 from checkers.malformed import NAME as MALFORMED
 from checkers.malformed import malformed_history
 from checkers.relations import base_relations
+from checkers.repairs import NAME as REPAIRED
+from checkers.repairs import repair_records
 from checkers.runs import RunFacts, facts_of
 from checkers.spark import SQL_SETTINGS, start_session
 from checkers.stories import explanation, faults_near
@@ -32,6 +34,8 @@ from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 PARTITIONS_MIN = 2
 PARTITIONS_MAX = 400
 ROWS_PER_PARTITION = 1_000_000
+ROWS_LARGE = 3_000_000
+"""Histories of more rows are kept on the disk between the steps of a check, so that memory stays flat."""
 
 
 class RunNotFoundError(Exception):
@@ -44,9 +48,11 @@ def check(
     master: str | None = None,
     *,
     acknowledged_min: int = ACKNOWLEDGED_MIN,
+    repair: bool = True,
 ) -> list[RunResult]:
-    """Check runs; write `anomalies/part-*.parquet` and `results.json` into each directory; return the results in order.
+    """Check runs; write `anomalies/`, `repairs/` and `results.json` into each directory; return the results in order.
 
+    `repair`: a send of unknown outcome whose record was read is taken to have happened (`checkers.repairs`).
     Without `spark` a session is started on `master` (all cores of this machine by default) and kept for the next call.
     No content of a history raises. Raises `RunNotFoundError` for a directory without a history,
     `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
@@ -56,10 +62,11 @@ def check(
             raise RunNotFoundError(f"{directory} holds no run: expected the directory {directory / 'history'}")
     if not run_directories:
         return []
-    session = _session(spark, master)
+    surveyed = [survey(directory) for directory in dict.fromkeys(run_directories)]
+    session = _session(spark, master, large=rows_of(surveyed) > ROWS_LARGE)
     results: dict[Path, RunResult] = {}
-    for batch in _with_distinct_ids([survey(directory) for directory in dict.fromkeys(run_directories)]):
-        for result in _check_batch(session, batch, acknowledged_min):
+    for batch in _with_distinct_ids(surveyed):
+        for result in _check_batch(session, batch, acknowledged_min, repair=repair):
             results[result.directory] = result
     return [results[directory] for directory in run_directories]
 
@@ -80,11 +87,11 @@ def check_dataset(
         raise RunNotFoundError(f"{directory} holds no runs: expected the table {directory / 'history' / 'runs'}")
     for run in runs:
         run.directory.mkdir(parents=True, exist_ok=True)
-    return _check_batch(_session(spark, master), runs, acknowledged_min)
+    return _check_batch(_session(spark, master, large=rows_of(runs) > ROWS_LARGE), runs, acknowledged_min)
 
 
-def _session(spark: SparkSession | None, master: str | None) -> SparkSession:
-    session = spark or start_session(master)
+def _session(spark: SparkSession | None, master: str | None, *, large: bool) -> SparkSession:
+    session = spark or start_session(master, large=large)
     for name, value in SQL_SETTINGS.items():
         session.conf.set(name, value)
     return session
@@ -101,26 +108,38 @@ def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
     return [list(batch.values()) for batch in batches]
 
 
-def _check_batch(spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int) -> list[RunResult]:
+def _check_batch(
+    spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int, *, repair: bool = True
+) -> list[RunResult]:
     partitions = _partitions(runs)
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     facts = [facts_of(run) for run in runs]
-    relations = base_relations(spark, runs, facts)
+    relations = base_relations(spark, runs, facts, repair=repair, large=rows_of(runs) > ROWS_LARGE)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
     counting = figures(relations).coalesce(partitions)
     with ThreadPoolExecutor(1) as counter:
         # While Spark counts, and reads the history for it, the findings are planned.
         counted = counter.submit(counting.collect)
-        found = unite([*(anomaly(relations) for anomaly in ANOMALIES), malformed_history(relations)])
+        found = unite(
+            [
+                *(anomaly(relations) for anomaly in ANOMALIES),
+                malformed_history(relations),
+                repair_records(relations.repairs),
+            ]
+        )
         collected = collect_findings(classified(found.coalesce(partitions), relations))
         numbers = _numbers_by_run(counted.result())
+    repairs = {run_id: of_run.take(REPAIRED) for run_id, of_run in collected.items()}
     replicas = replicas_at(spark, relations, [row for of_run in collected.values() for row in of_run.rows])
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):
         of_run = collected.get(run.run_id, Collected())
         _add_malformed_small_rows(of_run, facts_of_run)
-        result = judge(run, facts_of_run, Figures(numbers.get(run.run_id, {})), of_run, acknowledged_min)
-        _write_anomalies(run, [_finished(row, facts_of_run, replicas) for row in of_run.rows])
+        repaired = repairs.get(run.run_id, Collected())
+        numbers_of_run = Figures(numbers.get(run.run_id, {}))
+        result = judge(run, facts_of_run, numbers_of_run, of_run, acknowledged_min, repaired.total)
+        _write_rows(run, "anomalies", [_finished(row, facts_of_run, replicas) for row in of_run.rows])
+        _write_rows(run, "repairs", [_finished(row, facts_of_run, {}) for row in repaired.rows])
         _write_results(run.directory, result)
         results.append(result)
     return results
@@ -128,8 +147,12 @@ def _check_batch(spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min
 
 def _partitions(runs: Sequence[RunFiles]) -> int:
     """Choose few partitions for few rows: every partition of every shuffle is a task to be shipped and started."""
-    rows = sum(parts.rows for run in runs for parts in run.large.values())
-    return max(PARTITIONS_MIN, min(PARTITIONS_MAX, rows // ROWS_PER_PARTITION))
+    return max(PARTITIONS_MIN, min(PARTITIONS_MAX, rows_of(runs) // ROWS_PER_PARTITION))
+
+
+def rows_of(runs: Iterable[RunFiles]) -> int:
+    """Count the rows of the large tables of some runs."""
+    return sum(parts.rows for run in runs for parts in run.large.values())
 
 
 def _numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:
@@ -178,8 +201,8 @@ def _finished(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict
     }
 
 
-def _write_anomalies(run: RunFiles, rows: Sequence[Row]) -> None:
-    directory = run.directory / "anomalies"
+def _write_rows(run: RunFiles, table: str, rows: Sequence[Row]) -> None:
+    directory = run.directory / table
     directory.mkdir(exist_ok=True)
     name = "part-000000.parquet"
     unfinished = directory / f".{name}.unfinished"

@@ -26,6 +26,21 @@ class Collected:
     totals: dict[tuple[str, bool], int] = field(default_factory=dict)
     """Exact number by anomaly and `within_contract`, also of those whose rows were not kept."""
 
+    @property
+    def total(self) -> int:
+        """The exact number of all findings."""
+        return sum(self.totals.values())
+
+    def take(self, anomaly: str) -> Collected:
+        """Take the findings of one name out, and return them."""
+        taken = Collected(
+            [row for row in self.rows if row["anomaly"] == anomaly],
+            {key: number for key, number in self.totals.items() if key[0] == anomaly},
+        )
+        self.rows = [row for row in self.rows if row["anomaly"] != anomaly]
+        self.totals = {key: number for key, number in self.totals.items() if key[0] != anomaly}
+        return taken
+
 
 def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     """Collect the findings by run, the earliest of each kind, in an order that does not depend on Spark."""

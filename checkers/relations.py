@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
 from checkers.conflicts import log_conflicts
 from checkers.finals import final_reads
 from checkers.findings import ACKS_ALL, KEY
+from checkers.repairs import repaired_sends
 from checkers.runs import RunFacts
 from checkers.tables import RunFiles, read_large
 from checkers.wellformed import (
@@ -53,24 +56,38 @@ class Relations:
     """One row per partition: `complete`, and from where and when it was read to its end."""
     cluster: DataFrame
     logs: DataFrame
+    repairs: DataFrame
+    """Sends of unknown outcome that were read (`checkers.repairs`)."""
     conflicts: DataFrame
     """One row per offset at which the dumped logs differ (`checkers.conflicts`)."""
     examined: dict[str, DataFrame]
     """Rows of each large table with the column `problem`, null for good rows."""
 
 
-def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]) -> Relations:
-    """Derive the base relations of some runs with distinct ids."""
+def base_relations(
+    spark: SparkSession,
+    runs: Sequence[RunFiles],
+    facts: Sequence[RunFacts],
+    *,
+    repair: bool = True,
+    large: bool = False,
+) -> Relations:
+    """Derive the base relations of some runs with distinct ids.
+
+    `repair`: a send that was read has happened. `large`: keep what is computed on the disk, not in memory.
+    """
+    kept = partial(_kept, storage=StorageLevel.DISK_ONLY if large else None)
+
     operations = kept(examined_operations(read_large(spark, runs, "operations")))
     examined = {
         "operations": operations,
-        "sends": _kept_by_key(examined_sends(read_large(spark, runs, "sends"), operations)),
-        "reads": _kept_by_key(examined_reads(read_large(spark, runs, "reads"), operations)),
-        "cluster": _kept_by_key(examined_samples(read_large(spark, runs, "cluster"))),
-        "logs": _kept_by_key(examined_logs(read_large(spark, runs, "logs"))),
+        "sends": kept(_by_key(examined_sends(read_large(spark, runs, "sends"), operations))),
+        "reads": kept(_by_key(examined_reads(read_large(spark, runs, "reads"), operations))),
+        "cluster": kept(_by_key(examined_samples(read_large(spark, runs, "cluster")))),
+        "logs": kept(_by_key(examined_logs(read_large(spark, runs, "logs")))),
     }
     reads = _usable(examined["reads"])
-    examined["polls"] = _kept_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads))
+    examined["polls"] = kept(_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads)))
     sends = _usable(examined["sends"])
     polls = _usable(examined["polls"])
     cluster = _usable(examined["cluster"])
@@ -90,21 +107,22 @@ def base_relations(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequenc
         finals=finals,
         cluster=cluster,
         logs=logs,
+        repairs=repaired_sends(values, wanted=repair),
         conflicts=kept(log_conflicts(logs, cluster)),
         examined=examined,
     )
 
 
-def kept(frame: DataFrame) -> DataFrame:
+def _kept(frame: DataFrame, storage: StorageLevel | None) -> DataFrame:
     """Compute a frame once, when it is first needed, and cut its plan: what builds on it is planned from here.
 
     Planning is most of the work on a small history, and it grows with the depth of the plan.
     """
-    return frame.localCheckpoint(eager=False)
+    return frame.localCheckpoint(eager=False) if storage is None else frame.localCheckpoint(False, storage)
 
 
-def _kept_by_key(frame: DataFrame) -> DataFrame:
-    return kept(frame.repartition(*KEY))
+def _by_key(frame: DataFrame) -> DataFrame:
+    return frame.repartition(*KEY)
 
 
 def _usable(examined: DataFrame) -> DataFrame:
@@ -120,6 +138,7 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
         fn.col("offset").alias("read_offset"),
         fn.col("op").alias("read_op"),
         fn.col("process").alias("read_process"),
+        fn.col("node").alias("read_node"),
         fn.col("completed_ns").alias("read_ns"),
         fn.when(ok, fn.col("completed_ns")).alias("ok_read_ns"),
         fn.when(ok & (fn.col("phase") == "final"), 1).alias("final_read"),
@@ -148,6 +167,7 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
             fn.max("read_offset").alias("read_offset_max"),
             fn.min("ok_read_ns").alias("read_first_ns"),
             fn.max("ok_read_ns").alias("read_last_ns"),
+            fn.min_by("read_node", "ok_read_ns").alias("read_node"),
             fn.min_by("read_op", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_op"),
             fn.min_by("read_process", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_process"),
             fn.min_by("read_offset", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_offset"),

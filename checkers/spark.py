@@ -27,6 +27,8 @@ from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN = 17
 DRIVER_MEMORY = "3g"
+DRIVER_MEMORY_LARGE = "6g"
+"""Enough for two tasks that sort millions of rows; what does not fit is spilled to the disk."""
 LOOPBACK = "127.0.0.1"
 
 SQL_SETTINGS: Mapping[str, str] = {
@@ -104,10 +106,11 @@ def find_java() -> Java:
     )
 
 
-def start_session(master: str | None = None) -> SparkSession:
+def start_session(master: str | None = None, *, large: bool = False) -> SparkSession:
     """Return the Spark session of this process, started if there is none.
 
-    `master` is a Spark master URL, all cores of this machine by default. Raises `SparkUnavailableError`.
+    `master` is a Spark master URL, all cores of this machine by default. `large`: for histories of many millions of
+    rows, where a compiler that optimizes and more memory pay. Raises `SparkUnavailableError`.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -116,7 +119,7 @@ def start_session(master: str | None = None) -> SparkSession:
     scratch = Path(tempfile.mkdtemp(prefix="harrow-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     log = scratch / "spark.log"
-    settings = _settings(master or "local[*]", scratch, log)
+    settings = _settings(master or "local[*]", scratch, log, large=large)
     try:
         with log.open("ab") as errors, _environment(JAVA_HOME=str(java.home), SPARK_LOCAL_IP=LOOPBACK):
             # Spark's launcher writes to standard output when something is wrong, and never otherwise.
@@ -128,14 +131,14 @@ def start_session(master: str | None = None) -> SparkSession:
     return SparkSession(context)
 
 
-def _settings(master: str, scratch: Path, log: Path) -> SparkConf:
+def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkConf:
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG_SETTINGS.format(path=log))
     java_options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
     settings = {
         "spark.master": master,
         "spark.app.name": "harrow",
-        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.memory": DRIVER_MEMORY_LARGE if large else DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": shlex.join(java_options),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -150,7 +153,8 @@ def _settings(master: str, scratch: Path, log: Path) -> SparkConf:
         # Nothing but this process talks to the driver, whatever this machine's name resolves to.
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
         # The optimizing compiler costs more than it gains in a job of half a minute.
-        settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        tuned = " -XX:+UseParallelGC" if large else " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        settings["spark.driver.extraJavaOptions"] += tuned
     return SparkConf(loadDefaults=False).setAll(list(settings.items()))
 
 

@@ -15,7 +15,7 @@ def explanation(row: Row, details: Details, faults: Sequence[Fault], replicas: M
     """Tell what happened, what the replicas' logs hold there, and which faults were near."""
     tell = _STORIES.get(row["anomaly"], _untold)
     sentences = [tell(row, details), _told_of_replicas(row, replicas), _told_of_contract(row)]
-    if row["at_ns"] is not None and row["anomaly"] != "malformed-history":
+    if row["at_ns"] is not None and row["anomaly"] not in ("malformed-history", "repaired-outcome"):
         sentences.append(_told_of_faults(faults, row["at_ns"]))
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -252,6 +252,14 @@ def _malformed_history(_row: Row, details: Details) -> str:
     return f"A row of the table {details.get('table')} makes no sense: {details.get('problem')}."
 
 
+def _repaired(row: Row, details: Details) -> str:
+    return (
+        f"Nobody told process {row['process']} what became of value {row['value']}; it was read at offset "
+        f"{row['offset']} of {place(row)} by operation {details.get('read_op')}, so it was there by "
+        f"{seconds(details.get('known_ns'))}."
+    )
+
+
 def _untold(row: Row, _details: Details) -> str:
     return f"{row['anomaly']} at offset {row['offset']} of {place(row)}."
 
@@ -277,6 +285,7 @@ _STORIES: Mapping[str, Callable[[Row, Details], str]] = {
     "skipped-poll": _skipped_poll,
     "divergent-replicas": _divergent_replicas,
     "unavailable": _unavailable,
+    "repaired-outcome": _repaired,
     "malformed-history": _malformed_history,
 }
 
@@ -298,7 +307,12 @@ def _told_of_contract(row: Row) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
         return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
-    if row["within_contract"] and row["anomaly"] not in ("malformed-history", "duplicate", "unseen"):
+    if row["within_contract"] and row["anomaly"] not in (
+        "malformed-history",
+        "duplicate",
+        "unseen",
+        "repaired-outcome",
+    ):
         return "Within the contract: the configuration does not promise that records survive what happened."
     return ""
 

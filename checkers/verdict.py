@@ -78,7 +78,9 @@ class Figures:
         return dict(sorted(finals.items()))
 
 
-def judge(files: RunFiles, facts: RunFacts, figures: Figures, found: Collected, acknowledged_min: int) -> RunResult:
+def judge(
+    files: RunFiles, facts: RunFacts, figures: Figures, found: Collected, acknowledged_min: int, repaired: int = 0
+) -> RunResult:
     """Form the verdict: a violation beats what is undecided, and what is undecided beats valid."""
     anomalies = _counted(found)
     broken = {name: count.violations for name, count in anomalies.items() if count.violations}
@@ -96,7 +98,7 @@ def judge(files: RunFiles, facts: RunFacts, figures: Figures, found: Collected, 
         verdict=verdict,
         reasons=(*violations, *undecided),
         anomalies=anomalies,
-        counts=_counts(facts, figures),
+        counts={**_counts(facts, figures), "sends_repaired": repaired},
         metrics=_metrics(facts, figures),
     )
 

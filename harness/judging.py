@@ -49,7 +49,7 @@ def judge(directories: Sequence[Path], spark: SparkSession | None = None) -> lis
 
 
 def results_of(
-    directories: Sequence[Path], spark: SparkSession | None = None, master: str | None = None
+    directories: Sequence[Path], spark: SparkSession | None = None, master: str | None = None, *, repair: bool = True
 ) -> list[RunResult]:
     """Check runs in one Spark job, as `judge` does, and return all that was found."""
     from checkers.check import check
@@ -57,4 +57,4 @@ def results_of(
     need_java()
     # Py4J logs every interrupted call with its trace, to whatever the root logger has; a user wants one line.
     logging.getLogger().addHandler(logging.NullHandler())
-    return check(directories, spark, master)
+    return check(directories, spark, master, repair=repair)

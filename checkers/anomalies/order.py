@@ -63,12 +63,15 @@ def stale_read(relations: Relations) -> DataFrame:
     """
     sends = relations.sends.where(
         f"status = 'ok' and acks = {ACKS_ALL} and offset is not null and completed_ns is not null"
-    ).withColumn("told", _witness())
+    )
+    # A record that was read is below the high watermark of whoever served it, whatever its acks.
+    read = relations.repairs.where("node is not null")
+    witnesses = sends.unionByName(read, allowMissingColumns=True).withColumn("told", _witness())
     questions = relations.polls.where(
         "status = 'ok' and (kind = 'latest' or (whole and records = 0"
         " and (node is not null or high_watermark is not null)))"
     ).withColumn("offset", fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("position")))
-    told = _after_what_was_told(sends.unionByName(questions, allowMissingColumns=True))
+    told = _after_what_was_told(witnesses.unionByName(questions, allowMissingColumns=True))
     stale = told.where("kind is not null and before.offset >= offset")
     return findings(
         stale,
@@ -221,7 +224,9 @@ def _ranks(relations: Relations, jumps: DataFrame) -> DataFrame:
 
 
 def _acknowledged_sends(relations: Relations) -> DataFrame:
-    return relations.sends.where("status = 'ok' and acks != 0 and offset is not null and completed_ns is not null")
+    """Sends at known offsets that are known to have happened: acknowledged ones, and those that were read."""
+    told = relations.sends.where("status = 'ok' and acks != 0 and offset is not null and completed_ns is not null")
+    return told.unionByName(relations.repairs.where("acks != 0"), allowMissingColumns=True)
 
 
 def _witness(*, value: bool = True) -> Column:

@@ -21,7 +21,7 @@ from checkers.foreign.recognise import FORMATS, STORE, UnreadableError, recognis
 from checkers.foreign.tables import operations_of_run, write_history
 from checkers.foreign.verdicts import MALFORMED, FileVerdict, Verdict, unreadable, with_malformed
 from checkers.linearizability.check import check_history
-from checkers.linearizability.models import MODELS
+from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import Operation
 from checkers.linearizability.operations import Verdict as Decision
 from checkers.verdict import RunResult
@@ -53,7 +53,7 @@ class Wanted:
     has_initial: bool = False
 
     def validated(self) -> Wanted:
-        """Return it with the models' own names. Raises `UnknownNameError`."""
+        """Return it with the models' own names. Raises `UnknownNameError`, for an initial value that is none too."""
         model = ALIASES.get(self.model or "", self.model)
         for what, name, known in (
             ("model", model, sorted(MODELS)),
@@ -62,6 +62,11 @@ class Wanted:
         ):
             if name is not None and name not in known:
                 raise UnknownNameError(f"expected a {what} among {', '.join(known)}, found {name}")
+        if model is not None and self.has_initial:
+            try:
+                initial_state(MODELS[model], self.initial)
+            except MalformedOperation as error:
+                raise UnknownNameError(str(error)) from error
         return Wanted(model, self.profile, self.form, self.initial, self.has_initial)
 
 
@@ -118,7 +123,7 @@ def check_files(paths: Sequence[Path], wanted: Wanted, check_runs: CheckRuns) ->
                             write_history(history.operations, scratch / str(place), f"{place}: {path.name}")
                             runs[place] = scratch / str(place)
                             reads[place] = read
-            except (OSError, UnreadableError) as error:
+            except (OSError, UnreadableError, MalformedOperation) as error:
                 judged[place] = unreadable(str(path), " ".join(str(error).split()))
         results = check_runs(list(runs.values())) if runs else []
         for place, result in zip(runs, results, strict=True):

@@ -20,6 +20,7 @@ _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--profile", metavar="NAME", help="Anomalies by the rules of another checker: jepsen-kafka.")
 @click.option("--format", "form", metavar="NAME", help="The format of the files; told from their content by default.")
 @click.option("--master", metavar="URL", help="The Spark master; all cores of this machine by default.")
+@click.option("--no-repair", is_flag=True, help="Leave unknown what became of sends whose records were read.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and file.")
 def check(
     files: tuple[Path, ...],
@@ -28,6 +29,7 @@ def check(
     profile: str | None,
     form: str | None,
     master: str | None,
+    no_repair: bool,
     as_json: bool,
 ) -> None:
     """Judge stored runs, and histories that other tools wrote, in one call.
@@ -49,7 +51,7 @@ def check(
             _need_history(path)
     wanted = Wanted(model, profile, form, *_initial(initial))
     try:
-        verdicts = check_files(files, wanted, lambda runs: results_of(runs, master=master))
+        verdicts = check_files(files, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error
     console = consoles.results()

@@ -598,6 +598,35 @@ def overlapping_questions_may_be_answered_in_any_order(history: History) -> None
     history.final([100])
 
 
+# --- repaired outcomes ---------------------------------------------------------------------------------------------
+
+
+@case({"reordered-send": (1, 0)})
+def a_send_that_was_read_before_another_began_has_the_lower_offset(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.poll(1, [100], (30, 40), assigned=True)
+    history.send(101, (50, 60), offset=0, process=2)
+    history.final([101, 100])
+
+
+@case({})
+def a_send_that_was_read_after_another_began_may_have_any_offset(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.send(101, (35, 60), offset=0, process=2)
+    history.poll(1, [100], (30, 40), assigned=True)
+    history.final([101, 100])
+
+
+@case({"stale-read": (1, 0)})
+def what_one_was_shown_another_is_not(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), status="info")
+    history.poll(0, [100], (30, 40), assigned=True)
+    history.poll(0, [], (50, 60), process=901, assigned=True)
+    history.sampled(70, 1, 0)
+    history.final([100])
+
+
 # --- dirty-read ----------------------------------------------------------------------------------------------------
 
 

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
 import pytest
 
 import harness
-from checkers.spark import find_java
 from harness.simulation.findings import Finding, Layer
 from harness.simulation.spark import from_text, simulate_safely, to_text
 from harness.simulation.sweep import SeedResult, simulate
 from tests.simulation.small import LIES
+from tests.support.spark_cluster import standalone
 
 ROOT = Path(harness.__file__).parent.parent
-READY_S = 90.0
 
 SWEEP = """
 import sys
@@ -73,56 +66,3 @@ def test_a_sweep_on_local_threads_is_the_same_as_on_processes() -> None:
 def test_a_sweep_on_a_cluster_is_the_same_as_on_processes(tmp_path: Path) -> None:
     with standalone(tmp_path) as master:
         assert swept(master) == expected()
-
-
-@contextmanager
-def standalone(scratch: Path) -> Iterator[str]:
-    """A master and two workers of this machine; the master's URL."""
-    port = free_port()
-    common = ["--host", "127.0.0.1", "--webui-port", "0"]
-    master = f"spark://127.0.0.1:{port}"
-    with (
-        started(scratch / "master", "master.Master", [*common, "--port", str(port)]) as log,
-        started(scratch / "one", "worker.Worker", [*common, "--cores", "1", "--memory", "1g", master]),
-        started(scratch / "two", "worker.Worker", [*common, "--cores", "1", "--memory", "1g", master]),
-    ):
-        deadline = time.monotonic() + READY_S
-        while len(re.findall("Registering worker", log.read_text())) < 2:
-            assert time.monotonic() < deadline, log.read_text()[-2_000:]
-            time.sleep(0.2)
-        yield master
-
-
-@contextmanager
-def started(directory: Path, name: str, arguments: list[str]) -> Iterator[Path]:
-    """A daemon of Spark, and the file that it logs to."""
-    directory.mkdir()
-    log = directory / "log"
-    jars = Path(pyspark.__file__).parent / "jars" / "*"
-    java = find_java().home / "bin" / "java"
-    command = [
-        str(java),
-        "-cp",
-        str(jars),
-        "-Xmx256m",
-        "-Dspark.master.rest.enabled=false",
-        f"org.apache.spark.deploy.{name}",
-        *arguments,
-    ]
-    if name.startswith("worker"):
-        command[-1:-1] = ["--work-dir", str(directory)]
-    environment = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "JAVA_HOME": str(find_java().home)}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}  # as its own scripts would find out
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
-    try:
-        yield log
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
