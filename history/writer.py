@@ -1,9 +1,9 @@
 """Writing a run's history while it happens.
 
 Rows are appended to memory by any thread and written by one background thread, every two seconds or whenever
-many have gathered. A part file is written under a hidden name and renamed when it is whole, so whatever kills
-the process, the history that is left can be read: it ends at most one interval before the end, and a hidden
-leftover is nobody's table.
+many have gathered; the first rows of a table are written at once. A part file is written under a hidden name and
+renamed when it is whole, so whatever kills the process, the history that is left can be read: it ends at most one
+interval before the end, and a hidden leftover is nobody's table.
 
 Threads: one `HistoryWriter` per process, shared by all its threads. The handover is a `collections.deque`,
 whose `append` and `popleft` are atomic; `add` takes no lock. Two processes of a run must have different
@@ -51,13 +51,15 @@ class TableWriter:
         self._schema = schema
         self._waiting: deque[Sequence[object]] = deque()
         self._parts = 0
+        self._begun = False
 
     def add(self, row: Row) -> None:
         """Append one row. Raises `HistoryError` once the disk has failed."""
         if isinstance(row, Mapping):
             row = self._ordered(row)
         self._waiting.append(row)
-        if len(self._waiting) >= self._history.rows_per_part or self._history.failed:
+        if not self._begun or len(self._waiting) >= self._history.rows_per_part or self._history.failed:
+            self._begun = True
             self._history.hurry(self)
 
     def _ordered(self, row: Mapping[str, object]) -> Sequence[object]:

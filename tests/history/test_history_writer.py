@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -89,6 +90,15 @@ def test_a_history_that_was_killed_half_way_can_be_read(tmp_path):
     assert not loaded.skipped
     ops = loaded.table.column("op").to_pylist()
     assert ops == list(range(len(ops)))
+
+
+def test_the_first_rows_of_a_table_do_not_wait_for_their_time(tmp_path):
+    with HistoryWriter(tmp_path / "history", "r", "w", flush_interval_s=3600) as history:
+        history.add("sends", {"op": 1})
+        deadline = time.monotonic() + 10
+        while not parts(tmp_path, "sends"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_a_leftover_of_a_killed_writer_is_not_part_of_the_table(tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
 
 import pytest
 from group_clients import MEMBERS, Member
@@ -85,11 +86,16 @@ def share(*members: Member) -> None:
 
 
 def read(member: Member, count: int) -> list[int]:
+    return read_between((member,), count)
+
+
+def read_between(members: Iterable[Member], count: int) -> list[int]:
     numbers: list[int] = []
 
     def enough() -> bool:
-        numbers.extend(member.poll())
-        return len(numbers) >= count
+        for member in members:
+            numbers.extend(member.poll())
+        return len(set(numbers)) >= count
 
     eventually(enough, PATIENCE_S, f"{count} records come")
     return sorted(numbers)
@@ -146,7 +152,12 @@ def test_two_members_go_on_through_the_controlled_stop_of_their_coordinator(clus
     stopped = cluster.nodes[coordinator_of(cluster, topic)]
     assert stopped.stop() == 0
     try:
+        produce(cluster, topic, range(40))
         share(first, second)
+        assert set(read_between((first, second), 40)) == set(range(40))
+        # A client that has not found the new coordinator yet leaves without a word to it. One that has committed has.
+        first.commit()
+        second.commit()
         join.leave(first)
         share(second)
     finally:
