@@ -152,8 +152,8 @@ def test_two_members_go_on_through_the_controlled_stop_of_their_coordinator(clus
     stopped = cluster.nodes[coordinator_of(cluster, topic)]
     assert stopped.stop() == 0
     try:
-        produce(cluster, topic, range(40))
         share(first, second)
+        produce(cluster, topic, range(40))
         assert set(read_between((first, second), 40)) == set(range(40))
         # A client that has not found the new coordinator yet leaves without a word to it. One that has committed has.
         first.commit()
