@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
+import subprocess
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -133,3 +136,18 @@ def test_confluent_kafka_administers(cluster, topic):
     deleted = admin.delete_records([Position(topic, 0, 0)])
     assert [future.result(10).low_watermark for future in deleted.values()] == [0]
     assert {node.id for node in admin.describe_cluster().result(10).nodes} == BROKERS
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat")
+def test_kcat_describes_cluster_and_topic(cluster, topic):
+    done = subprocess.run(
+        ["kcat", "-L", "-J", "-b", ",".join(cluster.bootstrap), "-t", topic],
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    told = json.loads(done.stdout)
+    assert {broker["id"] for broker in told["brokers"]} == BROKERS
+    (partition,) = told["topics"][0]["partitions"]
+    assert partition["leader"] == cluster.leader_of(topic)
+    assert len(partition["replicas"]) == 2

@@ -164,10 +164,12 @@ def next_standing(controller: ControllerState, broker: BrokerImage, request: Bro
         caught_up = request.current_metadata_offset >= broker.epoch
         return Standing.UNFENCED if not request.want_fence and caught_up else Standing.FENCED
     if not broker.in_controlled_shutdown:
+        if request.want_fence:
+            return Standing.SHUTDOWN_NOW if request.want_shut_down else Standing.FENCED
         if request.want_shut_down:
             leads = controller.image.leads_any(broker.broker_id)
             return Standing.CONTROLLED_SHUTDOWN if leads else Standing.SHUTDOWN_NOW
-        return Standing.FENCED if request.want_fence else Standing.UNFENCED
+        return Standing.UNFENCED
     if controller.image.leads_any(broker.broker_id):
         controller.runtime.mark(SHUTDOWN_WAITS_FOR_LEADERSHIPS)
         return Standing.CONTROLLED_SHUTDOWN

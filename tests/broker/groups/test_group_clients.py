@@ -5,8 +5,11 @@ The list of behaviours in `docs/clients.md` is this module and `tests/interop`.
 
 from __future__ import annotations
 
+import asyncio
+import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterable
 
 import pytest
@@ -183,6 +186,52 @@ def test_kcat_resumes_where_it_committed(cluster, topic):
     assert read_all() == list(range(40, 60))
 
 
+class KcatMember:
+    """`kcat -G`, which says on standard error what it is assigned."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        arguments = ["-b", ",".join(cluster.bootstrap), "-G", topic, topic]
+        self._process = subprocess.Popen(["kcat", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.assigned: set[int] = set()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._process.stderr:
+            if b"rebalanced" in line and b"assigned:" in line:
+                self.assigned = {int(number) for number in re.findall(rb"\[(\d+)\]", line)}
+
+    def leave(self) -> None:
+        self._process.terminate()
+        self._process.wait(KCAT_S_MAX)
+        self._reader.join()
+        self._process.stderr.close()
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_two_kcats_share_and_the_one_that_stays_takes_over(cluster, topic):
+    everything = set(range(PARTITIONS))
+    first = KcatMember(cluster, topic)
+    try:
+        eventually(lambda: first.assigned == everything, PATIENCE_S, "the first has all partitions")
+        second = KcatMember(cluster, topic)
+        try:
+            eventually(
+                lambda: (
+                    bool(first.assigned and second.assigned)
+                    and first.assigned | second.assigned == everything
+                    and not first.assigned & second.assigned
+                ),
+                PATIENCE_S,
+                "the two share them",
+            )
+        finally:
+            second.leave()
+        eventually(lambda: first.assigned == everything, PATIENCE_S, "the first has all of them again")
+    finally:
+        first.leave()
+
+
 # --- administration --------------------------------------------------------------------------------------------------
 
 
@@ -237,3 +286,28 @@ def test_confluent_administers_groups(cluster, topic):
     assert admin.delete_consumer_groups([topic])[topic].result(PATIENCE_S) is None
     listed = admin.list_consumer_groups().result(PATIENCE_S)
     assert topic not in {group.group_id for group in listed.valid}
+
+
+def test_aiokafka_administers_groups(cluster, topic):
+    MEMBERS["aiokafka"].needs()
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    produce(cluster, topic, range(40))
+    member = MEMBERS["aiokafka"](cluster.bootstrap, topic, topic)
+    assert read(member, 40) == list(range(40))
+    member.commit()
+
+    async def told():
+        admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+        await admin.start()
+        try:
+            listed = await admin.list_consumer_groups()
+            offsets = await admin.list_consumer_group_offsets(topic)
+        finally:
+            await admin.close()
+        return {group[0] for group in listed}, {each.partition: at.offset for each, at in offsets.items()}
+
+    groups, offsets = asyncio.run(told())
+    member.close()
+    assert topic in groups
+    assert offsets == dict.fromkeys(range(PARTITIONS), 10)

@@ -1,0 +1,79 @@
+"""HB-2: the next standing of a broker, row by row of the table (§5.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.controller.membership import Standing, next_standing
+from broker.core.controller.node import ControllerNode
+from broker.core.messages import BrokerHeartbeatRequest
+from broker.core.metadata.image import BrokerImage, TopicImage
+from broker.core.metadata.records import PartitionState
+from broker.core.settings import Settings
+from tests.support.memory_files import MemoryFiles
+
+EPOCH = 10
+"""Of the broker's registration: the offset that it must have seen to be unfenced."""
+
+SHUTDOWN_OFFSET = 30
+
+
+def standing(
+    fenced: bool, shutting: bool, request: BrokerHeartbeatRequest, *, leads: bool = False, others: int = 50
+) -> Standing:
+    """The next standing of broker 1 while broker 2, which is active, has seen the metadata up to `others`."""
+    settings = Settings(node_id=100, roles=("controller",), voters={100: ("c", 1)}, listeners=(), log_dir="/")
+    controller = ControllerNode(settings, MemoryFiles(), "c").state
+    broker = BrokerImage(1, EPOCH, "one", (), None, fenced, shutting)
+    controller.image.brokers = {
+        1: broker,
+        2: BrokerImage(2, 11, "two", (), None, fenced=False, in_controlled_shutdown=False),
+    }
+    partition = PartitionState((1, 2), (1, 2), 1 if leads else 2, 0, 0)
+    controller.image.topics = {"t": TopicImage("t", "id", {0: partition})}
+    controller.metadata_offsets = {1: request.current_metadata_offset, 2: others}
+    controller.shutdown_offsets = {1: SHUTDOWN_OFFSET}
+    return next_standing(controller, broker, request)
+
+
+def beat(offset: int = EPOCH, *, fence: bool = False, stop: bool = False) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(1, EPOCH, offset, want_fence=fence, want_shut_down=stop)
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        pytest.param(beat(stop=True), Standing.SHUTDOWN_NOW, id="wants to stop"),
+        pytest.param(beat(), Standing.UNFENCED, id="has caught up"),
+        pytest.param(beat(EPOCH - 1), Standing.FENCED, id="is behind"),
+        pytest.param(beat(fence=True), Standing.FENCED, id="wants to be fenced"),
+    ],
+)
+def test_from_fenced(request_: BrokerHeartbeatRequest, expected: Standing) -> None:
+    assert standing(True, False, request_) is expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "leads", "expected"),
+    [
+        pytest.param(beat(), True, Standing.UNFENCED, id="goes on"),
+        pytest.param(beat(fence=True), True, Standing.FENCED, id="wants to be fenced"),
+        pytest.param(beat(fence=True, stop=True), True, Standing.SHUTDOWN_NOW, id="wants both"),
+        pytest.param(beat(stop=True), True, Standing.CONTROLLED_SHUTDOWN, id="wants to stop and leads"),
+        pytest.param(beat(stop=True), False, Standing.SHUTDOWN_NOW, id="wants to stop and leads nothing"),
+    ],
+)
+def test_from_unfenced(request_: BrokerHeartbeatRequest, leads: bool, expected: Standing) -> None:
+    assert standing(False, False, request_, leads=leads) is expected
+
+
+@pytest.mark.parametrize(
+    ("leads", "others", "expected"),
+    [
+        pytest.param(True, 50, Standing.CONTROLLED_SHUTDOWN, id="still leads"),
+        pytest.param(False, SHUTDOWN_OFFSET - 1, Standing.CONTROLLED_SHUTDOWN, id="others have not heard of it"),
+        pytest.param(False, SHUTDOWN_OFFSET, Standing.SHUTDOWN_NOW, id="all have heard of it"),
+    ],
+)
+def test_from_controlled_shutdown(leads: bool, others: int, expected: Standing) -> None:
+    assert standing(False, True, beat(stop=True), leads=leads, others=others) is expected

@@ -1,0 +1,64 @@
+"""RA-8: the two worked examples of a reassignment (§15)."""
+
+from __future__ import annotations
+
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreateTopicsRequest,
+    FetchRequest,
+    NewTopic,
+    Reassignment,
+)
+from tests.support.cluster import TOPIC, Cluster
+
+
+def placed(brokers: int, replicas: tuple[int, ...]) -> Cluster:
+    cluster = Cluster(brokers=brokers)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, assignments=((0, replicas),)),)))
+    cluster.run_until(cluster.is_whole)
+    return cluster
+
+
+def without(cluster: Cluster, *brokers: int) -> None:
+    for broker in brokers:
+        cluster.kill(broker)
+        cluster.run_until(lambda gone=broker: gone not in cluster.view()["isr"])
+
+
+def reassign(cluster: Cluster, at: int, *target: int) -> None:
+    response = cluster.call(at, AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, target),)))
+    assert isinstance(response, AlterPartitionReassignmentsResponse)
+    assert response.results[0].error_code == ErrorCode.NONE
+
+
+def test_ra_8_i_one_replica_is_replaced() -> None:
+    cluster = placed(4, (1, 2, 3))
+    without(cluster, 3)
+    epoch = cluster.view()["leader_epoch"]
+    cluster.held = lambda source, _, message: source == 4 and isinstance(message, FetchRequest)
+    reassign(cluster, 1, 1, 2, 4)
+    assert cluster.view()["replicas"] == [1, 2, 4, 3]
+    assert cluster.view()["isr"] == [1, 2]
+    assert cluster.view()["leader_epoch"] == epoch
+    cluster.held = None
+    cluster.run_until(lambda: cluster.view()["replicas"] == [1, 2, 4])
+    assert sorted(cluster.view()["isr"]) == [1, 2, 4]
+    assert cluster.view()["leader_epoch"] == epoch + 1
+
+
+def test_ra_8_ii_five_replicas_become_three() -> None:
+    cluster = placed(5, (1, 2, 3, 4, 5))
+    without(cluster, 1, 2, 3)
+    reassign(cluster, 4, 1, 2, 3)
+    assert cluster.view()["replicas"] == [1, 2, 3, 4, 5], "nobody of the target is in sync"
+    for broker in (1, 2):
+        cluster.start(broker)
+        cluster.run_until(lambda back=broker: back in cluster.view()["isr"])
+        assert cluster.view()["replicas"] == [1, 2, 3, 4, 5], "not all of the target are in sync (KAFKA-15665)"
+    cluster.start(3)
+    cluster.run_until(lambda: cluster.view()["replicas"] == [1, 2, 3])
+    assert sorted(cluster.view()["isr"]) == [1, 2, 3]
+    assert cluster.leader() in (1, 2, 3)
