@@ -22,7 +22,7 @@ def standing(
     fenced: bool, shutting: bool, request: BrokerHeartbeatRequest, *, leads: bool = False, others: int = 50
 ) -> Standing:
     """The next standing of broker 1 while broker 2, which is active, has seen the metadata up to `others`."""
-    settings = Settings(node_id=100, roles=("controller",), voters={100: ("c", 1)}, listeners=(), log_dir="/")
+    settings = Settings(node_id=100, roles=("controller",), voters={100: ("c", 1)}, listeners=(), log_dirs=("/",))
     controller = ControllerNode(settings, MemoryFiles(), "c").state
     broker = BrokerImage(1, EPOCH, "one", (), None, fenced, shutting)
     controller.image.brokers = {
