@@ -1,0 +1,81 @@
+"""How fast the environment `local` is: nodes up, a partition, a power failure and the way back.
+
+    python -m benchmarks.local_faults [--brokers 5]
+
+The aims: five nodes up in 5 s, any partition in 50 ms, a kill with page-cache loss and the restart in 2 s, on an
+otherwise idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from harness.environments.local.environment import LocalEnvironment
+from harness.environments.local.processes import wait_until
+from harness.journal import Journal
+from harness.spec import Spec
+from harness.systems.harrow_broker import HarrowBroker
+from nemesis.shapes import PLAIN, Shape
+
+PATIENCE_S = 120.0
+REPEATS = 10
+
+
+def seconds(work: Callable[[], None]) -> float:
+    """How long something takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brokers", type=int, default=5)
+    brokers = parser.parse_args().brokers
+    with tempfile.TemporaryDirectory(prefix="harrow-benchmark-") as directory:
+        environment = LocalEnvironment(
+            Path(directory), HarrowBroker(Spec(seed=1, brokers=brokers)), brokers, journal=Journal(Path(directory))
+        )
+        try:
+            measure(environment)
+        finally:
+            environment.tear_down()
+
+
+def measure(environment: LocalEnvironment) -> None:
+    def up() -> None:
+        environment.set_up()
+        environment.await_ready(PATIENCE_S)
+
+    print(f"{len(environment.plans)} nodes up: {seconds(up):.2f} s")
+    network, nodes = environment.cluster.network, environment.cluster.nodes
+    ends = network.endpoints
+    links = frozenset((a, b) for a in ends for b in ends if a != b)
+    cuts = [(seconds(lambda: network.block(links)), seconds(lambda: network.unblock(links))) for _ in range(REPEATS)]
+    for what, times in (("cut", [cut for cut, _ in cuts]), ("mended", [mended for _, mended in cuts])):
+        print(f"{len(links)} links {what}: median {median(times) * 1000:.1f} ms, worst {max(times) * 1000:.1f} ms")
+    if "network-shaping" in environment.capabilities:
+        shaped = [seconds(lambda: network.shape(links, Shape(delay_ms=1))) for _ in range(REPEATS)]
+        network.shape(links, PLAIN)
+        print(f"{len(links)} links shaped: first {shaped[0] * 1000:.0f} ms, median {median(shaped[1:]) * 1000:.1f} ms")
+    node = nodes[1]
+
+    def crash_and_come_back() -> None:
+        node.kill()
+        node.lose_page_cache()
+        node.start()
+        wait_until(node.is_ready, PATIENCE_S, 0.01)
+
+    kills = [seconds(crash_and_come_back) for _ in range(3)]
+    print(
+        f"kill, page-cache loss and restart: median {median(kills):.2f} s ({environment.mechanisms['page-cache-loss']})"
+    )
+
+
+if __name__ == "__main__":
+    main()
