@@ -51,6 +51,8 @@ harrow.entries = {
     "report": Entry("harness.commands.check", "Write the report of a stored run again."),
     "heal": Entry("harness.commands.heal", "Undo what killed harnesses left behind."),
     "doctor": Entry("harness.commands.heal", "Tell what this machine can do."),
+    "cluster": Entry("harness.commands.cluster", "Keep a cluster for exploring by hand."),
+    "fault": Entry("harness.commands.cluster", "Inject one fault into that cluster."),
     "broker": Entry("harness.commands.broker", "Run one node of the broker by hand."),
     "faults": Entry("harness.commands.lists", "List the faults."),
     "flaws": Entry("harness.commands.lists", "List the flaws of the broker."),
