@@ -14,7 +14,7 @@ PROMISE = "struct<acks:int,at_ns:bigint>"
 
 STALENESS = (
     "struct<asked:string,server:int,invoked_ns:bigint,completed_ns:bigint,"
-    "witness_offset:bigint,witness_node:int,witness_ns:bigint>"
+    "witness_offset:bigint,witness_node:int,witness_invoked_ns:bigint,witness_ns:bigint>"
 )
 """An answer that lacked what had been shown before: who gave it and when, and the witness that it contradicts."""
 

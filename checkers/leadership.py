@@ -86,9 +86,16 @@ def stale_because() -> Column:
             (led.epoch < current.epoch) & (led.leader != current.leader) & (led.led_until_ns > stale.invoked_ns)
         ),
     )
-    # A deposed leader may show what its successor has not seen committed again (KIP-207).
+    # A deposed leader may show what its successor has not seen committed again (KIP-207). Who gave an answer without
+    # records is often unknown: it may have been that one.
+    shown_by_a_believer = fn.exists(
+        "led",
+        lambda led: (
+            (led.epoch < current.epoch) & (led.leader != current.leader) & (led.led_until_ns > stale.witness_invoked_ns)
+        ),
+    )
     acknowledged_itself = (current.seen_ns <= stale.witness_ns) & fn.coalesce(
-        stale.witness_node == current.leader, fn.lit(True)
+        stale.witness_node == current.leader, ~shown_by_a_believer
     )
     caught_up = fn.exists(
         current.watermarks,

@@ -286,5 +286,6 @@ def _staleness() -> Column:
         fn.col("completed_ns"),
         fn.col("before.offset").alias("witness_offset"),
         fn.col("before.node").alias("witness_node"),
+        fn.col("before.invoked_ns").alias("witness_invoked_ns"),
         fn.col("before.completed_ns").alias("witness_ns"),
     )

@@ -590,6 +590,30 @@ def a_deposed_leader_may_name_an_older_end(history: History) -> None:
     history.final([100])
 
 
+@case({"end-offset-regression": (0, 1)})
+def nobody_knows_who_showed_an_end_that_a_deposed_leader_may_have_shown(history: History) -> None:
+    history.sampled(5, 1, 0, high_watermark=1)
+    history.send(100, (10, 15), offset=0, node=1)
+    history.sampled(20, 2, 1, brokers=(2, 3), high_watermark=0)
+    history.poll(1, [], (30, 40), assigned=True, node=None, high_watermark=1)
+    history.sampled(50, 2, 1, high_watermark=0)
+    history.poll(1, [], (60, 70), node=2, high_watermark=0)
+    history.sampled(80, 2, 1, high_watermark=1)
+    history.final([100])
+
+
+@case({"end-offset-regression": (1, 0)})
+def a_new_leader_may_not_take_back_an_end_that_it_alone_can_have_shown(history: History) -> None:
+    history.sampled(5, 1, 0, high_watermark=1)
+    history.send(100, (10, 15), offset=0, node=1)
+    history.sampled(20, 2, 1, high_watermark=0)
+    history.poll(1, [], (30, 40), assigned=True, node=None, high_watermark=1)
+    history.sampled(50, 2, 1, high_watermark=0)
+    history.poll(1, [], (60, 70), node=2, high_watermark=0)
+    history.sampled(80, 2, 1, high_watermark=1)
+    history.final([100])
+
+
 @case({})
 def overlapping_questions_may_be_answered_in_any_order(history: History) -> None:
     history.send(100, (10, None), status="info")
