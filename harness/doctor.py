@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.environments.local.choice import Trial, remedy, try_ext4, try_fuse, try_namespaces
+from harness.environments.local.choice import Trial, remedy, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 
 _TIMEOUT_S = 30.0
 _PYTHON_AT_LEAST = (3, 11)
@@ -26,10 +26,12 @@ _GIB = 1 << 30
 _PLAIN_WIDTH = 160
 
 _NAMESPACES = "network by namespaces"
+_SHAPING = "delay, loss and the like"
 _PROXIES = "network by proxies"
 _EXT4 = "page-cache loss by ext4"
 _FUSE = "page-cache loss by FUSE"
 _LEDGER = "page-cache loss by ledger"
+_CLOCKS = "wrong wall clocks"
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,12 @@ def examine(store: Path | None = None) -> list[Finding]:
         ("Python", _python),
         ("Java for Spark", _java),
         (_NAMESPACES, lambda: _mechanism(_NAMESPACES, try_namespaces(), remedy("namespaces"))),
+        (_SHAPING, lambda: _mechanism(_SHAPING, try_shaping(), remedy("namespaces"))),
         (_PROXIES, lambda: Finding(_PROXIES, True, "needs nothing", None)),
         (_EXT4, lambda: _mechanism(_EXT4, try_ext4(), remedy("ext4"))),
         (_FUSE, lambda: _mechanism(_FUSE, try_fuse(), remedy("fuse"))),
         (_LEDGER, lambda: Finding(_LEDGER, True, "needs nothing; works for Harrow's own broker", None)),
+        (_CLOCKS, lambda: _mechanism(_CLOCKS, try_clock(), remedy("clock"))),
         ("client aiokafka", lambda: _package("client aiokafka", "aiokafka")),
         ("client confluent-kafka", lambda: _package("client confluent-kafka", "confluent_kafka")),
         ("client kcat", _kcat),

@@ -28,6 +28,7 @@ Capability = Literal[
     "network",  # block links
     "network-shaping",  # delay, lose, duplicate, reorder, throttle and reset what passes
     "page-cache-loss",  # lose what was not synced, whole or in part
+    "spare-broker",  # one that can take over a replica: there are more brokers than replicas of a partition
     "administration",  # create topics, move replicas, elect, change settings
     "clock",  # bend a node's wall clock
     "disk-damage",  # change the files of a dead node behind its back

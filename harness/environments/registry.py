@@ -17,7 +17,7 @@ CAPABILITIES: dict[str, frozenset[Capability]] = {"local": frozenset(get_args(Ca
 """What each environment can do at most, on a machine that offers all mechanisms."""
 
 _EVERYWHERE: frozenset[Capability] = frozenset(
-    {"process", "starvation", "network", "page-cache-loss", "administration"}
+    {"process", "starvation", "network", "page-cache-loss", "administration", "spare-broker"}
 )
 """What can be done by one mechanism or another whatever the machine offers, so that nothing need be tried."""
 
@@ -31,6 +31,11 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
     for name, needs in wanted.items():
         if needs - CAPABILITIES[spec.environment]:
             raise _not_offered(spec, name, needs - CAPABILITIES[spec.environment], "any mechanism")
+        if needs - _of_the_cluster(spec):
+            raise SpecError(
+                f"faults: {name} needs more brokers than replicas, found {spec.brokers} brokers for "
+                f"{spec.replication_factor} replicas; raise --brokers, or leave it out of --faults"
+            )
     if (spec.network, spec.page_cache) == ("auto", "auto") and all(needs <= _EVERYWHERE for needs in wanted.values()):
         return
     from harness.environments.local.offers import choose, offered
@@ -54,7 +59,14 @@ def possible(spec: Spec) -> tuple[str, ...]:
         capabilities = offered(choose(spec.network, spec.page_cache, everything))
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
+    capabilities &= _of_the_cluster(spec)
     return tuple(name for name, kind in KINDS.items() if kind.needs <= capabilities)
+
+
+def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
+    """What a cluster of this shape allows."""
+    everything: frozenset[Capability] = frozenset(get_args(Capability))
+    return everything if spec.brokers > spec.replication_factor else everything - {"spare-broker"}
 
 
 def _not_offered(spec: Spec, fault: str, lacking: frozenset[Capability], how: str) -> SpecError:

@@ -9,6 +9,7 @@ from nemesis.faults.disk_damage import DISK_DAMAGE
 from nemesis.faults.disk_trouble import DISK_TROUBLE
 from nemesis.faults.flapping import FLAPPING
 from nemesis.faults.kill import KILL, POWER_CUT
+from nemesis.faults.membership import BROKER_REMOVAL
 from nemesis.faults.page_cache_loss import PAGE_CACHE_LOSS, TORN_PAGE_CACHE_LOSS
 from nemesis.faults.partition import HALVES, ISOLATE, ONE_WAY
 from nemesis.faults.pause import PAUSE
@@ -25,7 +26,7 @@ _NETWORK = (MAJORITY_RING, BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKER
 _STORAGE = (TORN_PAGE_CACHE_LOSS, *DISK_TROUBLE, *DISK_DAMAGE)
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION)
+    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION, BROKER_REMOVAL)
 }
 """All kinds by name, in the order in which they are listed."""
 

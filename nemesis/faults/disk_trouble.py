@@ -21,7 +21,11 @@ from nemesis.targets import Role
 _ROLES: tuple[Role, ...] = ("leader", "leader", "in-sync-follower", "broker")
 
 
-@dataclass(frozen=True)
+_STEADY_NS = 1_000_000_000
+"""A node that has met an error may still be about to end of it: it must serve for so long."""
+
+
+@dataclass
 class DiskTrouble:
     """Nodes whose disk is in trouble."""
 
@@ -29,6 +33,7 @@ class DiskTrouble:
     targets: tuple[int, ...]
     trouble: Trouble
     delay_ms: int = 0
+    _serves_since_ns: int | None = None
 
     def inject(self) -> str:
         """Begin the trouble, and wait until the targets have met with it."""
@@ -53,9 +58,15 @@ class DiskTrouble:
         start_dead(self.site, self.targets)
 
     def look(self) -> Healing:
-        """See whether all targets serve again; one may die of it only now."""
+        """See whether all targets serve again, and go on doing so; one may die of it only now."""
         start_dead(self.site, self.targets)
-        return self.site.serving(self.targets)
+        serving = self.site.serving(self.targets)
+        now_ns = self.site.clock.now_ns()
+        if not serving.healed or self._serves_since_ns is None:
+            self._serves_since_ns = now_ns if serving.healed else None
+        elif now_ns - self._serves_since_ns >= _STEADY_NS:
+            return serving
+        return Healing(False, f"{named(self.targets)} did not serve for a second")
 
 
 @dataclass

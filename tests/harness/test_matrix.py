@@ -58,3 +58,12 @@ def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_st
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("harrow: faults: disk-stall needs disk-trouble, which the environment local does not offer")
     assert not (tmp_path / "store").exists()
+
+
+def test_a_broker_is_only_removed_where_another_can_take_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--faults", "broker-removal", "--store", str(tmp_path / "store")])
+    assert ended.value.code == 2
+    assert "broker-removal needs more brokers than replicas, found 3 brokers" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from nemesis.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import DidNotTakeHold, Injection, Parameters, Restless
-from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
+from tests.support.fake_cluster import FakeClock, FakeCluster, FakeNode, quorum_cluster, site_of
 
 
 def aimed(cluster: FakeCluster, kind: str, *targets: int, **parameters: str) -> Injection:
@@ -21,7 +21,10 @@ def aimed(cluster: FakeCluster, kind: str, *targets: int, **parameters: str) -> 
 def test_every_kind_takes_hold_and_heals(kind: str) -> None:
     cluster = FakeCluster()
     parameters: Parameters = KINDS[kind].draw(Draws(7, "parameters"))
-    fault = KINDS[kind].aim(site_of(cluster), (2,), parameters)
+    if "spare-broker" in KINDS[kind].needs:
+        cluster.nodes[4] = FakeNode(4)
+    clock = FakeClock()
+    fault = KINDS[kind].aim(site_of(cluster, clock), (2,), parameters)
     before = copy.deepcopy(cluster)
 
     evidence = fault.inject()
@@ -31,6 +34,8 @@ def test_every_kind_takes_hold_and_heals(kind: str) -> None:
     if isinstance(fault, Restless):
         fault.keep()
     fault.undo()
+    fault.look()
+    clock.sleep(1.0)
     healing = fault.look()
     assert healing.healed, healing.told
     assert all(node.is_ready() for node in cluster.nodes.values())
@@ -84,6 +89,23 @@ def test_trouble_that_nobody_met_did_not_take_hold(kind: str) -> None:
     assert (cluster.nodes[1].deaths, cluster.nodes[1].disk.trouble) == (0, None)
 
 
+def test_a_node_that_dies_late_of_its_disk_has_not_healed() -> None:
+    cluster, clock = FakeCluster(), FakeClock()
+    fault = KINDS["disk-error"].aim(site_of(cluster, clock), (1,), {})
+    fault.inject()
+    fault.undo()
+    assert not fault.look().healed
+    clock.sleep(0.9)
+    cluster.nodes[1].alive = False
+    cluster.nodes[1].never_ready = True
+    assert not fault.look().healed
+    cluster.nodes[1].never_ready = False
+    clock.sleep(0.2)
+    assert not fault.look().healed
+    clock.sleep(1.0)
+    assert fault.look().healed
+
+
 def test_lies_come_out_when_they_are_over() -> None:
     cluster = FakeCluster()
     fault = aimed(cluster, "lying-fsync", 1, first="fails")
@@ -128,8 +150,9 @@ ADMINISTRATION = [name for name, kind in KINDS.items() if "administration" in ki
 def test_an_act_that_changes_nothing_did_not_take_hold(kind: str) -> None:
     cluster = FakeCluster()
     cluster.administrator.lazy = True
+    cluster.nodes[4] = FakeNode(4)
     fault = aimed(cluster, kind, 1, pick="1")
-    with pytest.raises(DidNotTakeHold, match=r"was not created|did not come to|did not change"):
+    with pytest.raises(DidNotTakeHold, match=r"was not created|did not come to|did not change|still has"):
         fault.inject()
     fault.undo()
 
@@ -146,6 +169,29 @@ def test_without_a_spare_broker_a_partition_does_without_a_follower() -> None:
     assert "from [1, 2, 3] to [1, 2]" in fault.inject()
     fault.undo()
     assert fault.look().told == "replicas of harrow-0 are [1, 2, 3] again, all in sync"
+
+
+def test_a_broker_that_nobody_can_take_over_from_stays() -> None:
+    cluster = FakeCluster()
+    with pytest.raises(DidNotTakeHold, match="harrow-0 cannot do without node 1 now"):
+        aimed(cluster, "broker-removal", 1).inject()
+    assert cluster.nodes[1].alive
+
+
+def test_a_broker_gets_its_replicas_back_once_it_serves() -> None:
+    cluster = FakeCluster()
+    cluster.nodes[4] = FakeNode(4)
+    cluster.insync = (1, 2, 3, 4)
+    fault = aimed(cluster, "broker-removal", 1)
+    assert fault.inject().startswith("3 replicas moved away from node 1; node 1 shut down")
+    assert {view.replicas for view in cluster.partitions()} == {(4, 2, 3)}
+    cluster.nodes[1].never_ready = True
+    fault.undo()
+    assert not fault.look().healed
+    assert {view.replicas for view in cluster.partitions()} == {(4, 2, 3)}
+    cluster.nodes[1].never_ready = False
+    assert fault.look().healed
+    assert {view.replicas for view in cluster.partitions()} == {(1, 2, 3)}
 
 
 def test_min_isr_is_raised_and_set_back() -> None:

@@ -276,7 +276,7 @@ class FakeCluster:
     )
     network: FakeNetwork = field(default_factory=lambda: FakeNetwork((CLIENTS, 1, 2, 3, 100)))
     capabilities: frozenset[str] = frozenset({"process", "starvation", "network", "page-cache-loss"})
-    insync: tuple[int, ...] = (1, 2, 3)
+    insync: tuple[int, ...] = (1, 2, 3, 4)  # of those that have a replica
     speechless: bool = False
     lacking_metadata: frozenset[int] = frozenset()  # controllers whose metadata log is short
     administrator: FakeAdministrator = field(init=False, repr=False)

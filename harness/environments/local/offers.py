@@ -17,7 +17,7 @@ from harness.environments.local.choice import (
 )
 from nemesis.cluster import Capability
 
-ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration"})
+ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker"})
 
 NETWORKS: dict[str, frozenset[Capability]] = {
     "namespaces": frozenset({"network", "network-shaping"}),

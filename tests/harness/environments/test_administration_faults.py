@@ -24,14 +24,14 @@ _READY_S = 60.0
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
     directory = tmp_path_factory.mktemp("administration")
-    system = HarrowBroker(Spec(seed=1))
+    system = HarrowBroker(Spec(seed=1, replication_factor=2, min_insync_replicas=1))
     made = LocalEnvironment(
         directory, system, 3, network="proxies", page_cache="page-cache", journal=Journal(directory)
     )
     try:
         made.set_up()
         made.await_ready(_READY_S)
-        made.cluster.administrator.create_topic(TOPIC, 2, 3)
+        made.cluster.administrator.create_topic(TOPIC, 2, 2)
         yield made
     finally:
         made.tear_down()
@@ -53,12 +53,23 @@ def test_a_topic_comes_grows_and_goes(environment: LocalEnvironment, site: Site)
     assert set(views(environment)) == {(TOPIC, 0), (TOPIC, 1)}
 
 
-def test_a_partition_does_without_a_replica_and_gets_it_back(environment: LocalEnvironment, site: Site) -> None:
+def test_a_replica_moves_to_another_broker_and_back(environment: LocalEnvironment, site: Site) -> None:
     before = views(environment)[TOPIC, 1]
     with fire(site, "reassignment", (1,), {"pick": "1"}):
-        assert len(views(environment)[TOPIC, 1].replicas) == 2
+        meanwhile = views(environment)[TOPIC, 1]
+        assert len(set(meanwhile.replicas) & set(before.replicas)) == 1
+        assert len(meanwhile.isr) == 2
     after = views(environment)[TOPIC, 1]
-    assert (after.replicas, set(after.isr)) == (before.replicas, {1, 2, 3})
+    assert (after.replicas, set(after.isr)) == (before.replicas, set(before.replicas))
+
+
+def test_a_broker_leaves_and_comes_back_with_its_replicas(environment: LocalEnvironment, site: Site) -> None:
+    before = {key: view.replicas for key, view in views(environment).items()}
+    (target, *_) = before[TOPIC, 0]
+    with fire(site, "broker-removal", (target,)):
+        assert not environment.cluster.nodes[target].is_alive()
+        assert all(target not in view.replicas and len(view.isr) == 2 for view in views(environment).values())
+    assert {key: view.replicas for key, view in views(environment).items()} == before
 
 
 def test_another_replica_is_preferred_and_leads(environment: LocalEnvironment, site: Site) -> None:
@@ -71,9 +82,9 @@ def test_another_replica_is_preferred_and_leads(environment: LocalEnvironment, s
 def test_min_isr_is_raised_for_a_while(environment: LocalEnvironment, site: Site) -> None:
     administrator = environment.cluster.administrator
     with fire(site, "raised-min-isr", (1,)) as fault:
-        assert administrator.setting(TOPIC, "min.insync.replicas") == "3"
-        assert "raised from 2 to 3" in fault.evidence
-    assert administrator.setting(TOPIC, "min.insync.replicas") == "2"
+        assert administrator.setting(TOPIC, "min.insync.replicas") == "2"
+        assert "raised from 1 to 2" in fault.evidence
+    assert administrator.setting(TOPIC, "min.insync.replicas") == "1"
 
 
 def test_what_the_cluster_refuses_is_told(environment: LocalEnvironment) -> None:
@@ -87,4 +98,5 @@ def test_every_act_of_administration_is_shown_here() -> None:
         "reassignment",
         "preferred-election",
         "raised-min-isr",
+        "broker-removal",
     }
