@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from nemesis.schedule import Schedule, ScheduleError, loads_entries
+from nemesis.schedule import Schedule, ScheduleError, loads, loads_entries
 
 _FIELDS = ("at", "kind", "target", "partition", "pick", "lasts", "beside", "parameters", "when")
 _LASTS_S = 5.0
@@ -44,6 +45,14 @@ def loads_script(text: str) -> Schedule:
     if not isinstance(faults, list) or set(raw) != {"fault"}:
         raise ScheduleError(f"expected a schedule of [[fault]] tables, found {', '.join(raw) or 'nothing'}")
     return loads_entries([_entry(number, fault) for number, fault in enumerate(faults, 1)])
+
+
+def loads_file(path: Path) -> Schedule:
+    """Read a script, or a schedule that was stored as JSON. Raises `ScheduleError`."""
+    try:
+        return (loads_script if path.suffix == ".toml" else loads)(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScheduleError(f"{path}: expected a readable file, found: {error}") from error
 
 
 def _entry(number: int, fault: object) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from harness.stopping import Interrupted
 from harness.store import DEFAULT
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
-from nemesis.schedule import Schedule, ScheduleError
-from nemesis.script import loads_script
+from nemesis.schedule import Schedule
+from nemesis.script import loads_file
 
 if TYPE_CHECKING:
     from harness.judging import WarmSpark
@@ -129,10 +129,7 @@ def _possible(spec: Spec) -> tuple[str, ...]:
 
 def _schedule(spec: Spec, file: Path | None) -> Schedule:
     if file is not None:
-        try:
-            return (loads_script if file.suffix == ".toml" else schedules.loads)(file.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise ScheduleError(f"{file}: expected a readable file, found: {error}") from error
+        return loads_file(file)
     return schedules.draw(
         spec.seed,
         schedules.swarm(spec.seed, spec.faults) if spec.swarm else spec.faults,

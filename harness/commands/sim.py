@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,9 @@ import click
 from harness.commands import sim_exhaustive, sim_one, sim_sweep
 from harness.simulation import overrides as settings
 from harness.simulation.case import Case
+from harness.simulation.scripted import simulated
 from harness.store import DEFAULT
+from nemesis.script import loads_file
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _SEEDS = re.compile(r"(\d+):(\d+)")
@@ -82,6 +85,7 @@ def overrides_of(generation: str | None, flaws: tuple[str, ...], given: tuple[st
 @click.option("--seeds", type=SeedRange(), metavar="A:B", help="Sweep: all seeds from A to B.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, told in detail.")
 @click.option("--schedule", "file", type=_FILE, metavar="FILE", help="A shrunk tape, or a directed schedule.")
+@click.option("--faults", "script", type=_FILE, metavar="FILE", help="With one seed: the faults of a schedule of runs.")
 @click.option("--exhaustive", is_flag=True, help="Every order of events of small worlds; see docs/exhaustive.md.")
 @click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
 @configuration_flags
@@ -96,6 +100,7 @@ def sim(
     seeds: range | None,
     seed: int | None,
     file: Path | None,
+    script: Path | None,
     exhaustive: bool,
     trace: bool,
     generation: str | None,
@@ -117,6 +122,7 @@ def sim(
     harrow sim --seeds 1:200 --set brokers=5 --set faults=kill,isolate
     harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run
+    harrow sim --seed 17 --faults script.toml         … under the faults of a schedule for `harrow run`
     harrow replay store/latest                        does a stored run happen again, event by event?
     harrow sim --exhaustive                           every order of events of the stated small worlds
     harrow sim --exhaustive --flaw eager-shrink       the shortest way to what a flaw breaks
@@ -128,13 +134,18 @@ def sim(
     if exhaustive:
         wanted = {name: how[name] for name in ("jobs", "time_limit", "as_json")}
         sys.exit(sim_exhaustive.run(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
+    if script is not None and seed is None:
+        raise click.UsageError("--faults is for one seed: expected --seed")
     overrides = overrides_of(generation, flaws, settings_given)
     if seeds is not None:
         if trace:
             raise click.UsageError("--trace tells of one seed: expected --seed, found --seeds")
         sys.exit(sim_sweep.run(seeds, overrides, **how))
     if seed is not None:
-        sys.exit(sim_one.run_case(Case(seed, overrides), trace=trace, as_json=how["as_json"]))
+        case = Case(seed, overrides)
+        if script is not None:
+            case = replace(case, faults=simulated(loads_file(script), case))
+        sys.exit(sim_one.run_case(case, trace=trace, as_json=how["as_json"]))
     assert file is not None
     if overrides:
         raise click.UsageError("a schedule file says everything: expected no other settings")
