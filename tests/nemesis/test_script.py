@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import nemesis
 from nemesis.schedule import Entry, ScheduleError, dumps, loads
-from nemesis.script import loads_script
+from nemesis.script import loads_file, loads_script
 from nemesis.targets import Target
 from nemesis.triggers import Condition, Trigger, holds
 from tests.support.fake_cluster import FakeCluster
@@ -82,3 +85,8 @@ def test_conditions_of_leaders_and_controllers() -> None:
     assert not holds(Trigger("no-controller"), cluster)
     cluster.nodes[100].alive = False
     assert holds(Trigger("no-controller"), cluster)
+
+
+@pytest.mark.parametrize("script", sorted((Path(nemesis.__file__).parents[1] / "schedules").glob("*.toml")), ids=str)
+def test_the_scripts_that_are_shipped_can_be_read(script: Path) -> None:
+    assert loads_file(script).entries

@@ -1,4 +1,4 @@
-"""A harness that sets a cluster up, cuts it in two, pauses a node, says so, and waits to be killed."""
+"""A harness that sets a cluster up, breaks what can be broken at once, says so, and waits to be killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from pathlib import Path
 
 from harness.environments.local.environment import LocalEnvironment
 from harness.journal import Journal
+from nemesis.disks import Trouble
+from nemesis.shapes import Shape
 from tests.support.stand_in import StandIn, order
+
+_TROUBLES: dict[str, Trouble] = {"fuse": "stall", "ext4": "full"}
 
 
 def main() -> None:
@@ -19,8 +23,8 @@ def main() -> None:
         directory,
         StandIn(),
         brokers=2,
-        network=network,  # type: ignore[arg-type]
-        page_cache=page_cache,  # type: ignore[arg-type]
+        network=network,
+        page_cache=page_cache,
         journal=Journal(directory),
     )
     environment.set_up()
@@ -30,6 +34,11 @@ def main() -> None:
     cluster = environment.cluster
     cluster.network.block(frozenset({(1, 2), (2, 1)}))
     cluster.nodes[2].pause()
+    cluster.nodes[1].throttle(20)
+    if network == "namespaces":
+        cluster.network.shape(frozenset({(0, 1)}), Shape(delay_ms=50))
+    if page_cache in _TROUBLES:
+        cluster.nodes[1].disk.make_trouble(_TROUBLES[page_cache])
     pids = [client.pid, *(node.pid for node in cluster.nodes.values())]
     print(json.dumps({"pids": pids, "sockets": str(environment.plans[0].socket.parent)}), flush=True)
     threading.Event().wait()
