@@ -23,7 +23,6 @@ from pathlib import Path
 from checkers.foreign.events import Malformed
 from checkers.foreign.operations import initial_values, model_of, operations_of
 from checkers.foreign.recognise import recognise, rows_of
-
 from checkers.linearizability.check import DEFAULT, check_history
 from checkers.linearizability.operations import UNKNOWN, Operation, Verdict
 
