@@ -1,40 +1,13 @@
-"""The kernels decide what trying every order decides."""
+"""The kernels decide what trying every order decides. `benchmarks/linearizability_agreement.py` tries many more."""
 
 from __future__ import annotations
 
 import pytest
 
-from checkers.linearizability.check import check_history
-from checkers.linearizability.models import MODELS, prepared
-from checkers.linearizability.search import Search
-from checkers.linearizability.special import Contradiction, decide_quickly
-from tests.checkers.linearizability.random_histories import draw_history
-from tests.checkers.linearizability.sequential_objects import OBJECTS, is_linearizable
+from tests.checkers.linearizability.agreement import disagreements
+from tests.checkers.linearizability.sequential_objects import OBJECTS
 
 HISTORIES = 400
-HISTORIES_SLOW = 100_000
-
-
-def disagreements(model: str, seeds: range) -> tuple[list[int], dict[str, int]]:
-    """Return the seeds on which somebody disagrees, and how many histories were of which kind."""
-    wrong = []
-    counts = {"linearizable": 0, "not": 0, "special": 0, "special not": 0}
-    sequential = MODELS[model]
-    for seed in seeds:
-        history = draw_history(model, seed)
-        expected = is_linearizable(model, history)
-        counts["linearizable" if expected else "not"] += 1
-        operations = [prepared(sequential, operation) for operation in history]
-        answers = [Search(sequential, operations, sequential.initial, 10_000).advance(1_000_000)]
-        quick = decide_quickly(sequential, operations, sequential.initial)
-        if quick is not None:
-            answers.append(not isinstance(quick, Contradiction))
-            counts["special" if expected else "special not"] += 1
-        outcome = check_history(history, sequential).outcome
-        answers.append({"valid": True, "invalid": False}.get(outcome))
-        if any(answer is not expected for answer in answers):
-            wrong.append(seed)
-    return wrong, counts
 
 
 @pytest.mark.parametrize("model", OBJECTS)
@@ -44,10 +17,3 @@ def test_the_kernels_agree_with_every_order_tried(model):
     assert min(counts["linearizable"], counts["not"]) > HISTORIES // 20
     if model in {"register", "set", "fifo-queue", "append-only-log"}:
         assert min(counts["special"], counts["special not"]) > HISTORIES // 50
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", OBJECTS)
-@pytest.mark.timeout(1800)
-def test_the_kernels_agree_with_every_order_tried_a_hundred_thousand_times(model):
-    assert disagreements(model, range(HISTORIES, HISTORIES + HISTORIES_SLOW))[0] == []
