@@ -21,6 +21,7 @@ from checkers.foreign.recognise import FORMATS, STORE, UnreadableError, recognis
 from checkers.foreign.tables import operations_of_run, write_history
 from checkers.foreign.verdicts import MALFORMED, FileVerdict, Verdict, unreadable, with_malformed
 from checkers.linearizability.check import check_history
+from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import Operation
 from checkers.linearizability.operations import Verdict as Decision
@@ -200,6 +201,7 @@ def _linearizable(file: str, read: _Read, form: str, wanted: Wanted) -> FileVerd
         tuple(sorted(verdict.kinds)),
         dict(verdict.counts),
         f"{name}: {verdict.reason}",
+        verdict_json(verdict),
     )
     return with_malformed(found, read.malformed, read.malformed_total)
 

@@ -25,6 +25,8 @@ class FileVerdict:
     """How often each kind was found, and how much there was: operations, …"""
     reason: str
     """One line."""
+    decision: Mapping[str, Any] | None = None
+    """Where a sequential object was asked for: what `checkers.linearizability.exchange` makes of its verdict."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -55,4 +57,5 @@ def with_malformed(judged: FileVerdict, malformed: Sequence[Malformed], total: i
         tuple(sorted({*judged.kinds, MALFORMED})),
         {**judged.counts, MALFORMED: judged.counts.get(MALFORMED, 0) + total},
         told if judged.verdict == "valid" else f"{judged.reason}; {told}",
+        judged.decision,
     )

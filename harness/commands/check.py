@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.exits import worst
+
+if TYPE_CHECKING:
+    from checkers.foreign.verdicts import FileVerdict
 
 _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -21,6 +26,12 @@ _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--format", "form", metavar="NAME", help="The format of the files; told from their content by default.")
 @click.option("--master", metavar="URL", help="The Spark master; all cores of this machine by default.")
 @click.option("--no-repair", is_flag=True, help="Leave unknown what became of sends whose records were read.")
+@click.option(
+    "--pictures",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Draw each history that no order explains there.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and file.")
 def check(
     files: tuple[Path, ...],
@@ -30,6 +41,7 @@ def check(
     form: str | None,
     master: str | None,
     no_repair: bool,
+    pictures: Path | None,
     as_json: bool,
 ) -> None:
     """Judge stored runs, and histories that other tools wrote, in one call.
@@ -39,7 +51,7 @@ def check(
       harrow check store/latest
       harrow check store/log/*
       harrow check --profile jepsen-kafka --json history.edn
-      harrow check --model cas-register *.edn
+      harrow check --model cas-register --pictures violations *.edn
     """  # noqa: D301 (\b is for click)
     from checkers.foreign.check import UnknownNameError, Wanted, check_files
     from harness import consoles
@@ -62,7 +74,23 @@ def check(
             console.print(summary_lines(path), soft_wrap=True)
         else:
             console.print(f"{found.verdict:8} {found.file}  {found.reason}", soft_wrap=True, markup=False)
+    if pictures is not None:
+        _draw(verdicts, pictures)
     sys.exit(worst([found.verdict for found in verdicts]))
+
+
+def _draw(verdicts: Sequence[FileVerdict], directory: Path) -> None:
+    """Write a picture of each history that is not known to be linearizable, and tell where on standard error."""
+    from reports.linearizability import render_picture
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for number, found in enumerate(verdicts):
+            if found.decision is not None and found.decision["evidence"]:
+                page = directory / f"{number:03}-{Path(found.file).stem}.html"
+                click.echo(render_picture(found.decision, page, found.file), err=True)
+    except OSError as error:
+        raise click.UsageError(f"--pictures: {directory} cannot be written to: {error.strerror}") from error
 
 
 def _initial(text: str | None) -> tuple[object, bool]:
