@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kafka import KafkaAdminClient
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
 
@@ -47,6 +48,9 @@ def test_a_node_of_both_roles_hands_over_both_when_it_is_stopped(combined):
 
 
 def test_requests_go_to_the_part_that_owns_the_listener(combined):
+    admin = KafkaAdminClient(bootstrap_servers=[combined.cluster.addresses[1]])
+    assert {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]} == {1, 2, 3}
+    admin.close()
     metrics = combined.cluster.nodes[1].ask("/metrics").decode()
     for listener in ("CLIENT", "BROKER", "CONTROLLER"):
         assert f'harrow_bytes_in_total{{listener="{listener}"}}' in metrics
