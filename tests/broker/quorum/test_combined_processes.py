@@ -48,11 +48,18 @@ def test_a_node_of_both_roles_hands_over_both_when_it_is_stopped(combined):
 
 
 def test_requests_go_to_the_part_that_owns_the_listener(combined):
+    node = combined.cluster.nodes[1]
+    combined.create("spread")
+    combined.cluster.wait_until_whole("spread")
     admin = KafkaAdminClient(bootstrap_servers=[combined.cluster.addresses[1]])
     assert {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]} == {1, 2, 3}
     admin.close()
-    metrics = combined.cluster.nodes[1].ask("/metrics").decode()
+
+    def heard(listener: str) -> bool:
+        return f'harrow_bytes_in_total{{listener="{listener}"}}' in node.ask("/metrics").decode()
+
     for listener in ("CLIENT", "BROKER", "CONTROLLER"):
-        assert f'harrow_bytes_in_total{{listener="{listener}"}}' in metrics
+        combined.wait(lambda name=listener: heard(name), f"node 1 has heard something on {listener}")
+    metrics = node.ask("/metrics").decode()
     assert "harrow_quorum_role" in metrics
     assert "harrow_fetch_sessions" in metrics
