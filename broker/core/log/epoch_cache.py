@@ -12,17 +12,23 @@ FILE_NAME = "leader-epoch-checkpoint"
 
 
 class EpochCache:
-    """Ordered entries (epoch, start offset), strictly increasing in both; changes are durable when a method returns.
+    """Ordered entries (epoch, start offset), strictly increasing in both; changes are durable when a method returns,
+    but for `begin`.
 
     EC-4 would let truncations wait for a later write. They are rare, and a stale entry below a log end that grew
     again could not be told from a true one, so they are durable at once too.
+
+    An epoch without records is worth nothing after a crash: opening a log drops the entries at its end. So the epoch
+    that a leader begins is written together with its first record, before that record; a broker that comes to lead
+    hundreds of partitions at once does not stand still for as many fsyncs (KAFKA-15046).
     """
 
-    __slots__ = ("_epochs", "_files", "_name", "_starts")
+    __slots__ = ("_epochs", "_files", "_is_behind", "_name", "_starts")
 
     def __init__(self, files: Files, directory: str, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._files = files
         self._name = f"{directory}/{FILE_NAME}"
+        self._is_behind = False  # the file lacks an epoch that has begun
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for epoch, start in entries:
@@ -40,6 +46,7 @@ class EpochCache:
         twin = EpochCache.__new__(EpochCache)
         twin._files = files
         twin._name = self._name
+        twin._is_behind = self._is_behind
         twin._epochs = self._epochs.copy()
         twin._starts = self._starts.copy()
         return twin
@@ -56,8 +63,13 @@ class EpochCache:
 
     def assign(self, epoch: int, start: int) -> None:
         """EC-1: from `start` on, offsets belong to `epoch`, unless that is the latest epoch already."""
-        if self._assign(epoch, start):
+        if self._assign(epoch, start) or self._is_behind:
             self._write()
+
+    def begin(self, epoch: int, end: int) -> None:
+        """EC-1: the same for an epoch that begins at the end of the log and has no record yet; not durable."""
+        if self._assign(epoch, end):
+            self._is_behind = True
 
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int] | None:
         """EC-2: the largest epoch not above `epoch`, and where it ends (exclusive) in a log that ends at `log_end`.
@@ -117,6 +129,7 @@ class EpochCache:
         return True
 
     def _write(self) -> None:
+        self._is_behind = False
         lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries)]
         self._files.replace(self._name, ("\n".join(lines) + "\n").encode())
 

@@ -13,7 +13,7 @@ def become_leader(replica: Replica, rules: Rules, now_ms: int) -> None:
     replica.role = Role.LEADER
     replica.leader_epoch_start = replica.log.end_offset
     if rules.truncation.begins_epoch_at_once():
-        replica.log.epochs.assign(replica.leader_epoch, replica.log.end_offset)
+        replica.log.epochs.begin(replica.leader_epoch, replica.log.end_offset)
     replica.high_watermark = rules.high_watermark.on_becoming_leader(replica.high_watermark, replica.log.end_offset)
     replica.pending_isr = None
     replica.remotes = {

@@ -120,3 +120,18 @@ def test_entries_increase_strictly_whatever_is_assigned(assignments: list[tuple[
         assert epochs.latest == epoch
         entries = epochs.entries
         assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(entries, entries[1:], strict=False))
+
+
+def test_an_epoch_that_begins_is_written_with_its_first_record_only() -> None:
+    files = MemoryFiles()
+    epochs = EpochCache(files, "t-0")
+    epochs.begin(3, 0)
+    assert (epochs.latest, files.files) == (3, {})
+    epochs.assign(3, 0)
+    assert EpochCache.load(files, "t-0").entries == ((3, 0),)
+    epochs.begin(4, 7)
+    assert EpochCache.load(files, "t-0").entries == ((3, 0),)
+    epochs.truncate_from_end(7)
+    epochs.begin(5, 7)
+    epochs.assign(5, 7)
+    assert EpochCache.load(files, "t-0").entries == ((3, 0), (5, 7))
