@@ -4,7 +4,7 @@ It is written last of all when stopping and deleted first of all when starting. 
 that ended, by which the controller knows it again (RG-5).
 
 With several log directories each has one, and only all of them together count. So that a directory which is no longer
-in `log.dirs` is missed, each also says how many there were; Kafka passes over that field.
+in `log.dirs` is missed, each then also says how many there were; Kafka passes over that field.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def read_clean_shutdown(files: Files, directory: int = 0, directories: int = 1) 
 
 def write_clean_shutdown(files: Files, broker_epoch: int, directories: int = 1) -> None:
     """BL-8: mark this stop as clean, in every directory. The logs must have been closed cleanly before."""
-    content = json.dumps({"version": 0, "brokerEpoch": broker_epoch, "logDirs": directories}).encode()
+    fields = {"version": 0, "brokerEpoch": broker_epoch}
+    content = json.dumps(fields if directories == 1 else fields | {"logDirs": directories}).encode()
     for directory in range(directories):
         files.replace(name_in(directory, FILE_NAME), content)
 
