@@ -124,8 +124,9 @@ def _before_final(column: str) -> Column:
 
 
 def _within_log(column: str) -> Column:
-    """Retention and deletion of records are no loss."""
-    return fn.coalesce(fn.col(column) >= fn.col("log_start"), fn.lit(True))
+    """Retention and deletion of records are no loss; what has no known offset may be among the deleted."""
+    nothing_deleted = fn.coalesce(fn.col("log_start"), fn.lit(0)) <= 0
+    return fn.coalesce(fn.col(column) >= fn.col("log_start"), nothing_deleted)
 
 
 def _passed_over(candidates: DataFrame, relations: Relations) -> DataFrame:

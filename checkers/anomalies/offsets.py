@@ -80,16 +80,21 @@ def wrong_offset(relations: Relations) -> DataFrame:
         send 123 ──ok @45──            poll: 47: 123
 
     Without idempotence a retry may leave a second copy at another offset, so there it counts only once the offset
-    that was told has been read without finding the value.
+    that was told has been read without finding the value, and not if what was there has been deleted since.
     """
     values = relations.values.where(
         "acknowledged and send_offset is not null and ok_reads > 0"
         " and (read_offset_min != send_offset or read_offset_max != send_offset)"
     ).join(fn.broadcast(relations.runs.select("run_id", "idempotence")), "run_id")
     told = fn.col("send_offset").between(fn.col("read_offset_min"), fn.col("read_offset_max"))
-    ends = relations.finals.where("complete").select(*KEY, fn.lit(True).alias("complete"))
-    wrong = values.join(fn.broadcast(ends), list(KEY), "left").where(
-        fn.col("idempotence") | (~told & fn.coalesce("complete", fn.lit(False)))
+    ends = relations.finals.where("complete").select(*KEY, fn.lit(True).alias("complete"), "log_start")
+    wrong = (
+        values.join(fn.broadcast(ends), list(KEY), "left")
+        .where(
+            fn.col("idempotence")
+            | (~told & fn.coalesce("complete", fn.lit(False)) & (fn.col("send_offset") >= fn.col("log_start")))
+        )
+        .drop("log_start")
     )
     return findings(
         wrong,

@@ -105,6 +105,7 @@ class Producer:
         self._producer_id = -1
         self._sequences: dict[int, int] = {}
         self._served_by: int | None = None
+        self._unanswered: dict[int, int] = {}  # the last request with acks=0, and its partition
 
     @property
     def idle(self) -> bool:
@@ -162,6 +163,7 @@ class Producer:
         request = ProduceRequest(self.plan.acks, self.plan.request_timeout_ms, (part,))
         if self.plan.acks == 0:
             self._request += 1
+            self._unanswered = {self._request: self._partition}
             world.send_from_client(self.client_id, self._request, leader, request, self.plan.request_timeout_ms)
             self._sequences[self._partition] = sequence + len(self._values)
             self._complete(world, "ok", None, None)
@@ -176,6 +178,10 @@ class Producer:
 
     def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
         """The answer to the request in flight; answers to earlier ones are of no use."""
+        if self.plan.acks == 0 and response is None and request_id in self._unanswered:
+            # nothing else tells of an error: the connection was closed
+            self.route.leaders.pop(self._unanswered.pop(request_id), None)
+            return
         if request_id != self._request or self._op is None:
             return
         if self._asked == "produce":
@@ -270,6 +276,7 @@ class Reader:
         self.stopped = False
         self.polls_left = 1 << 30
         self._assigned = dict.fromkeys(range(partitions), True)
+        self._lost_place: dict[int, bool] = {}  # partitions whose log does not have the offset
         self._request = 0
         self._asked = ""
         self._invoked_us = 0
@@ -302,7 +309,10 @@ class Reader:
         leader, epoch = self.route.leaders[partition]
         self._asked_of = (partition, leader)
         self.polls_left -= 1
-        if self.phase == "main" and world.tape["workload"].draw("what to ask", 8) == 7:
+        if self._lost_place.get(partition, False):
+            self._asked = "earliest"
+            self._send(world, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -2, epoch),)))
+        elif self.phase == "main" and world.tape["workload"].draw("what to ask", 8) == 7:
             self._asked = "latest"
             self._send(world, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -1, epoch),)))
         else:
@@ -327,14 +337,31 @@ class Reader:
             if isinstance(response, FetchResponse) and response.partitions[0].error_code == ErrorCode.NONE:
                 self._polled(world, partition, leader, response)
             elif isinstance(response, ListOffsetsResponse) and response.partitions[0].error_code == ErrorCode.NONE:
+                if self._asked == "earliest":
+                    self._begin_at(partition, response.partitions[0].offset)
+                    world.after(MS, self.timer, world, "next")
+                    return
                 op = self._operation(world, "latest", leader)
                 end = response.partitions[0].offset
                 self.history.polls.append(PollRow(op, TOPIC, partition, None, end, end, 0, False))
             else:
-                self.route.leaders.pop(partition, None)
+                self._refused(partition, response)
         elif response is None:
             pause_ms = RETRY_MS
         world.after(max(1, pause_ms) * MS, self.timer, world, "next")
+
+    def _begin_at(self, partition: int, log_start: int) -> None:
+        """What lies before the log start has been deleted, and is passed over."""
+        self._lost_place[partition] = False
+        if self.positions[partition] < log_start:
+            self.positions[partition] = log_start
+            self._assigned[partition] = True
+
+    def _refused(self, partition: int, response: AnyResponse | None) -> None:
+        """Look for the leader anew; and for the log start, if the offset is not in the log."""
+        self.route.leaders.pop(partition, None)
+        if isinstance(response, FetchResponse):
+            self._lost_place[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
     def _operation(self, world: World, kind: str, node: int) -> int:
         op = self.history.new_op()

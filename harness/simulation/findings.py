@@ -6,7 +6,7 @@ checkers on Spark, use the same names, and must never find what those do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import combinations
 from typing import NamedTuple
@@ -117,6 +117,7 @@ def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:
     operations = {row.op: row for row in history.operations}
     sends = {row.value: (row, operations[row.op]) for row in history.sends}
     exempt = _may_lose(outcome.configuration)
+    starts = _log_starts(outcome)
     final: set[int] = set()
     places: dict[int, set[tuple[int, int]]] = {}
     at: dict[tuple[int, int], int] = {}
@@ -134,18 +135,37 @@ def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:
         where = places.get(value, set())
         if operation.status == "fail" and where:
             yield "aborted-read", f"{value} was read at {_place(min(where))}, and its send had certainly failed"
-        if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt:
+        deleted = _is_before(send.partition, send.offset, where, starts)
+        if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt and not deleted:
             told = "" if send.offset is None else f" at {_place((send.partition, send.offset))}"
             yield "lost-acked-write", f"{value} was acknowledged{told}, and the final reads do not show it"
-        elif where and value not in final and not exempt:
+        elif where and value not in final and not exempt and not deleted:
             yield "lost-read", f"{value} was read at {_place(min(where))}, and the final reads do not show it"
-        if send.offset is not None and where and (send.partition, send.offset) not in where:
+        told_right = send.offset is None or not where or (send.partition, send.offset) in where
+        binding = outcome.configuration.idempotence or not (exempt or deleted)  # else another copy may be left
+        if not told_right and send.acks == ACKS_ALL and binding:
             yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_place(min(where))}"
         if len(where) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
             yield "duplicate", f"{value} is at {' and '.join(_place(one) for one in sorted(where))}"
     if not exempt:
         durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
+
+
+def _log_starts(outcome: Outcome) -> dict[int, int]:
+    starts: dict[int, int] = {}
+    for (_, partition), log in outcome.logs.items():
+        starts[partition] = max(starts.get(partition, 0), log.start)
+    return starts
+
+
+def _is_before(
+    partition: int, offset: int | None, read_at: Collection[tuple[int, int]], starts: Mapping[int, int]
+) -> bool:
+    """Whether somebody has deleted a record on purpose, or may have, if nobody knows where it was."""
+    start = starts.get(partition, 0)
+    known = [place[1] for place in read_at] if offset is None else [offset]
+    return start > min(known, default=0)
 
 
 def _may_lose(configuration: Configuration) -> bool:

@@ -49,6 +49,7 @@ _SIMPLER: tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...] = (
     (("repeated_of_1000",), ((0,),)),
     (("flush_messages", "flush_ms"), ((0, 0),)),
     (("metadata_snapshot_records",), ((5_000,),)),
+    (("metadata_fetch_bytes",), ((8 << 20,),)),
     (("lag_ms",), ((4_000,),)),
     (("retries",), ((False,), (True,))),
     (("idempotence",), ((False,), (True,))),

@@ -36,6 +36,9 @@ _RECOVERY_MS = 60_000
 _FETCH_WAIT_MS = 1_000
 """Longer than by default: asking again is most of what an idle cluster does, and tells nothing new."""
 
+_RETRY_MS = 250
+"""Longer than by default, for the same reason: a broker that is not let in yet asks on and on."""
+
 
 @dataclass
 class Outcome:
@@ -100,7 +103,9 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 replica_lag_time_max_ms=configuration.lag_ms,
                 replica_fetch_wait_max_ms=_FETCH_WAIT_MS,
                 metadata_fetch_wait_max_ms=_FETCH_WAIT_MS,
+                metadata_retry_backoff_ms=_RETRY_MS,
                 metadata_snapshot_records=configuration.metadata_snapshot_records,
+                metadata_fetch_max_bytes=configuration.metadata_fetch_bytes,
                 generation=configuration.generation,
                 flaws=configuration.flaws,
                 auto_create_topics_enable=False,
@@ -246,7 +251,11 @@ class _Test:
             producer.timer(self.world, "next")
         acknowledged = {producer.client_id: producer.acknowledged for producer in self.producers}
 
+        end = self._log_end()
+
         def progressed() -> bool:
+            if self.configuration.acks == 0:  # whoever is never told anything takes everything for acknowledged
+                return self._log_end() > end
             return all(producer.acknowledged > acknowledged[producer.client_id] for producer in self.producers)
 
         if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, progressed):
@@ -256,6 +265,16 @@ class _Test:
         self.world.run_until(self.world.now_us + 10_000 * MS, lambda: all(one.idle for one in self.producers))
         for producer in self.producers:
             producer.give_up(self.world)
+
+    def _log_end(self) -> int:
+        """The log ends of all leaders together."""
+        by_broker = dict(brokers(self.world))
+        total = 0
+        for number, state in enumerate(partition_states(self.world)):
+            leader = by_broker.get(state.leader)
+            replica = leader.replicas.get((TOPIC, number)) if leader is not None else None
+            total += replica.log.end_offset if replica is not None else 0
+        return total
 
     def _set_up(self) -> None:
         for node_id in self.world.machines:

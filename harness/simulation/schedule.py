@@ -202,6 +202,18 @@ class Nemesis:
 
         self._opened("failing-disk", (target,), mend, fault.duration_ms)
 
+    def _torn_append(self, fault: Fault, target: int) -> None:
+        """ST-7: the next append fails after some bytes, so that the node ends; then the disk is well again."""
+        disk = self.world.machines[target].disk
+        disk.tears_next_append_at = fault.parameter
+
+        def mend() -> None:
+            disk.tears_next_append_at = None
+            self.world.kill(target)
+            self.world.start(target)
+
+        self._opened("torn-append", (target,), mend, fault.duration_ms)
+
     def _may_lose(self, target: int) -> bool:
         """ST-8: at most so many brokers may be incomplete through losses at one time."""
         states = partition_states(self.world)
@@ -214,6 +226,22 @@ class Nemesis:
     def _pause(self, fault: Fault, target: int) -> None:
         self.world.pause(target)
         self._opened("pause", (target,), lambda: self.world.resume(target), fault.duration_ms)
+
+    def _lossy_restart(self, fault: Fault, target: int) -> None:
+        """BL-8: power fails in the midst of a shutdown in good order, or right after it."""
+        self.world.stop(target)
+        self.world.after((1 + fault.parameter) * MS // 10, self._power_fails, fault, target)
+
+    def _power_fails(self, fault: Fault, target: int) -> None:
+        survival = Survival.EVERYTHING
+        if target in self.controllers or self._may_lose(target):
+            survival = Survival(1 + fault.parameter % (len(Survival) - 1))
+        if target in self.brokers and survival is not Survival.EVERYTHING:
+            self.lossy[target] = broker_epoch(self.world, target)
+        lost = self.world.kill(target, survival)
+        why = f"{survival.name.lower()}: {lost} bytes lost"
+        kind = "page-cache-loss" if lost > 0 else "lossy-restart"
+        self._opened(kind, (target,), lambda: self.world.start(target), fault.duration_ms, why)
 
     def _restart(self, fault: Fault, target: int) -> None:
         self.world.stop(target)
@@ -249,6 +277,21 @@ class Nemesis:
         links = frozenset((target, node) if outwards else (node, target) for node in chosen)
         self._cut("one-way", links, (target,), fault.duration_ms)
 
+    def _stall(self, fault: Fault, target: int) -> None:
+        """Delay what goes between two nodes, in one direction or both; nothing is lost."""
+        others = [node for node in sorted(self.world.machines) if node != target]
+        other = others[fault.parameter // 4 % len(others)]
+        ways = ((target, other), (other, target))
+        links = frozenset(ways if fault.parameter % 4 == 3 else (ways[fault.parameter % 2],))
+        self.world.stall(links)
+        self._opened("stall", (target, other), lambda: self.world.unstall(links), 1 + fault.duration_ms // 8)
+
+    def _late_metadata(self, fault: Fault, target: int) -> None:
+        """MD-2: a broker hears late of what the controller decides, and then of all at once."""
+        broker = target if target in self.brokers else self._target(len(self.brokers) + len(self.controllers))
+        self.world.withhold_metadata(broker)
+        self._opened("late-metadata", (broker,), lambda: self.world.inform(broker), 1 + fault.duration_ms // 4)
+
     def _controllers_from_brokers(self, fault: Fault, target: int) -> None:
         links = frozenset(
             pair for broker in self.brokers for c in self.controllers for pair in ((broker, c), (c, broker))
@@ -280,20 +323,25 @@ class Nemesis:
         first = fault.parameter % count
         replicas = tuple(self.brokers[(first + place) % count] for place in range(factor))
         partition = fault.parameter % self.configuration.partitions
-        request = AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, replicas),), 1_000)
-        self._administer(request)
+        self._assign(partition, replicas)
         self._opened("reassign", replicas, lambda: None, 1)
 
     def _shrink_replicas(self, fault: Fault, target: int) -> None:
-        """Move a partition to as few replicas as its min ISR allows, or back to as many as it had."""
+        """Take a replica away where min ISR allows it, or move all; a moment later it shall be as it was before."""
         count = len(self.brokers)
         wanted = self.configuration.replication_factor - (fault.parameter // 10) % 2
         first = fault.parameter % count
         replicas = tuple(self.brokers[(first + place) % count] for place in range(wanted))
         partition = (fault.parameter // 100) % self.configuration.partitions
-        if wanted >= self._min_isr_now():
-            self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, replicas),), 1_000))
-        self._opened("shrink-replicas", replicas, lambda: None, 1)
+        if wanted < self._min_isr_now():
+            return
+        states = partition_states(self.world)
+        before = states[partition].replicas if partition < len(states) else replicas
+        self._assign(partition, replicas)
+        self._opened("shrink-replicas", replicas, partial(self._assign, partition, before), 1 + fault.duration_ms // 16)
+
+    def _assign(self, partition: int, replicas: tuple[int, ...]) -> None:
+        self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, replicas),), 1_000))
 
     def _cancel_reassignment(self, fault: Fault, target: int) -> None:
         partition = fault.parameter % self.configuration.partitions
@@ -311,6 +359,26 @@ class Nemesis:
         chosen = None if fault.parameter % 3 == 0 else ((TOPIC, partition),)
         self._administer(ElectLeadersRequest(0, chosen, 1_000))
         self._opened("elect-preferred", (), lambda: None, 1)
+
+    def _move_leader(self, fault: Fault, target: int) -> None:
+        """EL-7: elect members of the ISR in turn, up to three in quick succession, by making each the preferred one."""
+        partition = fault.parameter % self.configuration.partitions
+        pause_ms = 5 + fault.parameter // 3 % 8 * 5
+        for turn in range(1 + fault.parameter // 100 % 3):
+            self.world.after(turn * pause_ms * MS, self._move, partition, fault.parameter // 10 + turn)
+        self._opened("move-leader", (), lambda: None, 1)
+
+    def _move(self, partition: int, choice: int) -> None:
+        states = partition_states(self.world)
+        if partition >= len(states):
+            return
+        state = states[partition]
+        others = [member for member in state.isr if member != state.leader and member in state.replicas]
+        if not others or state.adding or state.removing:
+            return
+        chosen = others[choice % len(others)]
+        self._assign(partition, (chosen, *(member for member in state.replicas if member != chosen)))
+        self._administer(ElectLeadersRequest(0, ((TOPIC, partition),), 1_000))
 
     def _elect_unclean(self, fault: Fault, target: int) -> None:
         """Only where losses are accepted anyway; else it is asked for where there is a leader, and refused."""

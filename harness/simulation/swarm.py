@@ -25,6 +25,9 @@ COMMON_FAULTS = (
     "disk-loss",
     "reassign",
     "min-isr",
+    "move-leader",
+    "stall",
+    "late-metadata",
 )
 """Kinds of fault that every second seed has, each."""
 
@@ -38,13 +41,13 @@ RARER_FAULTS = (
     "shrink-replicas",
     "cancel-reassignment",
     "add-partition",
+    "delete-records",
+    "lossy-restart",
+    "torn-append",
 )
-"""Kinds of fault that every fourth seed has, each. They are drawn last, so that older tapes keep their meaning."""
+"""Kinds of fault that every fourth seed has, each."""
 
-FAULTS_ON_DEMAND = ("delete-records",)
-"""Kinds that no seed has by itself: what is deleted on purpose looks lost to those who check histories."""
-
-FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, *FAULTS_ON_DEMAND)
+FAULTS = (*COMMON_FAULTS, *RARER_FAULTS)
 """Kinds of fault that a schedule may contain."""
 
 
@@ -75,6 +78,7 @@ class Configuration:
     heartbeat_ms: int = 1_000
     lag_ms: int = 4_000
     metadata_snapshot_records: int = 5_000
+    metadata_fetch_bytes: int = 8 << 20
     duration_ms: int = 60_000
     faults: tuple[str, ...] = (*COMMON_FAULTS, *RARER_FAULTS)
     fault_interval_ms: int = 6_000
@@ -104,7 +108,7 @@ class Configuration:
 def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
     """The configuration of a seed. `overrides` replace parts after the draws."""
     drawn = Configuration(
-        brokers=3 + (stream.draw("brokers", 6) == 5),
+        brokers=3 + (stream.draw("brokers", 3) == 2),
         controllers=(3, 3, 1)[stream.draw("controllers", 3)],
         partitions=2 - (stream.draw("partitions", 3) == 2),
         flush_messages=(0, 0, 0, 1, 5)[stream.draw("flush every n", 5)],
@@ -115,11 +119,12 @@ def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Confi
         readers=1 + stream.draw("readers", 2),
         lag_ms=(4_000, 1_500, 8_000)[stream.draw("lag", 3)],
         metadata_snapshot_records=(5_000, 30)[stream.draw("snapshots", 2)],
+        metadata_fetch_bytes=(8 << 20, 1)[stream.draw("metadata one change at a time", 6) == 5],
         faults=tuple(kind for kind in COMMON_FAULTS if stream.draw(f"with {kind}", 2)),
         fault_interval_ms=(6_000, 3_000, 1_500)[stream.draw("fault interval", 3)],
         fault_duration_ms=(5_000, 2_000, 12_000)[stream.draw("fault duration", 3)],
         slow_of_1000=(0, 0, 20)[stream.draw("slow network", 3)],
-        answer_lost_of_1000=(0, 0, 10)[stream.draw("lost answers", 3)],
+        answer_lost_of_1000=(0, 0, 10, 50)[stream.draw("lost answers", 4)],
         repeated_of_1000=(0, 0, 0, 10)[stream.draw("repeated requests", 4)],
         combined=stream.draw("combined roles", 6) == 5,
     )

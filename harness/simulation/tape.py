@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-FORMAT = 1
+FORMAT = 2
 """Version of the meaning of tapes. It changes whenever an old tape would mean something else."""
 
 STREAMS = ("configuration", "schedule", "workload", "network", "disk")

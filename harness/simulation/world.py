@@ -270,7 +270,10 @@ class World:
 
     def _reply(self, node_id: int, machine: Machine, effect: Reply) -> None:
         opened = self._requests.pop(effect.request_id, None)
-        if opened is None or effect.response is None:
+        if opened is None:
+            return
+        if effect.response is None:  # the sender waits for none (acks=0)
+            self._sent.pop((opened.source, opened.life, opened.request_id), None)
             return
         if self.network.answer_is_lost():
             self.after(MS, self._fail, opened, "connection lost")
@@ -338,8 +341,8 @@ class World:
             again = partial(self._arrive_request, number, opened, request)
             if self.intercept(Parcel(*link, request, again)):
                 return
-        if link in self.network.cut:
-            if self.network.held_message_survives():
+        if self.network.stops(*link, "request"):
+            if self.network.held_message_survives(*link):
                 self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
             return
         machine = self.machines[opened.target]
@@ -360,8 +363,8 @@ class World:
             again = partial(self._arrive_response, node_id, life, opened, response)
             if self.intercept(Parcel(*link, response, again)):
                 return
-        if link in self.network.cut:
-            if self.network.held_message_survives():
+        if self.network.stops(*link, opened.channel):
+            if self.network.held_message_survives(*link):
                 self._held.setdefault(link, []).append((self._arrive_response, (node_id, life, opened, response)))
             return
         if self._sent.pop((opened.source, opened.life, opened.request_id), None) is None:
@@ -400,7 +403,8 @@ class World:
         for peer in sorted(peers):
             machine = self.machines[peer]
             if (node_id, peer) not in self.network.cut:
-                self.after(MS, self.deliver, peer, machine.life, Disconnected(node_id))
+                # at once, so that it cannot come after what the next life sends
+                self.after(0, self.deliver, peer, machine.life, Disconnected(node_id))
 
     def say(self, text: str) -> None:
         """Note something that no node did."""
@@ -416,6 +420,27 @@ class World:
     def mend(self, links: frozenset[tuple[int, int]]) -> None:
         """Let messages pass again; those that were held come now."""
         self.network.cut -= links
+        self._release(links)
+
+    def stall(self, links: frozenset[tuple[int, int]]) -> None:
+        """Hold what goes from the first of each pair to the second; nothing gets lost."""
+        self.network.stalled |= links
+
+    def unstall(self, links: frozenset[tuple[int, int]]) -> None:
+        """Let messages pass again; those that were held come now."""
+        self.network.stalled -= links
+        self._release(links)
+
+    def withhold_metadata(self, node_id: int) -> None:
+        """Let a broker hear nothing new of the metadata, though everything else reaches it."""
+        self.network.uninformed.add(node_id)
+
+    def inform(self, node_id: int) -> None:
+        """Let a broker hear of the metadata again."""
+        self.network.uninformed.discard(node_id)
+        self._release(frozenset(link for link in self._held if link[1] == node_id))
+
+    def _release(self, links: frozenset[tuple[int, int]]) -> None:
         for link in sorted(links):
             for action, arguments in self._held.pop(link, []):
                 self.after(self.network.faults.latency_us_min, action, *arguments)

@@ -103,6 +103,20 @@ def test_what_the_contract_allows_is_no_anomaly(changes: dict[str, object], read
     assert found(sends, reads, replace(Configuration(), **changes)) == []  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("start", "lost"), [(0, ["lost-acked-write"]), (1, [])])
+def test_what_was_deleted_on_purpose_is_not_lost(start: int, lost: list[str]) -> None:
+    shown = outcome(FINE, [("final", 1, 2)])
+    shown.logs = {(1, 0): ReplicaLog(start, 2, 2, b"")}
+    assert [finding.property_id for finding in history_findings(shown)] == lost
+
+
+def test_one_copy_of_two_may_be_lost_when_one_acknowledgement_is_enough() -> None:
+    shown = outcome([(1, "ok", 5, 10, 20)], [("final", 0, 1)])
+    assert [finding.property_id for finding in history_findings(shown)] == ["wrong-offset"]
+    shown.history.sends = [row._replace(acks=1) for row in shown.history.sends]
+    assert history_findings(shown) == []
+
+
 def test_a_duplicate_is_legal_without_idempotence() -> None:
     reads = [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)]
     assert found(FINE, reads, Configuration(idempotence=False)) == []

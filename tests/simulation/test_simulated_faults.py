@@ -1,0 +1,164 @@
+"""What the simulated world can do to its nodes takes hold, and ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.events import Disconnected, RequestReceived, ResponseReceived
+from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
+from harness.simulation import scenario
+from harness.simulation.clients import TOPIC
+from harness.simulation.findings import findings
+from harness.simulation.scenario import Outcome, settings_of
+from harness.simulation.schedule import Fault
+from harness.simulation.swarm import Configuration
+from harness.simulation.tape import Tape
+from harness.simulation.views import brokers, leading
+from harness.simulation.watchers import watchers
+from harness.simulation.world import MS, Step, World
+from tests.simulation.small import QUICK
+
+CLIENT = 1_000
+
+
+class Asker:
+    """A client that keeps its answers."""
+
+    def __init__(self) -> None:
+        self.answers: list[AnyResponse | None] = []
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        self.answers.append(response)
+
+    def timer(self, world: World, key: object) -> None:
+        raise AssertionError("it sets none")
+
+
+def running() -> tuple[World, Asker]:
+    """Three brokers and a controller that serve, and a client."""
+    world = World(Tape(given={}), settings_of(Configuration(controllers=1)))
+    asker = Asker()
+    world.clients = {CLIENT: asker}
+    for node_id in world.machines:
+        world.start(node_id)
+    assert world.run_until(
+        20_000 * MS, lambda: all(one.node and one.node.is_ready() for one in world.machines.values())
+    )
+    return world, asker
+
+
+def pass_ms(world: World, duration_ms: int) -> None:
+    world.run_until(world.now_us + duration_ms * MS)
+
+
+def known(world: World, broker_id: int) -> int:
+    return dict(brokers(world))[broker_id].image.end_offset
+
+
+def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> Outcome:
+    settings = {**QUICK, "squeeze": True, **overrides}
+    return scenario.run(Tape(seed), overrides=settings, faults=faults, observers=watchers(), keep_notes=True)
+
+
+def test_a_stalled_link_delays_and_loses_nothing() -> None:
+    world, asker = running()
+    link = frozenset({(CLIENT, 1)})
+    world.stall(link)
+    world.send_from_client(CLIENT, 1, 1, MetadataRequest(((TOPIC, ""),)), 5_000)
+    pass_ms(world, 500)
+    assert asker.answers == []
+    world.unstall(link)
+    pass_ms(world, 10)
+    assert asker.answers[0] is not None
+
+
+def test_withheld_metadata_comes_later_and_all_at_once() -> None:
+    world, _ = running()
+    world.withhold_metadata(2)
+    before = known(world, 2)
+    for number in range(3):
+        topic = NewTopic(f"{TOPIC}-{number}", 1, 3)
+        world.send_from_client(CLIENT, number + 1, 1, CreateTopicsRequest((topic,), 1_000), 2_000)
+        pass_ms(world, 100)
+    controller = leading(world)
+    assert controller is not None
+    assert known(world, 1) == controller.quorum.high_watermark > before
+    assert known(world, 2) == before
+    world.inform(2)
+    pass_ms(world, 100)
+    assert known(world, 2) == known(world, 1)
+
+
+def test_a_broker_that_hears_nothing_of_the_metadata_is_not_fenced() -> None:
+    world, _ = running()
+    world.withhold_metadata(2)
+    pass_ms(world, 10_000)
+    controller = leading(world)
+    assert controller is not None
+    assert not controller.image.brokers[2].fenced
+
+
+def test_the_end_of_a_life_is_noticed_before_anything_of_the_next() -> None:
+    world, _ = running()
+    heard: list[object] = []
+
+    def listen(_: World, step: Step) -> None:
+        if step.node_id == 100:
+            heard.append(step.event)
+
+    world.listen = listen
+    world.kill(1)
+    world.start(1)
+    pass_ms(world, 20)
+    of_1 = [event for event in heard if getattr(event, "connection", None) == 1]
+    assert isinstance(of_1[0], Disconnected)
+    assert any(isinstance(event, RequestReceived) for event in of_1[1:])
+    assert not any(isinstance(event, Disconnected) for event in of_1[1:])
+    assert not any(isinstance(event, ResponseReceived) for event in of_1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "mark"),
+    [
+        (
+            Fault(4_000, "move-leader", 0, 1, 200),
+            "election: the preferred replica took over from a leader that could stay",
+        ),
+        (Fault(4_000, "torn-append", 0, 2_000, 40), "opening: recovery cut a torn tail"),
+        (Fault(4_000, "lossy-restart", 1, 2_000, 0), "registration: after an unclean stop"),
+        (Fault(6_000, "delete-records", 0, 1, 900), "log start: moved by DeleteRecords"),
+        (Fault(4_000, "late-metadata", 1, 8_000, 0), "everything"),
+        (Fault(4_000, "stall", 1, 8_000, 3), "everything"),
+    ],
+)
+def test_each_fault_takes_hold_and_a_correct_cluster_bears_it(fault: Fault, mark: str) -> None:
+    outcome = simulated(fault, partitions=1)
+    assert findings(outcome) == []
+    told = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
+    assert any(told in text for _, _, text in outcome.notes)
+    assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
+
+
+def test_leaders_move_as_often_as_the_fault_says() -> None:
+    (took_over,) = [
+        count
+        for name, count in simulated(Fault(4_000, "move-leader", 0, 1, 200), partitions=1).marks.items()
+        if name.startswith("election: the preferred replica took over")
+    ]
+    assert took_over == 3
+
+
+def test_readers_pass_over_what_was_deleted() -> None:
+    outcome = simulated(*(Fault(at_ms, "delete-records", 0, 1, 900) for at_ms in (3_000, 6_000, 9_000)), partitions=1)
+    assert outcome.failure is None
+    start = max(log.start for log in outcome.logs.values())
+    final = [row for row in outcome.history.polls if row.assigned and row.position]
+    assert start > 0
+    assert final[-1].position == start
+
+
+def test_a_producer_that_wants_no_answers_finds_the_new_leader_only_because_its_connection_is_closed() -> None:
+    moved = Fault(4_000, "move-leader", 0, 1, 0)
+    settings: dict[str, object] = {"acks": 0, "idempotence": False, "partitions": 1, "producers": 1}
+    assert simulated(moved, **settings).failure is None
+    assert simulated(moved, **settings, flaws=("acks0-error-silent",)).failed_property == "V-5"
