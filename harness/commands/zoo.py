@@ -13,10 +13,11 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from broker.core.rules.flaws.flaw import Flaw
 from harness.commands.sim import TimeLimit
 from harness.exits import Exit
 from harness.simulation import zoo as zoos
-from harness.simulation import zoo_page
+from harness.simulation import zoo_files, zoo_page
 from harness.simulation.pool import Pool, cores
 from harness.simulation.sweep import SeedResult
 from harness.simulation.zoo import Hunt, Task
@@ -34,6 +35,12 @@ from harness.stopping import Stop, on_signals
     "--shrink", "shrink_s", type=TimeLimit(), default=20.0, metavar="TIME", help="Time to shrink each (20 s)."
 )
 @click.option("--check/--no-check", default=True, help="Have Spark check the failing histories (on).")
+@click.option(
+    "--notes",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep the hunts here, and go on with those that are here already.",
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the page here.")
 def zoo(
     seeds: int,
@@ -42,21 +49,25 @@ def zoo(
     time_limit: float | None,
     shrink_s: float,
     check: bool,
+    notes: Path | None,
     out: Path | None,
 ) -> None:
     """Put each known flaw into the broker and see who finds it, how soon, and how small its failure gets.
 
-    The correct build goes through the same seeds, and must pass.
+    The correct build goes through the same seeds, and must pass. Hunts go in rounds of 20, 100, 300, 1,500 seeds, so
+    that those that a time limit cuts off are the hardest.
 
     \b
     harrow zoo --seeds 200 --no-check                 a first look
     harrow zoo --flaw unclean-election --flaw late-fetch-applied
     harrow zoo --seeds 5000 --out docs/zoo.md         the page of the documentation; it takes hours
+    harrow zoo --seeds 5000 --notes hunts.json        … and goes on where it was interrupted
 
     Exit status: 0 every flaw was found and the correct build passed, 1 otherwise, 2 usage, 3 interrupted.
     """  # noqa: D301 (\b is for click)
     try:
-        wanted = zoos.chosen(flaws)
+        wanted: list[Flaw | None] = [None, *zoos.chosen(flaws)]
+        begun = zoo_files.load(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     console = Console(stderr=True, highlight=False)
@@ -66,25 +77,41 @@ def zoo(
     def stopped() -> bool:
         return stop.requested or (deadline_s is not None and time.monotonic() >= deadline_s)
 
-    hunts: list[Hunt] = []
     with on_signals(stop):
         with Pool[Task, SeedResult](zoos.work, jobs or cores()) as pool:
-            for flaw in wanted:
-                if stopped():
-                    break
-                hunts.append(zoos.played(zoos.hunt(pool, flaw, range(1, seeds + 1), stopped)))
-                console.print(Text(_line(hunts[-1])), soft_wrap=True)
-            tried = max((one.seeds for one in hunts), default=1)
-            correct = zoos.hunt(pool, None, range(1, tried + 1), stopped)
+            correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
+        hunts = [zoos.played(one) for one in hunts]
         if shrink_s:
-            hunts = [_shrunk(one, jobs or cores(), shrink_s, stopped) for one in hunts]
+            hunts = [_shrunk(one, jobs or cores(), shrink_s, lambda: stop.requested) for one in hunts]
     if check and not stop.requested:
         hunts = _checked(hunts, console)
     control = zoo_page.Control(correct.seeds, len(correct.failing))
     _print(hunts, control)
     if out is not None:
         out.write_text(zoo_page.page(hunts, control, _command(), zoos.HISTORIES_PER_FLAW), encoding="utf-8")
-    sys.exit(_status(hunts, control, len(wanted), stop.requested))
+    sys.exit(_status(hunts, control, complete=all(one.seeds >= seeds or one.is_over for one in hunts)))
+
+
+def _hunted(
+    pool: Pool[Task, SeedResult],
+    begun: Sequence[Hunt],
+    seeds: int,
+    stopped: Callable[[], bool],
+    notes: Path | None,
+    console: Console,
+) -> list[Hunt]:
+    """Go through the rounds; the correct build comes first and goes as far as any flaw does."""
+    hunts = list(begun)
+    for limit in zoos.limits(seeds):
+        for place, hunted in reversed(list(enumerate(hunts))):
+            reached = limit if hunted.flaw is not None else max((one.seeds for one in hunts[1:]), default=0)
+            if stopped() or hunted.seeds >= reached or (hunted.flaw is not None and hunted.is_over):
+                continue
+            hunts[place] = zoos.hunt(pool, hunted, reached, stopped)
+            console.print(Text(_line(hunts[place])), soft_wrap=True)
+            if notes is not None:
+                zoo_files.save(notes, hunts)
+    return hunts
 
 
 def _shrunk(hunted: Hunt, jobs: int, limit_s: float, stopped: Callable[[], bool]) -> Hunt:
@@ -111,10 +138,10 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
 
 
 def _line(hunted: Hunt) -> str:
-    assert hunted.flaw is not None
     first = hunted.first
     told = f"seed {first.seed}: {first.finding}" if first else "not found"
-    return f"{hunted.flaw.number} {hunted.flaw.name}: {told} ({hunted.seeds:,} seeds, {hunted.seconds:.0f} s)"
+    name = f"{hunted.flaw.number} {hunted.flaw.name}" if hunted.flaw is not None else "the correct build"
+    return f"{name}: {told} ({hunted.seeds:,} seeds, {hunted.seconds:.0f} s)"
 
 
 def _print(hunts: Sequence[Hunt], control: zoo_page.Control) -> None:
@@ -125,10 +152,10 @@ def _print(hunts: Sequence[Hunt], control: zoo_page.Control) -> None:
     click.echo(zoo_page.summary(hunts, control))
 
 
-def _status(hunts: Sequence[Hunt], control: zoo_page.Control, wanted: int, interrupted: bool) -> Exit:
+def _status(hunts: Sequence[Hunt], control: zoo_page.Control, *, complete: bool) -> Exit:
     if control.failed or not all(one.found or one.directed for one in hunts):
         return Exit.ANOMALIES
-    return Exit.UNKNOWN if interrupted or len(hunts) < wanted else Exit.VALID
+    return Exit.VALID if complete else Exit.UNKNOWN
 
 
 def _command() -> str:

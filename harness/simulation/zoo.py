@@ -23,7 +23,10 @@ from harness.simulation.pool import Pool
 from harness.simulation.reduce import Target, failing, reduce
 from harness.simulation.sweep import SeedResult, simulate
 
-PATIENCE = 100
+ROUNDS = (20, 100, 300, 1_500)
+"""Seeds after which the other flaws have their turn: what is easy to find is found soon, whatever comes first."""
+
+PATIENCE = 25
 """Seeds that a flaw gets after it was found, for the layers that have not found it yet."""
 
 HISTORIES_PER_FLAW = 3
@@ -80,25 +83,40 @@ class Hunt:
         """Whether random seeds have found it."""
         return bool(self.sights)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether observer and history have found something, or patience with the one that has not is at its end."""
+        first = self.first
+        complete = Layer.HISTORY in self.sights and any(layer in self.sights for layer in OBSERVED)
+        return first is not None and (complete or self.seeds >= first.seed + PATIENCE)
+
 
 def overrides_of(flaw: Flaw | None) -> dict[str, object]:
     """The build with a flaw: of the latest generation in which it changes anything."""
     return {} if flaw is None else {"generation": flaw.generations[-1], "flaws": (flaw.name,)}
 
 
-def hunt(pool: Pool[Task, SeedResult], flaw: Flaw | None, seeds: Sequence[int], stopped: Callable[[], bool]) -> Hunt:
-    """Simulate seeds until observer and history have found something, or patience is at its end."""
+def limits(seeds: int) -> Sequence[int]:
+    """How far each round goes, the last one up to `seeds`."""
+    return (*(limit for limit in ROUNDS if limit < seeds), seeds)
+
+
+def hunt(pool: Pool[Task, SeedResult], begun: Hunt, limit: int, stopped: Callable[[], bool]) -> Hunt:
+    """Go on with a hunt through the seeds from 1 to `limit`, until it is over. The correct build goes through all."""
     began_s = time.monotonic()
-    sights: dict[Layer, Sight] = {}
-    failed: list[int] = []
-    tried = 0
-    last = seeds[-1]
+    sights = dict(begun.sights)
+    failed = list(begun.failing)
+    tried = begun.seeds
+
+    def so_far() -> Hunt:
+        seconds = begun.seconds + time.monotonic() - began_s
+        return replace(begun, seeds=tried, seconds=seconds, sights=dict(sights), failing=tuple(sorted(failed)))
 
     def tasks() -> Iterator[Task]:
-        for seed in seeds:
-            if stopped() or seed > last or _is_enough(sights):
+        for seed in range(begun.seeds + 1, limit + 1):
+            if stopped() or (begun.flaw is not None and so_far().is_over):
                 return
-            yield Task(seed, overrides_of(flaw))
+            yield Task(seed, overrides_of(begun.flaw))
 
     for done in pool.run(tasks()):
         tried += 1
@@ -106,11 +124,10 @@ def hunt(pool: Pool[Task, SeedResult], flaw: Flaw | None, seeds: Sequence[int], 
         found = done.result.findings if done.result else (Finding(Layer.CRASH, "crash", done.trouble or "died"),)
         if found:
             failed.append(seed)
-            last = min(last, seed + PATIENCE)
         for finding in found:
             if finding.layer not in sights or seed < sights[finding.layer].seed:
                 sights[finding.layer] = Sight(seed, finding)
-    return Hunt(flaw, tried, time.monotonic() - began_s, sights, tuple(sorted(failed)))
+    return so_far()
 
 
 def work(task: Task) -> SeedResult:
@@ -170,7 +187,3 @@ def chosen(names: Sequence[str]) -> list[Flaw]:
         if name not in FLAWS:
             raise ValueError(f"flaw: expected one of {', '.join(FLAWS)}, found {name!r}; see `harrow flaws`")
     return [FLAWS[name] for name in names] if names else list(FLAWS.values())
-
-
-def _is_enough(sights: Mapping[Layer, Sight]) -> bool:
-    return Layer.HISTORY in sights and any(layer in sights for layer in OBSERVED)

@@ -10,7 +10,7 @@ import pytest
 from broker.core.rules.flaws import FLAWS
 from harness import cli
 from harness.exits import Exit
-from harness.simulation import zoo, zoo_page
+from harness.simulation import zoo, zoo_files, zoo_page
 from harness.simulation.findings import Finding, Layer
 from harness.simulation.pool import Pool
 from harness.simulation.sweep import SeedResult
@@ -21,7 +21,7 @@ LIAR = FLAWS["ack-before-replication"]
 
 def hunt(flaw: str | None, seeds: int) -> Hunt:
     with Pool[Task, SeedResult](zoo.work, 2) as pool:
-        return zoo.hunt(pool, FLAWS[flaw] if flaw else None, range(1, seeds + 1), lambda: False)
+        return zoo.hunt(pool, Hunt(FLAWS[flaw] if flaw else None, 0, 0.0), seeds, lambda: False)
 
 
 def test_a_lie_is_found_by_the_observer_and_in_the_history() -> None:
@@ -39,7 +39,38 @@ def test_the_correct_build_is_hunted_in_vain() -> None:
 
 def test_a_hunt_ends_when_it_is_told_to() -> None:
     with Pool[Task, SeedResult](zoo.work, 1) as pool:
-        assert zoo.hunt(pool, LIAR, range(1, 100), lambda: True).seeds == 0
+        assert zoo.hunt(pool, Hunt(LIAR, 0, 0.0), 100, lambda: True).seeds == 0
+
+
+def test_a_hunt_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    notes = tmp_path / "hunts.json"
+    begun = Hunt(LIAR, 3, 1.5, {Layer.LOGS: Sight(2, Finding(Layer.LOGS, "divergent-replicas", "they differ"))}, (2,))
+    zoo_files.save(notes, [Hunt(None, 3, 1.0), begun])
+    assert zoo_files.load(notes, [None, LIAR, FLAWS["late-cut"]]) == [
+        Hunt(None, 3, 1.0),
+        begun,
+        Hunt(FLAWS["late-cut"], 0, 0.0),
+    ]
+    with Pool[Task, SeedResult](zoo.work, 2) as pool:
+        gone_on = zoo.hunt(pool, begun, 30, lambda: False)
+    assert gone_on.failing[0] == 2
+    assert gone_on.first == begun.sights[Layer.LOGS]
+    assert min(seed for seed in gone_on.failing if seed != 2) > 3
+
+
+def test_hunts_of_other_seeds_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notes = tmp_path / "hunts.json"
+    notes.write_text('{"format": 0, "hunts": []}')
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["zoo", "--notes", str(notes)])
+    assert ended.value.code == Exit.USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "expected hunts of tape format" in line
+
+
+def test_rounds_end_with_what_was_asked_for() -> None:
+    assert zoo.limits(5_000) == (20, 100, 300, 1_500, 5_000)
+    assert zoo.limits(20) == (20,)
 
 
 def test_directed_schedules_are_played_with_the_flaw_and_without() -> None:

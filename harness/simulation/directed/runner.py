@@ -15,8 +15,6 @@ from harness.simulation.violation import Violation
 from harness.simulation.watchers import Watch, watchers
 from harness.simulation.world import MS, NodeCrashed
 
-_LOSSES = ("lost-acked-write", "lost-read")
-
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -71,8 +69,6 @@ def run(path: Path, *, flawed: bool, also: Sequence[str] = (), keep_notes: bool 
         impossible = error
     outcome = _outcome(stage, failure, failed_property, phases)
     found = _findings(watch.violation, outcome)
-    if any(step.kind == "delete-records" for step in schedule.steps):  # nobody wonders at what was deleted
-        found = [finding for finding in found if finding.property_id not in _LOSSES]
     if impossible is not None and not found:
         raise impossible
     clients_know = stage.clients_know or any(finding.layer is Layer.HISTORY for finding in found)

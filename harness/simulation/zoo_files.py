@@ -1,0 +1,67 @@
+"""Hunts as a file: what takes hours can be interrupted, and go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from broker.core.rules.flaws import FLAWS
+from broker.core.rules.flaws.flaw import Flaw
+from harness.simulation.findings import Finding, Layer
+from harness.simulation.tape import FORMAT
+from harness.simulation.zoo import Hunt, Sight
+
+CORRECT = "none"
+"""Stands for the name of a flaw."""
+
+
+def load(path: Path, wanted: Sequence[Flaw | None]) -> list[Hunt]:
+    """The hunts for these builds as far as a file knows them; new ones else. Raises ValueError for another format."""
+    known: Mapping[str, Hunt] = {}
+    if path.exists():
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"{path}: expected hunts of tape format {FORMAT}: their seeds mean something else now")
+        known = {_name(one.flaw): one for one in map(_hunt, data["hunts"])}
+    return [known.get(_name(flaw), Hunt(flaw, 0, 0.0)) for flaw in wanted]
+
+
+def save(path: Path, hunts: Sequence[Hunt]) -> None:
+    """Write hunts down, in one piece."""
+    data = {"format": FORMAT, "hunts": [_plain(one) for one in hunts]}
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _name(flaw: Flaw | None) -> str:
+    return CORRECT if flaw is None else flaw.name
+
+
+def _plain(hunted: Hunt) -> dict[str, object]:
+    return {
+        "flaw": _name(hunted.flaw),
+        "seeds": hunted.seeds,
+        "seconds": round(hunted.seconds, 1),
+        "sights": {
+            layer.value: [sight.seed, sight.finding.property_id, sight.finding.what]
+            for layer, sight in hunted.sights.items()
+        },
+        "failing": hunted.failing,
+    }
+
+
+def _hunt(data: Mapping[str, object]) -> Hunt:
+    name, sights = str(data["flaw"]), data["sights"]
+    assert isinstance(sights, dict)
+    return Hunt(
+        None if name == CORRECT else FLAWS[name],
+        int(str(data["seeds"])),
+        float(str(data["seconds"])),
+        {
+            Layer(layer): Sight(seed, Finding(Layer(layer), property_id, what))
+            for layer, (seed, property_id, what) in sights.items()
+        },
+        tuple(data["failing"]),  # type: ignore[arg-type]
+    )
