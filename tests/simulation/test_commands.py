@@ -51,7 +51,7 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from harness.simulation.case import Case
 
     directory = tmp_path_factory.mktemp("run")
-    found = stored.store(directory, Case(3, LIES))
+    found = stored.store(directory, Case(4, LIES))
     assert found
     return directory
 
@@ -115,15 +115,15 @@ def test_one_seed_tells_its_configuration_first_and_its_hash_last(capsys: pytest
 
 
 def test_one_seed_that_fails_says_how_to_make_it_smaller(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", 3, *LYING) == Exit.ANOMALIES
+    assert harrow("sim", "--seed", 4, *LYING) == Exit.ANOMALIES
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("  invariant: P-12: ") for line in lines)
-    assert lines[-1].startswith("smaller            harrow shrink 3 ")
+    assert lines[-1].startswith("smaller            harrow shrink 4 ")
     assert "--flaw ack-before-replication" in lines[-1]
 
 
 def test_a_trace_has_a_line_for_each_transition(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", 3, "--trace", *LYING) == Exit.ANOMALIES
+    assert harrow("sim", "--seed", 4, "--trace", *LYING) == Exit.ANOMALIES
     lines = capsys.readouterr().out.splitlines()
     shown = [line for line in lines if re.match(r" +\d+\.\d{3}  (nemesis|clients|broker|controller)", line)]
     for told in ("leads in epoch 0", "from clients: Produce", "VIOLATION of P-12", "everything is healed"):
@@ -132,7 +132,7 @@ def test_a_trace_has_a_line_for_each_transition(capsys: pytest.CaptureFixture[st
 
 
 def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", 3, "--json", *LYING) == Exit.ANOMALIES
+    assert harrow("sim", "--seed", 4, "--json", *LYING) == Exit.ANOMALIES
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert data["seed"] == 3
     assert data["configuration"]["operations"] == 30
@@ -244,7 +244,7 @@ def test_a_real_run_is_told_by_its_command(capsys: pytest.CaptureFixture[str], t
 
 
 def test_a_lie_shrinks_to_one_send_and_the_file_fails_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("shrink", 3, "--out", "small.json", *LYING) == 0
+    assert harrow("shrink", 4, "--out", "small.json", *LYING) == 0
     output = capsys.readouterr().out
     assert output.splitlines()[-1] == "harrow sim --schedule small.json"
     data = json.loads(Path("small.json").read_text())
