@@ -72,6 +72,8 @@ class Hunt:
     small: Small | None = None
     directed: tuple[str, ...] = ()
     """Layers that find it when its schedules are played; the correct build passes them."""
+    clients: bool = False
+    """Whether the clients of its schedules know that something is wrong."""
 
     @property
     def first(self) -> Sight | None:
@@ -175,10 +177,13 @@ def played(hunted: Hunt) -> Hunt:
     if hunted.flaw is None:
         return hunted
     layers: dict[str, None] = {}
+    felt = False
     for path in schedules().get(hunted.flaw.name, ()):
         if not play(path, flawed=False).failed:
-            layers.update(dict.fromkeys(play(path, flawed=True).layers))
-    return replace(hunted, directed=tuple(layers))
+            result = play(path, flawed=True)
+            layers.update(dict.fromkeys(result.layers))
+            felt = felt or result.clients_know
+    return replace(hunted, directed=tuple(layers), clients=felt)
 
 
 def chosen(names: Sequence[str]) -> list[Flaw]:

@@ -6,12 +6,27 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from broker.core.rules.flaws.flaw import Visibility
+from harness.simulation.exhaustive.worlds import HUNTS
 from harness.simulation.findings import Layer
 from harness.simulation.zoo import OBSERVED, Hunt
+from harness.simulation.zoo_visibility import difference, is_felt
 
 NOTHING = "-"
 
-HEADINGS = ("id", "flaw", "breaks", "visible", "observer", "logs", "history", "checkers", "smallest", "directed")
+HEADINGS = (
+    "id",
+    "flaw",
+    "breaks",
+    "visible",
+    "seeds",
+    "observer",
+    "logs",
+    "history",
+    "checkers",
+    "smallest",
+    "directed",
+    "exhaustive",
+)
 
 _PAGE = """\
 # The zoo
@@ -28,7 +43,9 @@ is one rule taken out; `harrow flaws` lists them. This page was written by
 - *history*: the anomaly that a plain look at the clients' history shows, and with which seed
 - *checkers*: anomalies that the checkers on Spark found in up to {histories} failing histories
 - *smallest*: faults, sends and transitions of the shrunk tape
+- *seeds*: how many were tried; a hunt ends soon after it has found its flaw
 - *directed*: layers that find it when its directed schedule is played, which the correct build passes
+- *exhaustive*: whether [exhaustive search](exhaustive.md) finds it too
 
 {summary}
 
@@ -37,6 +54,13 @@ is one rule taken out; `harrow flaws` lists them. This page was written by
 ## What random seeds did not find
 
 {missed}
+
+## What clients see, and what the catalogue says
+
+The catalogue says of each flaw who can know of it. Clients here know by what they wrote and read in a seed, or in the
+flaw's schedule. Where the two differ:
+
+{differences}
 """
 
 
@@ -57,25 +81,33 @@ def row(hunted: Hunt) -> tuple[str, ...]:
         flaw.name,
         ", ".join(flaw.properties),
         flaw.visible.value,
+        f"{hunted.seeds:,}",
         _sight(hunted, OBSERVED),
         _sight(hunted, (Layer.LOGS,)),
         _sight(hunted, (Layer.HISTORY,)),
         ", ".join(hunted.anomalies) or NOTHING,
         f"{small.faults} / {small.sends} / {small.transitions}" if small else NOTHING,
         ", ".join(hunted.directed) or NOTHING,
+        "yes" if flaw.name in HUNTS else NOTHING,
     )
+
+
+def is_explained(hunted: Hunt) -> bool:
+    """Whether a flaw was found, or nothing can find it because of a rule that masks it."""
+    flaw = hunted.flaw
+    return hunted.found or bool(hunted.directed) or (flaw is not None and (flaw.name in HUNTS or bool(flaw.masked_by)))
 
 
 def summary(hunts: Sequence[Hunt], control: Control) -> str:
     """One sentence for each result."""
     flaws = [one for one in hunts if one.flaw is not None]
     found = [one for one in flaws if one.found]
-    either = [one for one in flaws if one.found or one.directed]
+    either = [one for one in flaws if one.found or one.directed or (one.flaw and one.flaw.name in HUNTS)]
     felt = [one for one in flaws if one.flaw and one.flaw.visible in (Visibility.DIRECT, Visibility.LATE)]
-    seen = [one for one in felt if one.anomalies or Layer.HISTORY in one.sights]
+    seen = [one for one in felt if is_felt(one)]
     return (
-        f"{len(found)} of {len(flaws)} flaws found by random seeds, {len(either)} by these or a directed schedule; "
-        f"of {len(felt)} that clients can feel, {len(seen)} in the clients' histories. "
+        f"{len(found)} of {len(flaws)} flaws found by random seeds, {len(either)} by these, a directed schedule or "
+        f"exhaustive search; of {len(felt)} that clients can feel, clients have seen {len(seen)}. "
         f"The correct build: {control.failed} of {control.seeds:,} seeds failed."
     )
 
@@ -86,19 +118,23 @@ def page(hunts: Sequence[Hunt], control: Control, command: str, histories: int) 
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     lines += [f"| {' | '.join(row(one))} |" for one in flaws]
     missed = [f"- {_missed(one)}" for one in flaws if not one.found]
+    differences = [f"- {told}" for one in flaws if (told := difference(one)) is not None]
     return _PAGE.format(
         command=command,
         histories=histories,
         summary=summary(hunts, control),
         table="\n".join(lines),
         missed="\n".join(missed) or "Nothing.",
+        differences="\n".join(differences) or "Nowhere.",
     )
 
 
 def _missed(hunted: Hunt) -> str:
     flaw = hunted.flaw
     assert flaw is not None
-    told = f": found by its directed schedule ({', '.join(hunted.directed)})" if hunted.directed else ""
+    ways = [f"by its directed schedule ({', '.join(hunted.directed)})"] if hunted.directed else []
+    ways += ["by exhaustive search"] if flaw.name in HUNTS else []
+    told = f": found {' and '.join(ways)}" if ways else ": found by no search alone"
     masked = f"; masked by {flaw.masked_by}" if flaw.masked_by else ""
     return f"{flaw.number} `{flaw.name}` ({hunted.seeds:,} seeds){told}{masked}"
 

@@ -10,7 +10,7 @@ import pytest
 from broker.core.rules.flaws import FLAWS
 from harness import cli
 from harness.exits import Exit
-from harness.simulation import zoo, zoo_files, zoo_page
+from harness.simulation import zoo, zoo_files, zoo_page, zoo_visibility
 from harness.simulation.findings import Finding, Layer
 from harness.simulation.pool import Pool
 from harness.simulation.sweep import SeedResult
@@ -103,12 +103,28 @@ def test_the_page_tells_who_found_what_and_what_was_missed() -> None:
     missed = replace(Hunt(FLAWS["stale-answer-applied"], 4, 1.0), directed=("history",))
     page = zoo_page.page([found, missed], zoo_page.Control(4, 0), "harrow zoo", 3)
     assert (
-        "| B-25 | ack-before-replication | P-15, P-12 | BB | P-12 @1 | - | lost-acked-write @3 | lost-acked-write "
-        "| 0 / 1 / 2 | invariant |" in page
+        "| B-25 | ack-before-replication | P-15, P-12 | BB | 4 | P-12 @1 | - | lost-acked-write @3 | lost-acked-write "
+        "| 0 / 1 / 2 | invariant | yes |" in page
     )
-    assert "1 of 2 flaws found by random seeds, 2 by these or a directed schedule" in page
+    assert "1 of 2 flaws found by random seeds, 2 by these, a directed schedule or exhaustive search" in page
     assert "The correct build: 0 of 4 seeds failed." in page
     assert "- B-46 `stale-answer-applied` (4 seeds): found by its directed schedule (history)" in page
+
+
+def test_the_page_says_why_clients_see_what_the_catalogue_does_not() -> None:
+    fenced = replace(Hunt(FLAWS["fenced-joins-isr"], 4, 1.0), directed=("invariant",))
+    seen = replace(Hunt(FLAWS["session-forgets-epoch"], 4, 1.0), directed=("invariant",), clients=True)
+    assert (zoo_visibility.difference(fenced) or "").startswith(
+        "B-49 `fenced-joins-isr`, BB-adm in the catalogue; clients do not see it: a client would have to ask"
+    )
+    assert "WB in the catalogue; clients see it" in (zoo_visibility.difference(seen) or "")
+    assert zoo_visibility.difference(replace(fenced, anomalies=("lost-acked-write",))) is None
+    page = zoo_page.page([fenced, seen], zoo_page.Control(4, 0), "harrow zoo", 3)
+    assert "- B-49 `fenced-joins-isr`, BB-adm" in page
+
+
+def test_only_flaws_have_reasons() -> None:
+    assert set(zoo_visibility.REASONS) <= set(FLAWS)
 
 
 def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

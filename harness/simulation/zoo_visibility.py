@@ -1,0 +1,54 @@
+"""Where the clients of this harness see more, or less, of a flaw than the catalogue says, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from broker.core.rules.flaws.flaw import Visibility
+from harness.simulation.findings import Layer
+from harness.simulation.zoo import Hunt
+
+_EXPECTED = frozenset({Visibility.DIRECT, Visibility.LATE, Visibility.ADMINISTRATION})
+
+_DESCRIBED = "a client would have to ask the administration who is in sync, and these histories hold reads and writes"
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "believe-fetch-offset": "the leader's account of broker 1 is wrong, and afterwards the cluster does not become "
+        "whole, so that nobody can read it to its end; what is lost is seen only where it does",
+        "stale-broker-epoch-obeyed": "broker epochs are looked at in KRaft where ZooKeeper had none: a living broker "
+        "loses its place until its next heartbeat, and nothing else",
+        "high-watermark-not-kept": "a follower's log is cut by epochs and no longer to the high watermark, so that one "
+        "of 0 costs nothing but waiting (HW-9), and only its place below the log start is wrong",
+        "delete-above-high-watermark": "what is deleted too early was not acknowledged yet, and deleting was what the "
+        "client had asked for",
+        "session-forgets-epoch": "the catalogue looks at the fetch alone; here the harm goes on until a record is gone "
+        "that was read",
+        "high-watermark-not-reconsidered": "the schedule's client waits for its acknowledgement with a deadline, which "
+        "is what the catalogue calls missing progress",
+        "fenced-joins-isr": _DESCRIBED,
+        "reassignment-ends-early": _DESCRIBED,
+        "vote-not-remembered": "a second vote is seen at once, and two leaders of one epoch still have to decide "
+        "differently before any client could tell",
+        "quorum-ack-before-flush": "what gets lost is a decision of the controller, before any client has written what "
+        "depends on it",
+        "fence-together": _DESCRIBED,
+    }
+)
+"""By flaw."""
+
+
+def is_felt(hunted: Hunt) -> bool:
+    """Whether clients alone have seen it: in a seed, by the checkers, or in its schedule."""
+    return Layer.HISTORY in hunted.sights or bool(hunted.anomalies) or hunted.clients
+
+
+def difference(hunted: Hunt) -> str | None:
+    """Why what clients saw is not what the catalogue says; None if it is."""
+    flaw = hunted.flaw
+    if flaw is None or is_felt(hunted) == (flaw.visible in _EXPECTED):
+        return None
+    told = "clients see it" if is_felt(hunted) else "clients do not see it"
+    why = REASONS.get(flaw.name, "in these seeds chance has gone another way than in its schedule")
+    return f"{flaw.number} `{flaw.name}`, {flaw.visible.value} in the catalogue; {told}: {why}"
