@@ -17,11 +17,12 @@ from broker.core.messages import (
 )
 from broker.core.settings import Role, Settings
 from harness.simulation import schedule, swarm
+from harness.simulation.administration import ADMINISTRATOR
 from harness.simulation.clients import TOPIC, Producer, ProducerPlan, Reader
 from harness.simulation.logs import ReplicaLog, replica_logs
 from harness.simulation.observer.liveness import unmet
 from harness.simulation.records import SimulatedHistory
-from harness.simulation.schedule import ADMINISTRATOR, Fault, Nemesis
+from harness.simulation.schedule import Fault, Nemesis
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import RollingHash, Tape
 from harness.simulation.views import brokers, partition_states

@@ -7,29 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from broker.core.messages import (
-    AlterPartitionReassignmentsRequest,
-    AnyRequest,
-    ConfigOperation,
-    ConfigResource,
-    CreatePartitionsRequest,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
-    NewPartitions,
-    Reassignment,
-)
-from harness.simulation.clients import TOPIC
+from harness.simulation.administration import Administration
 from harness.simulation.disk import Survival
 from harness.simulation.records import FaultRow, SimulatedHistory
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import Stream
-from harness.simulation.views import active_controller, broker_epoch, brokers, leading, partition_states
+from harness.simulation.views import active_controller, broker_epoch, partition_states
 from harness.simulation.world import MS, World
-
-ADMINISTRATOR = 9_999
-"""Client endpoint from which administration is asked for."""
 
 
 class Fault(NamedTuple):
@@ -75,6 +59,7 @@ class Nemesis:
         self.history = history
         self.brokers = list(range(1, configuration.brokers + 1))
         self.controllers = sorted(node for node, one in world.machines.items() if one.settings.is_controller)
+        self.administration = Administration(world, configuration)
         self.lossy: dict[int, int] = {}  # broker in a lossy window -> its epoch when it crashed
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
@@ -132,7 +117,7 @@ class Nemesis:
             self.world.resume(node_id)
             if machine.node is None:
                 self.world.start(node_id)
-        self._restore_min_isr()
+        self.administration.restore_min_isr()
 
     # --- process -----------------------------------------------------------------------------------------------------
 
@@ -318,46 +303,42 @@ class Nemesis:
         self._opened("clock-jump", (target,), lambda: None, 1)
 
     def _reassign(self, fault: Fault, target: int) -> None:
-        factor = self.configuration.replication_factor
+        self._moved(fault.parameter % self.configuration.partitions, self._row_of(fault), "reassign")
+
+    def _row_of(self, fault: Fault, fewer: int = 0) -> tuple[int, ...]:
+        """As many brokers as a partition has replicas, or `fewer`, in a row that begins anywhere."""
         count = len(self.brokers)
         first = fault.parameter % count
-        replicas = tuple(self.brokers[(first + place) % count] for place in range(factor))
-        partition = fault.parameter % self.configuration.partitions
-        self._assign(partition, replicas)
-        self._opened("reassign", replicas, lambda: None, 1)
+        wanted = self.configuration.replication_factor - fewer
+        return tuple(self.brokers[(first + place) % count] for place in range(wanted))
+
+    def _moved(self, partition: int, replicas: tuple[int, ...], kind: str) -> None:
+        self.administration.assign(partition, replicas)
+        self._opened(kind, replicas, lambda: None, 1)
 
     def _shrink_replicas(self, fault: Fault, target: int) -> None:
         """Take a replica away where min ISR allows it, or move all; a moment later it shall be as it was before."""
-        count = len(self.brokers)
-        wanted = self.configuration.replication_factor - (fault.parameter // 10) % 2
-        first = fault.parameter % count
-        replicas = tuple(self.brokers[(first + place) % count] for place in range(wanted))
-        partition = (fault.parameter // 100) % self.configuration.partitions
-        if wanted < self._min_isr_now():
+        replicas = self._row_of(fault, fewer=(fault.parameter // 10) % 2)
+        if len(replicas) < self.administration.min_isr():
             return
+        partition = (fault.parameter // 100) % self.configuration.partitions
         states = partition_states(self.world)
         before = states[partition].replicas if partition < len(states) else replicas
-        self._assign(partition, replicas)
-        self._opened("shrink-replicas", replicas, partial(self._assign, partition, before), 1 + fault.duration_ms // 16)
-
-    def _assign(self, partition: int, replicas: tuple[int, ...]) -> None:
-        self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, replicas),), 1_000))
+        self.administration.assign(partition, replicas)
+        back = partial(self.administration.assign, partition, before)
+        self._opened("shrink-replicas", replicas, back, 1 + fault.duration_ms // 16)
 
     def _cancel_reassignment(self, fault: Fault, target: int) -> None:
-        partition = fault.parameter % self.configuration.partitions
-        self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, None),), 1_000))
+        self.administration.assign(fault.parameter % self.configuration.partitions, None)
         self._opened("cancel-reassignment", (), lambda: None, 1)
 
     def _add_partition(self, fault: Fault, target: int) -> None:
-        count = len(partition_states(self.world))
-        if 0 < count < self.configuration.partitions + 2:
-            self._administer(CreatePartitionsRequest((NewPartitions(TOPIC, count + 1),), 1_000))
+        self.administration.add_partition(self.configuration.partitions + 2)
         self._opened("add-partition", (), lambda: None, 1)
 
     def _elect_preferred(self, fault: Fault, target: int) -> None:
         partition = fault.parameter % self.configuration.partitions
-        chosen = None if fault.parameter % 3 == 0 else ((TOPIC, partition),)
-        self._administer(ElectLeadersRequest(0, chosen, 1_000))
+        self.administration.elect(0, None if fault.parameter % 3 == 0 else (partition,))
         self._opened("elect-preferred", (), lambda: None, 1)
 
     def _move_leader(self, fault: Fault, target: int) -> None:
@@ -365,51 +346,24 @@ class Nemesis:
         partition = fault.parameter % self.configuration.partitions
         pause_ms = 5 + fault.parameter // 3 % 8 * 5
         for turn in range(1 + fault.parameter // 100 % 3):
-            self.world.after(turn * pause_ms * MS, self._move, partition, fault.parameter // 10 + turn)
+            move = partial(self.administration.move_leader, partition, fault.parameter // 10 + turn)
+            self.world.after(turn * pause_ms * MS, move)
         self._opened("move-leader", (), lambda: None, 1)
 
-    def _move(self, partition: int, choice: int) -> None:
-        states = partition_states(self.world)
-        if partition >= len(states):
-            return
-        state = states[partition]
-        others = [member for member in state.isr if member != state.leader and member in state.replicas]
-        if not others or state.adding or state.removing:
-            return
-        chosen = others[choice % len(others)]
-        self._assign(partition, (chosen, *(member for member in state.replicas if member != chosen)))
-        self._administer(ElectLeadersRequest(0, ((TOPIC, partition),), 1_000))
-
     def _elect_unclean(self, fault: Fault, target: int) -> None:
-        """Only where losses are accepted anyway; else it is asked for where there is a leader, and refused."""
-        states = partition_states(self.world)
-        accepted = self.configuration.unclean_election
-        chosen = tuple(
-            (TOPIC, number)
-            for number, state in enumerate(states)
-            if accepted or (state.leader > 0 and len(state.isr) >= self._min_isr_now())
-        )
-        if accepted and chosen:
-            self._administer(ElectLeadersRequest(1, chosen, 1_000))
+        if self.configuration.unclean_election:  # only where losses are accepted anyway
+            self.administration.elect(1, tuple(range(len(partition_states(self.world)))))
         self._opened("elect-unclean", (), lambda: None, 1)
 
     def _delete_records(self, fault: Fault, target: int) -> None:
         """Ask a leader to move its log start: to its high watermark, a little below it, or above it in vain."""
-        partition = fault.parameter % self.configuration.partitions
-        states = partition_states(self.world)
-        leader = states[partition].leader if partition < len(states) else -1
-        state = dict(brokers(self.world)).get(leader)
-        replica = state.replicas.get((TOPIC, partition)) if state is not None else None
-        if replica is not None:
-            offset = max(0, replica.high_watermark + 2 - fault.parameter // 100)
-            part = DeleteRecordsPartition(TOPIC, partition, offset)
-            self._ask(leader, DeleteRecordsRequest((part,), 1_000))
+        leader = self.administration.delete_records(
+            fault.parameter % self.configuration.partitions, 2 - fault.parameter // 100
+        )
         self._opened("delete-records", (leader,), lambda: None, 1)
 
-    # --- min ISR -----------------------------------------------------------------------------------------------------
-
     def _min_isr(self, fault: Fault, target: int) -> None:
-        self._set_min_isr(self.configuration.min_insync_replicas)
+        self.administration.set_min_isr(self.configuration.min_insync_replicas)
         self._opened("min-isr", (), lambda: None, 1)
 
     def _change_min_isr(self, fault: Fault, target: int) -> None:
@@ -417,31 +371,9 @@ class Nemesis:
         configured = self.configuration.min_insync_replicas
         may_be_lower = self.configuration.lossy_budget == 0 and configured > 1 and fault.parameter % 2
         wanted = configured - 1 if may_be_lower else min(configured + 1, self.configuration.replication_factor)
-        self._set_min_isr(wanted)
-        self._opened("change-min-isr", (), partial(self._set_min_isr, configured), fault.duration_ms, f"to {wanted}")
-
-    def _set_min_isr(self, value: int) -> None:
-        operation = ConfigOperation("min.insync.replicas", 0, str(value))
-        self._administer(IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
-
-    def _min_isr_now(self) -> int:
-        controller = leading(self.world)
-        configured = self.configuration.min_insync_replicas
-        return controller.image.min_insync_replicas(TOPIC, configured) if controller is not None else configured
-
-    def _restore_min_isr(self) -> None:
-        """Ask until it is as it was: any request may be lost."""
-        if self._min_isr_now() != self.configuration.min_insync_replicas or leading(self.world) is None:
-            self._set_min_isr(self.configuration.min_insync_replicas)
-            self.world.after(1_000 * MS, self._restore_min_isr)
-
-    def _administer(self, request: AnyRequest) -> None:
-        alive = [node for node in self.brokers if self.world.machines[node].node is not None]
-        if alive:
-            self._ask(alive[0], request)
-
-    def _ask(self, broker: int, request: AnyRequest) -> None:
-        self.world.send_from_client(ADMINISTRATOR, self._next, broker, request, 2_000)
+        self.administration.set_min_isr(wanted)
+        back = partial(self.administration.set_min_isr, configured)
+        self._opened("change-min-isr", (), back, fault.duration_ms, f"to {wanted}")
 
 
 def _told(kind: str, targets: tuple[int, ...], why: str) -> str:
