@@ -95,6 +95,12 @@ def overrides_of(generation: str | None, flaws: tuple[str, ...], given: tuple[st
 @click.option("--keep", type=click.IntRange(min=0), default=10, show_default=True, help="Failing seeds to store.")
 @click.option("--check/--no-check", default=True, help="Have Spark check the stored histories too (on).")
 @click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
+@click.option(
+    "--histories",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With a sweep: write what the clients of all seeds saw here, and have Spark judge it in one job.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 def sim(
     seeds: range | None,
@@ -119,6 +125,7 @@ def sim(
     harrow sim --seed 17 --trace                      … and everything that happened, a line each
     harrow sim --seeds 1:200 --generation K3          the protocol before KIP-966: some acknowledged writes get lost
     harrow sim --seeds 1:200 --flaw ack-before-replication
+    harrow sim --seeds 1:200 --histories all           what the clients saw, all of it, through the checkers on Spark
     harrow sim --seeds 1:200 --set brokers=5 --set faults=kill,isolate
     harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run

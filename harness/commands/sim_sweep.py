@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from harness.commands import sim_histories
 from harness.exits import Exit
 from harness.simulation import stored
 from harness.simulation.case import Case
@@ -49,19 +50,28 @@ def run(
     keep: int,
     check: bool,
     store: Path,
+    histories: Path | None,
     as_json: bool,
 ) -> Exit:
-    """Sweep, store, tell; the exit status."""
+    """Sweep, store, judge histories, tell; the exit status."""
+    if histories is not None:
+        sim_histories.check_directory(histories)
     console = Console(stderr=True, highlight=False)
     stop = Stop()
     with on_signals(stop):
         ended = _swept(seeds, overrides, jobs or cores(), master, time_limit, stop, console)
     kept = _store(ended.tally.failures[:keep], overrides, store, check, console)
+    judged = None
+    if histories is not None:
+        judged = sim_histories.judge(seeds[: ended.tally.seeds], overrides, histories, console)
     if as_json:
-        click.echo(json.dumps(_data(ended, kept), indent=2))
+        told = _data(ended, kept) | ({"histories": sim_histories.data(judged)} if judged is not None else {})
+        click.echo(json.dumps(told, indent=2))
     else:
         _tell(ended, overrides, kept)
-    if ended.tally.failed:
+        if judged is not None:
+            sim_histories.tell(judged, overrides)
+    if ended.tally.failed or (judged is not None and judged.invalid):
         return Exit.ANOMALIES
     return Exit.UNKNOWN if ended.interrupted else Exit.VALID
 

@@ -169,6 +169,16 @@ def test_a_sweep_stores_its_first_failures(capsys: pytest.CaptureFixture[str]) -
         assert results["reasons"][0].startswith("invariant: P-12")
 
 
+@pytest.mark.spark
+def test_the_clients_of_a_sweep_find_a_lie_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("sim", "--seeds", "1:12", *LYING, "--keep", "0", "--jobs", 2, "--histories", "all")
+    assert harrow(*arguments) == Exit.ANOMALIES
+    told = capsys.readouterr().out
+    assert "histories in all: " in told
+    assert "lost-acked-write  (checkers)" in told
+    assert harrow(*arguments) == Exit.USAGE, "parts of two sweeps are not mixed"
+
+
 def test_a_sweep_heeds_its_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow("sim", "--seeds", "1:100000", "--jobs", 2, "--time-limit", "2s", "--json", *FINE) == Exit.VALID
     data = json.loads(capsys.readouterr().out)
