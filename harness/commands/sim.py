@@ -156,4 +156,4 @@ def sim(
     assert file is not None
     if overrides:
         raise click.UsageError("a schedule file says everything: expected no other settings")
-    sys.exit(sim_one.run_file(file, trace=trace, as_json=how["as_json"]))
+    sys.exit(sim_one.run_file(file, trace=trace, as_json=how["as_json"], store=how["store"]))

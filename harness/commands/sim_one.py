@@ -17,6 +17,7 @@ from harness.simulation.narration import Line, Narrator, story
 from harness.simulation.scenario import Outcome
 from harness.simulation.tape import FORMAT
 from harness.simulation.watchers import watchers
+from harness.store import make_run_directory
 
 
 def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
@@ -35,10 +36,10 @@ def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
     return Exit.ANOMALIES if found else Exit.VALID
 
 
-def run_file(path: Path, *, trace: bool, as_json: bool) -> Exit:
-    """Run a tape, or play a directed schedule (TOML); the exit status."""
+def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
+    """Run a tape, or play a directed schedule (TOML); the exit status. What fails is stored, with a report."""
     if path.suffix == ".toml":
-        return _play(path, trace=trace, as_json=as_json)
+        return _play(path, trace=trace, as_json=as_json, store=store)
     try:
         tape = tape_files.load(path)
     except tape_files.TapeFileError as error:
@@ -49,28 +50,32 @@ def run_file(path: Path, *, trace: bool, as_json: bool) -> Exit:
     return status
 
 
-def _play(path: Path, *, trace: bool, as_json: bool) -> Exit:
+def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     """Play a directed schedule, on the build with its flaws and on the one without."""
-    from harness.simulation.directed import ScheduleError, run
+    from harness.simulation.directed import ScheduleError, run, stored
+    from reports import render
 
     try:
-        flawed = run(path, flawed=True, keep_notes=trace)
         correct = run(path, flawed=False)
+        directory = make_run_directory(store, stored.NAME, 0)
+        flawed = stored.store(directory, path, flawed=True)
     except ScheduleError as error:
         raise click.UsageError(str(error)) from error
     schedule = flawed.schedule
+    report = render(directory)
     if as_json:
         data = {"schedule": schedule.title, "flaws": list(schedule.flaws), **_data(flawed.outcome, [*flawed.findings])}
         data["correct"] = [finding._asdict() for finding in correct.findings]
         click.echo(json.dumps(data, indent=2))
     else:
         click.echo(f"{schedule.title}\n\n{schedule.story}\n")
-        for at_us, node_id, text in flawed.outcome.notes:
+        for at_us, node_id, text in flawed.outcome.notes if trace else ():
             click.echo(str(Line(at_us, node_id, text)))
         for build, result in ((f"with {', '.join(schedule.flaws) or 'no flaw'}", flawed), ("without", correct)):
             click.echo(f"{build}: {'nothing wrong' if not result.findings else ''}".rstrip())
             for finding in result.findings:
                 click.echo(f"  {finding.layer}: {finding}")
+        click.echo(f"report: {report}")
     return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
 
 

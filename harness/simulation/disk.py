@@ -150,8 +150,10 @@ class SimulatedDisk:
         for name in sorted(name for name in self.files if name.endswith(LOG_SUFFIX)):
             file = self.files[name]
             synced = 0 if file.durable is None else len(file.durable)
-            if len(file.data) > synced:
-                first, size = next((at, one.size) for at, one in iterate_headers(file.data) if at + one.size > synced)
+            batches = ((at, one.size) for at, one in iterate_headers(file.data) if at + one.size > synced)
+            batch = next(batches, None)
+            if batch is not None:  # what a torn append has left is none
+                first, size = batch
                 start = max(synced, first + _CHECKED_FROM)
                 self.flip_bit(name, 8 * start + stream.draw("bit", 8 * (first + size - start)))
                 return name

@@ -39,15 +39,13 @@ def write(directory: Path, part: str, runs: Sequence[Recorded]) -> None:
         for table, found in _rows(run).items():
             rows[table] += [(run.run_id, *row) for row in found]
     for table, schema in TABLES.items():
-        if rows[table]:
-            _write_part(directory / "history" / table, part, schema, rows[table])
+        _write_part(directory / "history" / table, part, schema, rows[table])
 
 
 def _write_part(directory: Path, part: str, schema: pa.Schema, rows: Sequence[Row]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    columns = [
-        pa.array(list(values), field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)
-    ]
+    by_column = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    columns = [pa.array(list(values), field.type) for values, field in zip(by_column, schema, strict=True)]
     path = directory / f"part-{part}.parquet"
     unfinished = path.with_name(f".{path.name}.unfinished")
     pq.write_table(pa.Table.from_arrays(columns, schema=schema), unfinished)

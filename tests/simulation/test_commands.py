@@ -134,7 +134,7 @@ def test_a_trace_has_a_line_for_each_transition(capsys: pytest.CaptureFixture[st
 def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow("sim", "--seed", 4, "--json", *LYING) == Exit.ANOMALIES
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert data["seed"] == 3
+    assert data["seed"] == 4
     assert data["configuration"]["operations"] == 30
     assert data["findings"][0]["property_id"] == "P-12"
     assert len(data["hash"]) == 16

@@ -6,8 +6,10 @@ import pytest
 
 from broker.core.events import Disconnected, RequestReceived, ResponseReceived
 from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
+from broker.core.records import encode_batch
 from harness.simulation import scenario
 from harness.simulation.clients import TOPIC
+from harness.simulation.disk import SimulatedDisk
 from harness.simulation.findings import findings
 from harness.simulation.scenario import Outcome, settings_of
 from harness.simulation.schedule import Fault
@@ -137,6 +139,17 @@ def test_each_fault_takes_hold_and_a_correct_cluster_bears_it(fault: Fault, mark
     told = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
     assert any(told in text for _, _, text in outcome.notes)
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
+
+
+def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
+    disk = SimulatedDisk()
+    batch = encode_batch([(None, b"value")], base_offset=0, leader_epoch=0, timestamp_ms=0)
+    disk.append("log-0/0.log", batch[:40])
+    assert disk.flip_unsynced_bit(Tape(1)["disk"]) == ""
+    disk.truncate("log-0/0.log", 0)
+    disk.append("log-0/0.log", batch)
+    assert disk.flip_unsynced_bit(Tape(1)["disk"]) == "log-0/0.log"
+    assert disk.read("log-0/0.log", 0, 1_000) != batch
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:

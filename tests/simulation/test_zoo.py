@@ -137,7 +137,7 @@ def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_command_writes_its_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page = tmp_path / "zoo.md"
-    arguments = ["--seeds", "20", "--flaw", LIAR.name, "--no-check", "--shrink", "20", "--out", str(page)]
+    arguments = ["--seeds", "20", "--flaw", LIAR.name, "--no-check", "--shrink", "60", "--out", str(page)]
     with pytest.raises(SystemExit) as ended:
         cli.main(["zoo", *arguments])
     assert ended.value.code == Exit.VALID

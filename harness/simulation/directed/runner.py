@@ -13,7 +13,7 @@ from harness.simulation.logs import replica_logs
 from harness.simulation.scenario import CRASH, Outcome, fingerprint
 from harness.simulation.violation import Violation
 from harness.simulation.watchers import Watch, watchers
-from harness.simulation.world import MS, NodeCrashed
+from harness.simulation.world import MS, NodeCrashed, Observer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,22 @@ class Result:
         return tuple(dict.fromkeys(finding.layer.value for finding in self.findings))
 
 
-def run(path: Path, *, flawed: bool, also: Sequence[str] = (), keep_notes: bool = False) -> Result:
-    """Play a file, with the flaws `also` in any case.
+def run(
+    path: Path,
+    *,
+    flawed: bool,
+    also: Sequence[str] = (),
+    keep_notes: bool = False,
+    recorders: Sequence[Observer] = (),
+) -> Result:
+    """Play a file, with the flaws `also` in any case. Recorders only write down.
 
     Raises `ScheduleError` if a step is impossible and nothing was found before it.
     """
     schedule = load(path)
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
     watch = Watch(watchers())
-    stage = Stage(schedule, flaws, (watch,), keep_notes=keep_notes)
+    stage = Stage(schedule, flaws, (*recorders, watch), keep_notes=keep_notes)
     phases: dict[str, tuple[int, int]] = {}
     failure = failed_property = None
     impossible: ScheduleError | None = None
