@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -128,6 +129,8 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
     except (PySparkException, OSError) as error:
         raise SparkUnavailableError(f"Spark did not start on {java.description}: {_last_line(log) or error}") from error
     context.setLogLevel("ERROR")
+    # Python tasks need this interpreter's packages, not those of the first python3 in PATH.
+    context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return SparkSession(context)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -42,7 +40,6 @@ def sweep_on_spark(
 
     need_java()
     session = start_session(master)
-    session.sparkContext.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
     _ship(session)
     yield from _jobs(session, seeds, overrides, observed, seeds_per_task)
 
