@@ -81,7 +81,7 @@ def zoo(
     with on_signals(stop):
         with Pool[Task, SeedResult](zoos.work, jobs or cores()) as pool:
             correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
-        hunts = [zoos.played(one) for one in hunts]
+        hunts = zoos.all_played(hunts, jobs or cores())
         if shrink_s:
             hunts = [_shrunk(one, jobs or cores(), shrink_s, lambda: stop.requested) for one in hunts]
     if check and not stop.requested:

@@ -172,18 +172,35 @@ def judged(hunts: Sequence[Hunt], anomalies: Mapping[str, Mapping[str, int]]) ->
     ]
 
 
-def played(hunted: Hunt) -> Hunt:
-    """Add which layers find the flaw when its directed schedules are played, if the correct build passes them."""
-    if hunted.flaw is None:
-        return hunted
+class Played(NamedTuple):
+    """Which layers find a flaw in its schedules, and whether the clients know."""
+
+    layers: tuple[str, ...]
+    clients: bool
+
+
+def all_played(hunts: Sequence[Hunt], jobs: int) -> list[Hunt]:
+    """Add what becomes of the flaws' directed schedules."""
+    names = [one.flaw.name for one in hunts if one.flaw is not None]
+    with Pool[str, Played](played, jobs) as pool:
+        found = {done.task: done.result for done in pool.run(names)}
+    told = []
+    for one in hunts:
+        result = found.get(one.flaw.name) if one.flaw is not None else None
+        told.append(one if result is None else replace(one, directed=result.layers, clients=result.clients))
+    return told
+
+
+def played(name: str) -> Played:
+    """Play the directed schedules of a flaw; one that the correct build does not pass says nothing."""
     layers: dict[str, None] = {}
     felt = False
-    for path in schedules().get(hunted.flaw.name, ()):
+    for path in schedules().get(name, ()):
         if not play(path, flawed=False).failed:
             result = play(path, flawed=True)
             layers.update(dict.fromkeys(result.layers))
             felt = felt or result.clients_know
-    return replace(hunted, directed=tuple(layers), clients=felt)
+    return Played(tuple(layers), felt)
 
 
 def chosen(names: Sequence[str]) -> list[Flaw]:

@@ -18,21 +18,26 @@ CORRECT = "none"
 
 def load(path: Path, wanted: Sequence[Flaw | None]) -> list[Hunt]:
     """The hunts for these builds as far as a file knows them; new ones else. Raises ValueError for another format."""
-    known: Mapping[str, Hunt] = {}
-    if path.exists():
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ValueError(f"{path}: expected hunts of tape format {FORMAT}: their seeds mean something else now")
-        known = {_name(one.flaw): one for one in map(_hunt, data["hunts"])}
+    known = _known(path)
     return [known.get(_name(flaw), Hunt(flaw, 0, 0.0)) for flaw in wanted]
 
 
 def save(path: Path, hunts: Sequence[Hunt]) -> None:
-    """Write hunts down, in one piece."""
-    data = {"format": FORMAT, "hunts": [_plain(one) for one in hunts]}
+    """Write hunts down, in one piece; those of other builds that the file has stay there."""
+    everything = {**_known(path), **{_name(one.flaw): one for one in hunts}}
+    data = {"format": FORMAT, "hunts": [_plain(one) for one in everything.values()]}
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(json.dumps(data, indent=1), encoding="utf-8")
     unfinished.replace(path)
+
+
+def _known(path: Path) -> Mapping[str, Hunt]:
+    if not path.exists():
+        return {}
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"{path}: expected hunts of tape format {FORMAT}: their seeds mean something else now")
+    return {_name(one.flaw): one for one in map(_hunt, data["hunts"])}
 
 
 def _name(flaw: Flaw | None) -> str:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from harness import cli
+from harness.commands import sim_histories
 from harness.exits import Exit
 from harness.simulation import stored, sweep
+from harness.simulation.judged import Judgement
 from harness.simulation.tape import FORMAT
+from history.reader import load_table
 from tests.simulation.small import LIES, QUICK
 
 
@@ -169,13 +172,25 @@ def test_a_sweep_stores_its_first_failures(capsys: pytest.CaptureFixture[str]) -
         assert results["reasons"][0].startswith("invariant: P-12")
 
 
-@pytest.mark.spark
-def test_the_clients_of_a_sweep_find_a_lie_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("sim", "--seeds", "1:12", *LYING, "--keep", "0", "--jobs", 2, "--histories", "all")
-    assert harrow(*arguments) == Exit.ANOMALIES
+def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Spark makes of such a data set is tested in `test_judged`; here it is what the command makes of that."""
+
+    def judged(directory: Path) -> dict[str, Judgement]:
+        ids = sorted(set(load_table(directory, "operations", ["run_id"]).table.column("run_id").to_pylist()))
+        return {
+            run_id: Judgement("invalid", {"lost-acked-write": 2}) if run_id == "seed-2" else Judgement("valid", {})
+            for run_id in ids
+        }
+
+    monkeypatch.setattr(sim_histories, "judge_dataset", judged)
+    arguments = ("sim", "--seeds", "1:3", *FINE, "--keep", "0", "--jobs", 1, "--histories", "all")
+    assert harrow(*arguments) == Exit.ANOMALIES, "the observer has found nothing, but the checkers have"
     told = capsys.readouterr().out
-    assert "histories in all: " in told
-    assert "lost-acked-write  (checkers)" in told
+    assert "histories in all: 1 invalid, 2 valid" in told
+    assert "1  lost-acked-write  (checkers)" in told
+    assert "seed 2: lost-acked-write; harrow sim --seed 2" in told
     assert harrow(*arguments) == Exit.USAGE, "parts of two sweeps are not mixed"
 
 

@@ -51,6 +51,8 @@ def test_a_hunt_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
         begun,
         Hunt(FLAWS["late-cut"], 0, 0.0),
     ]
+    zoo_files.save(notes, [Hunt(FLAWS["late-cut"], 7, 1.0)])
+    assert zoo_files.load(notes, [LIAR]) == [begun], "who hunts another flaw does not lose this one"
     with Pool[Task, SeedResult](zoo.work, 2) as pool:
         gone_on = zoo.hunt(pool, begun, 30, lambda: False)
     assert gone_on.failing[0] == 2
@@ -74,8 +76,10 @@ def test_rounds_end_with_what_was_asked_for() -> None:
 
 
 def test_directed_schedules_are_played_with_the_flaw_and_without() -> None:
-    hunted = zoo.played(Hunt(LIAR, 0, 0.0))
+    correct, hunted = zoo.all_played([Hunt(None, 0, 0.0), Hunt(LIAR, 0, 0.0)], 1)
     assert "invariant" in hunted.directed
+    assert hunted.clients
+    assert not correct.directed
 
 
 def test_the_histories_of_each_flaw_begin_with_one_that_shows_it() -> None:
