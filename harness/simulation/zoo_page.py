@@ -102,11 +102,12 @@ def summary(hunts: Sequence[Hunt], control: Control) -> str:
     """One sentence for each result."""
     flaws = [one for one in hunts if one.flaw is not None]
     found = [one for one in flaws if one.found]
+    tried = sum(one.seeds > 0 for one in flaws)
     either = [one for one in flaws if one.found or one.directed or (one.flaw and one.flaw.name in HUNTS)]
     felt = [one for one in flaws if one.flaw and one.flaw.visible in (Visibility.DIRECT, Visibility.LATE)]
     seen = [one for one in felt if is_felt(one)]
     return (
-        f"{len(found)} of {len(flaws)} flaws found by random seeds, {len(either)} by these, a directed schedule or "
+        f"{len(found)} of {len(flaws)} flaws found by random seeds ({tried} were tried), {len(either)} by these, a directed schedule or "
         f"exhaustive search; of {len(felt)} that clients can feel, clients have seen {len(seen)}. "
         f"The correct build: {control.failed} of {control.seeds:,} seeds failed."
     )
@@ -136,7 +137,8 @@ def _missed(hunted: Hunt) -> str:
     ways += ["by exhaustive search"] if flaw.name in HUNTS else []
     told = f": found {' and '.join(ways)}" if ways else ": found by no search alone"
     masked = f"; masked by {flaw.masked_by}" if flaw.masked_by else ""
-    return f"{flaw.number} `{flaw.name}` ({hunted.seeds:,} seeds){told}{masked}"
+    tried = f"{hunted.seeds:,} seeds" if hunted.seeds else "not tried"
+    return f"{flaw.number} `{flaw.name}` ({tried}){told}{masked}"
 
 
 def _sight(hunted: Hunt, layers: Sequence[Layer]) -> str:

@@ -110,7 +110,10 @@ def test_the_page_tells_who_found_what_and_what_was_missed() -> None:
         "| B-25 | ack-before-replication | P-15, P-12 | BB | 4 | P-12 @1 | - | lost-acked-write @3 | lost-acked-write "
         "| 0 / 1 / 2 | invariant | yes |" in page
     )
-    assert "1 of 2 flaws found by random seeds, 2 by these, a directed schedule or exhaustive search" in page
+    assert (
+        "1 of 2 flaws found by random seeds (2 were tried), 2 by these, a directed schedule or exhaustive search"
+        in page
+    )
     assert "The correct build: 0 of 4 seeds failed." in page
     assert "- B-46 `stale-answer-applied` (4 seeds): found by its directed schedule (history)" in page
 
