@@ -107,7 +107,8 @@ def summary(hunts: Sequence[Hunt], control: Control) -> str:
     felt = [one for one in flaws if one.flaw and one.flaw.visible in (Visibility.DIRECT, Visibility.LATE)]
     seen = [one for one in felt if is_felt(one)]
     return (
-        f"{len(found)} of {len(flaws)} flaws found by random seeds ({tried} were tried), {len(either)} by these, a directed schedule or "
+        f"{len(found)} of {len(flaws)} flaws found by random seeds ({tried} were tried), "
+        f"{len(either)} by these, a directed schedule or "
         f"exhaustive search; of {len(felt)} that clients can feel, clients have seen {len(seen)}. "
         f"The correct build: {control.failed} of {control.seeds:,} seeds failed."
     )

@@ -50,5 +50,5 @@ def difference(hunted: Hunt) -> str | None:
     if flaw is None or is_felt(hunted) == (flaw.visible in _EXPECTED):
         return None
     told = "clients see it" if is_felt(hunted) else "clients do not see it"
-    why = REASONS.get(flaw.name, "in these seeds chance has gone another way than in its schedule")
+    why = REASONS.get(flaw.name, "this is not explained yet")
     return f"{flaw.number} `{flaw.name}`, {flaw.visible.value} in the catalogue; {told}: {why}"
