@@ -16,12 +16,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
+from harness.versions import versions
 from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import parts
 
 ENVIRONMENTS: Final = ("local",)
 WORKLOADS: Final = ("log",)
-CLIENTS: Final = ("kafka-python",)
+CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 SEEDS: Final = 1 << 32
 """Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
@@ -211,13 +212,14 @@ def from_file(path: Path) -> dict[str, Any]:
     return {key.replace("-", "_"): value for key, value in raw.items()}
 
 
-_NOTES: Final = ("reproduce", "mechanisms")
+_NOTES: Final = ("reproduce", "mechanisms", "versions")
 """What `spec.json` holds besides the specification, for its readers."""
 
 
 def to_json(spec: Spec, mechanisms: Mapping[str, str], command: str) -> str:
-    """All fields, for `spec.json`, with the command that runs it again and how the environment does things."""
-    return json.dumps({**asdict(spec), "reproduce": command, "mechanisms": dict(mechanisms)}, indent=2) + "\n"
+    """All fields, for `spec.json`, with the command that runs it again, and how and with what things are done."""
+    notes = {"reproduce": command, "mechanisms": dict(mechanisms), "versions": dict(versions(spec.client))}
+    return json.dumps({**asdict(spec), **notes}, indent=2) + "\n"
 
 
 def from_json(text: str) -> Spec:

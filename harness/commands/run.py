@@ -14,7 +14,7 @@ import click
 
 from harness import spec as specs
 from harness.exits import VERDICTS, Exit
-from harness.spec import Spec
+from harness.spec import Spec, SpecError
 from harness.stopping import Interrupted
 from harness.store import DEFAULT
 from nemesis import schedule as schedules
@@ -53,7 +53,7 @@ _FLAGS = (
     _flag("--unclean-election/--no-unclean-election", told="Allow unclean leader elections (off)."),
     _flag("--flush", metavar="POLICY", told="When brokers sync: never (default), every-write, N (writes), or Nms."),
     _flag("--workload", metavar="NAME", told="What clients do: log (the default)."),
-    _flag("--client", metavar="NAME", told="Client library: kafka-python (the default)."),
+    _flag("--client", metavar="NAME", told="Client library: kafka-python (the default), aiokafka, confluent-kafka."),
     _flag(
         "--faults",
         metavar="LIST",
@@ -145,7 +145,13 @@ def _schedule(spec: Spec, file: Path | None) -> Schedule:
 def _check(spec: Spec, schedule: Schedule) -> None:
     from harness.environments import registry
     from harness.systems.harrow_broker import check_rules
+    from workloads.clients import client_named
+    from workloads.clients.base import ClientMissingError
 
+    try:
+        client_named(spec.client)
+    except ClientMissingError as error:
+        raise SpecError(str(error)) from error
     check_rules(spec)
     registry.check(
         spec,

@@ -185,3 +185,11 @@ def test_help_loads_nothing_heavy() -> None:
 )
 def test_several_runs_have_the_status_of_the_worst(verdicts: list[str], status: Exit) -> None:
     assert worst(verdicts) is status
+
+
+def test_a_client_that_is_not_installed_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "workloads.clients.aio", None)
+    assert harrow("run", "--client", "aiokafka") == Exit.USAGE
+    assert "pip install harrow[clients]" in capsys.readouterr().err

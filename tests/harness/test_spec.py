@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
         ({"faults": "flood"}, "faults: expected one of kill, .* found 'flood'"),
         ({"workload": "bank"}, "workload: expected log, found 'bank'"),
         ({"environment": "moon"}, "environment: expected local, found 'moon'"),
-        ({"client": "telnet"}, "client: expected kafka-python, found 'telnet'"),
+        ({"client": "telnet"}, "client: expected one of kafka-python, aiokafka, confluent-kafka, found 'telnet'"),
         ({"brokers": 2}, r"replication-factor: .* 1 to 2 \(the number of brokers\), found 3"),
         ({"replication_factor": 1}, r"min-insync-replicas: .* 1 to 1 \(the replication factor\), found 2"),
         ({"brokers": "3"}, "brokers: expected a whole number, found '3'"),
@@ -164,6 +165,7 @@ def test_the_stored_specification_holds_what_readers_want(tmp_path: Path) -> Non
     stored = json.loads(to_json(Spec(seed=5), {"network": "proxies"}, "harrow run --seed 5"))
     assert stored["reproduce"] == "harrow run --seed 5"
     assert stored["mechanisms"] == {"network": "proxies"}
+    assert stored["versions"]["kafka-python"] == version("kafka-python")
 
 
 def test_the_lossy_budget_is_what_the_contract_allows() -> None:

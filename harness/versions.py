@@ -1,0 +1,24 @@
+"""With what a run was made, for its readers: the versions of all that could make it go differently."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+
+def versions(client: str) -> Mapping[str, str]:
+    """Name → version of Harrow, of the client library (its distribution's name), of Python and of the kernel."""
+    return {
+        "harrow": _installed("harrow"),
+        client: _installed(client),
+        "Python": platform.python_version(),
+        platform.system(): platform.release(),
+    }
+
+
+def _installed(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"  # run from a source tree
