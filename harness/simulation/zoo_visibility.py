@@ -17,6 +17,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
     {
         "believe-fetch-offset": "the leader's account of broker 1 is wrong, and afterwards the cluster does not become "
         "whole, so that nobody can read it to its end; what is lost is seen only where it does",
+        "answer-before-commit": "the leader waits with the high watermark until the shrunken ISR has come as metadata "
+        "(HW-3, MD-4), and a controller without a majority never sends it: the record is not acknowledged",
         "stale-broker-epoch-obeyed": "broker epochs are looked at in KRaft where ZooKeeper had none: a living broker "
         "loses its place until its next heartbeat, and nothing else",
         "high-watermark-not-kept": "a follower's log is cut by epochs and no longer to the high watermark, so that one "
