@@ -16,7 +16,13 @@ from broker.core.messages import AnyRequest, AnyResponse
 
 
 class Started(NamedTuple):
-    """The first event of a node's life: its logs are open, it may speak."""
+    """The first event of a node's life: its logs are open, it may speak.
+
+    `wall_clock_ms` is the time of day that belongs to this event's `now_ms`, in milliseconds since 1970. From then on
+    it goes with the monotonic clock: a clock that is set while the node lives deletes nothing.
+    """
+
+    wall_clock_ms: int
 
 
 class RequestReceived(NamedTuple):

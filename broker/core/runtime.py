@@ -26,12 +26,22 @@ class OpenRequest(NamedTuple):
 
 @dataclass(slots=True)
 class Runtime:
-    """The node's side of its host. All times are the host's monotonic milliseconds."""
+    """The node's side of its host. All times are the host's monotonic milliseconds, but for `wall_clock_ms`."""
 
     now_ms: int = 0
+    wall_clock_ahead_ms: int = 0
     effects: list[Effect] = field(default_factory=list)
     open_requests: dict[int, OpenRequest] = field(default_factory=dict)
     next_request_id: int = 1
+
+    @property
+    def wall_clock_ms(self) -> int:
+        """The time of day in milliseconds since 1970, by what the host said at the node's start."""
+        return self.now_ms + self.wall_clock_ahead_ms
+
+    def set_wall_clock(self, wall_clock_ms: int) -> None:
+        """It is that time of day at `now_ms`."""
+        self.wall_clock_ahead_ms = wall_clock_ms - self.now_ms
 
     def send(
         self,

@@ -62,7 +62,14 @@ class Settings:
     message_max_bytes: int = 1_048_588
     high_watermark_checkpoint_interval_ms: int = 5_000
 
+    log_retention_ms: int = 604_800_000
+    """How long a topic keeps its records that does not say `retention.ms`; -1: for ever."""
+
     log_retention_check_interval_ms: int = 300_000
+    producer_id_expiration_ms: int = 86_400_000
+    """How long a partition remembers a producer that has written nothing more."""
+
+    producer_id_expiration_check_interval_ms: int = 600_000
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1

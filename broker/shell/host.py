@@ -93,7 +93,7 @@ class Host:
 
     async def run(self) -> int:
         """Start the node and return the exit status that it ends with."""
-        self.post(Started())
+        self.post(Started(time.time_ns() // 1_000_000))
         status = await self._ended
         for timer in self._timers.values():
             timer.cancel()

@@ -25,6 +25,7 @@ from broker.core.settings import (
 _UNIX_PATH_BYTES_MAX = 107
 _NEVER = 0
 _INT32_MAX = (1 << 31) - 1
+_INT64_MAX = (1 << 63) - 1
 _LISTENERS_OF_ROLE = {
     "broker": (CLIENT_LISTENER, BROKER_LISTENER),
     "controller": (CONTROLLER_LISTENER,),
@@ -255,7 +256,10 @@ _SETTINGS: Mapping[str, _Setting] = {
     "log.segment.bytes": _Setting("log_segment_bytes", _integer(1024, _INT32_MAX)),
     "log.flush.interval.messages": _Setting("log_flush_interval_messages", _interval),
     "log.flush.interval.ms": _Setting("log_flush_interval_ms", _interval),
+    "log.retention.ms": _Setting("log_retention_ms", _integer(-1, _INT64_MAX)),
     "log.retention.check.interval.ms": _Setting("log_retention_check_interval_ms", _milliseconds),
+    "producer.id.expiration.ms": _Setting("producer_id_expiration_ms", _milliseconds),
+    "producer.id.expiration.check.interval.ms": _Setting("producer_id_expiration_check_interval_ms", _milliseconds),
     "message.max.bytes": _Setting("message_max_bytes", _count),
     "num.partitions": _Setting("num_partitions", _count),
     "default.replication.factor": _Setting("default_replication_factor", _integer(1, 32767)),

@@ -197,7 +197,7 @@ class World:
             return
         except Exception as error:
             raise NodeCrashed(node_id, error) from error
-        self.deliver(node_id, machine.life, Started())
+        self.deliver(node_id, machine.life, Started(self.now_us // MS))
 
     def kill(self, node_id: int, survival: Survival | None = None) -> int:
         """Kill a node's process; with `survival`, cut its power too. Returns how many bytes were lost, -1 for none."""

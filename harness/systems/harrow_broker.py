@@ -81,6 +81,7 @@ class HarrowBroker:
             "min.insync.replicas": self.spec.min_insync_replicas,
             "auto.create.topics.enable": False,
             "unclean.leader.election.enable": self.spec.unclean_election,
+            "log.retention.ms": -1,  # a wall clock that is a year ahead must not delete what the checkers look for
             **_flush(self.spec.flush),
             **SHORT_RUN,
             "harrow.generation": self.spec.generation,

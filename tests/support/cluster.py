@@ -74,9 +74,11 @@ class Cluster:
         controllers: int = 1,
         seed: int = 0,
         flaws: tuple[str, ...] = (),
+        wall_clock_ms: int = 0,
         **settings: object,
     ) -> None:
         self.now_ms = 0
+        self.wall_clock_ahead_ms = wall_clock_ms
         self.random = random.Random(seed)
         self.cut: set[tuple[int, int]] = set()
         self.answers: dict[int, AnyResponse | None] = {}
@@ -123,7 +125,7 @@ class Cluster:
         machine.life += 1
         machine.timers.clear()
         machine.node = make_node(machine.settings, machine.files, f"{number}-{machine.life}")
-        self._deliver(number, machine.life, Started())
+        self._deliver(number, machine.life, Started(self.now_ms + self.wall_clock_ahead_ms))
 
     def kill(self, number: int, *, lose_page_cache: bool = False) -> None:
         machine = self.machines[number]

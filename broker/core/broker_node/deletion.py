@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.core.broker_node import directories
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
 from broker.core.files import StorageError
 from broker.core.marks import sometimes
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.replica.state import Replica, Role
+from broker.core.settings import Settings
 
 DELETED = sometimes("log start: moved by DeleteRecords (LO-3)")
+EXPIRED = sometimes("log start: moved because records are older than retention.ms (LO-3)")
 DELETION_REFUSED = sometimes("log start: DeleteRecords above the high watermark is refused (LO-3)")
 
 RETENTION = "retention"
+FOR_EVER = -1
 
 
 def delete_records(broker: BrokerState, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
@@ -43,21 +49,50 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
 
 
 def retain(broker: BrokerState) -> None:
-    """`retention.bytes`: a leader drops whole segments that its log has no room for, below the high watermark only."""
+    """LO-3: by `retention.ms` and `retention.bytes` a leader drops whole segments, below the high watermark only."""
     for replica in list(broker.replicas.values()):
         topic = broker.image.topics.get(replica.topic)
-        limit = int(topic.configs.get("retention.bytes", "-1")) if topic is not None else -1
-        if limit >= 0 and replica.role is Role.LEADER:
-            with directories.guarded(broker):
-                _retain_bytes(broker, replica, limit)
+        if topic is None or replica.role is not Role.LEADER:
+            continue
+        retention_ms, retention_bytes = retention(broker.settings, topic.name, topic.configs)
+        with directories.guarded(broker):
+            if retention_ms != FOR_EVER:
+                _retain_ms(broker, replica, retention_ms)
+            if retention_bytes != FOR_EVER:
+                _retain_bytes(broker, replica, retention_bytes)
     broker.runtime.set_timer((RETENTION,), broker.settings.log_retention_check_interval_ms)
 
 
-def _retain_bytes(broker: BrokerState, replica: Replica, limit: int) -> None:
-    bound = broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset)
-    while replica.log.size_bytes > limit:
+def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[int, int]:
+    """`retention.ms` and `retention.bytes` of a topic; -1: for ever.
+
+    The time that the node's settings give is not for committed offsets: Kafka compacts their topic, and this broker,
+    which does not, has to keep all of it.
+    """
+    default_ms = FOR_EVER if topic == OFFSETS_TOPIC else settings.log_retention_ms
+    return int(configs.get("retention.ms", default_ms)), int(configs.get("retention.bytes", FOR_EVER))
+
+
+def _retain_ms(broker: BrokerState, replica: Replica, retention_ms: int) -> None:
+    before = replica.log.start_offset
+    replica.log.expire(broker.runtime.wall_clock_ms - retention_ms, _bound(broker, replica))
+    if replica.log.start_offset > before:
+        broker.runtime.mark(EXPIRED)
+        _tell(broker, replica)
+
+
+def _retain_bytes(broker: BrokerState, replica: Replica, retention_bytes: int) -> None:
+    while replica.log.size_bytes > retention_bytes:
         following = [offset for offset in replica.log.segment_offsets[1:] if offset > replica.log.start_offset]
-        if not following or following[0] > bound:
+        if not following or following[0] > _bound(broker, replica):
             return
         replica.log.advance_start(following[0])
-        broker.runtime.note("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")
+        _tell(broker, replica)
+
+
+def _bound(broker: BrokerState, replica: Replica) -> int:
+    return broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset)
+
+
+def _tell(broker: BrokerState, replica: Replica) -> None:
+    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.broker_node import deletion
 from broker.core.broker_node.queries import reachable_brokers
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
@@ -37,13 +38,14 @@ def configs(broker: BrokerState, request: DescribeConfigsRequest) -> DescribeCon
 
 def _resource(broker: BrokerState, kind: int, name: str, keys: tuple[str, ...] | None) -> DescribedResource:
     settings = broker.settings
+    retention_ms, retention_bytes = deletion.retention(settings, name if kind == _TOPIC else "", {})
     defaults = {
         "min.insync.replicas": str(settings.min_insync_replicas),
         "unclean.leader.election.enable": str(settings.unclean_leader_election_enable).lower(),
         "segment.bytes": str(settings.log_segment_bytes),
         "max.message.bytes": str(settings.message_max_bytes),
-        "retention.ms": "-1",
-        "retention.bytes": "-1",
+        "retention.ms": str(retention_ms),
+        "retention.bytes": str(retention_bytes),
         "cleanup.policy": "delete",
     }
     topic = broker.image.topics.get(name) if kind == _TOPIC else None

@@ -148,7 +148,8 @@ class BrokerNode:
             case Disconnected(connection):
                 producing.forget_connection(broker, connection)
                 fetching.forget_connection(broker, connection)
-            case Started():
+            case Started(wall_clock_ms):
+                broker.runtime.set_wall_clock(wall_clock_ms)
                 self._start()
             case StopRequested():
                 lifecycle.request_stop(broker)

@@ -19,7 +19,7 @@ from broker.core.log.producer_state import ProducerStates, delete_snapshots_abov
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
 from broker.core.log.rewritten import RewrittenRange
 from broker.core.log.segment import Segment
-from broker.core.log.timestamps import offset_for_timestamp
+from broker.core.log.timestamps import end_of_older, latest_timestamp, offset_for_timestamp
 from broker.core.log.validation import check_batches, check_replicated
 from broker.core.records import BatchHeader, MalformedBatch, headers_of, read_header, stamped, stamped_all
 from broker.core.rules.storage import StorageRules
@@ -243,15 +243,18 @@ class Log:
 
     def _make_room(self, size: int) -> bool:
         """Begin a new segment if the last one has no room for `size` bytes, and say so."""
-        full = self._last
-        if full.size + size <= self.config.segment_bytes or not full.size:
+        if self._last.size + size <= self.config.segment_bytes or not self._last.size:
             return False
-        full.write_indexes()
-        full.forget_tail()
+        self._roll()
+        return True
+
+    def _roll(self) -> None:
+        """Begin a new segment at the log end."""
+        self._last.write_indexes()
+        self._last.forget_tail()
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
         self._last = Segment.create(self._files, self.directory, self.end_offset, self.config.index_interval_bytes)
         self._segments.append(self._last)
-        return True
 
     # --- read ----------------------------------------------------------------------------------------------------
 
@@ -281,6 +284,13 @@ class Log:
         Of a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
         return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto)
+
+    def latest_timestamp(self, upto: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first among the records below `upto` with the largest timestamp.
+
+        Of a batch whose records this broker cannot read it is the first offset. None if no record has a timestamp.
+        """
+        return latest_timestamp(self._segments, self.start_offset, upto)
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._last.base_offset:
@@ -347,6 +357,20 @@ class Log:
         if obsolete:
             del self._segments[:obsolete]
             prune_snapshots(self._files, self.directory, self.segment_offsets)
+
+    def expire(self, before_ms: int, bound: int) -> None:
+        """Delete the oldest segments as long as all records of one are older than `before_ms` (LO-3).
+
+        Never one that goes beyond offset `bound`. If it comes to the last segment, a new one is on the disk before that
+        one is deleted: it alone then says, after a power failure, where the log goes on.
+        """
+        end = end_of_older(self._segments, before_ms, bound)
+        if end is None:
+            return
+        if end == self.end_offset:
+            self._roll()
+            self._files.sync(self._last.name)
+        self.advance_start(end)
 
     def _drop_segments(self, first: int) -> None:
         for segment in reversed(self._segments[first:]):

@@ -1,11 +1,13 @@
-"""Finding an offset by time (ListOffsets)."""
+"""Finding records by their time: for ListOffsets, and for retention."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from broker.core.log.segment import Segment
-from broker.core.records import BatchHeader, MalformedBatch, decode_records
+from broker.core.records import BatchHeader, MalformedBatch, Record, decode_records
+
+NO_TIMESTAMP = -1
 
 
 def offset_for_timestamp(
@@ -25,14 +27,80 @@ def offset_for_timestamp(
     return None
 
 
+def latest_timestamp(segments: Sequence[Segment], start_offset: int, upto: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) with the largest timestamp.
+
+    None if no record there has a timestamp.
+    """
+    latest: tuple[int, int, int] | None = None
+    for segment in segments:
+        segment.load()
+        least = NO_TIMESTAMP if latest is None else latest[0]
+        if segment.end_offset > start_offset and segment.base_offset < upto and segment.max_timestamp > least:
+            latest = _latest_in_segment(segment, least, start_offset, upto) or latest
+    return latest
+
+
+def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int | None:
+    """Where the oldest segments end (exclusive) whose records are all older than `before_ms`; None if none is.
+
+    Segments that go beyond `bound` do not count, nor do those of which no record has a timestamp: their age is unknown.
+    """
+    end = None
+    for segment in segments:
+        segment.load()
+        if segment.end_offset > bound or not NO_TIMESTAMP < segment.max_timestamp < before_ms:
+            break
+        end = segment.end_offset
+    return end
+
+
+def _latest_in_segment(segment: Segment, least: int, start_offset: int, upto: int) -> tuple[int, int, int] | None:
+    """The same for the part of one segment that lies in [start_offset, upto), if it has a timestamp above `least`."""
+    latest = None
+    for header in _candidates(segment, start_offset, upto):
+        if header.max_timestamp > least:
+            found = _latest_in_batch(segment, header, start_offset, upto)
+            if found is not None and found[0] > least:
+                latest, least = (*found, header.leader_epoch), found[0]
+    return latest
+
+
+def _candidates(segment: Segment, start_offset: int, upto: int) -> Iterable[BatchHeader]:
+    """The batches that may have the latest record of [start_offset, upto): one, unless the bounds cut that one."""
+    place = segment.first_at_or_after(segment.max_timestamp)
+    if place is not None:
+        header = segment.header_at(place.position)
+        if start_offset <= header.base_offset and header.last_offset < upto:
+            return (header,)
+    first = segment.base_offset
+    if start_offset > first:
+        first = segment.header_at(segment.locate(start_offset).position).base_offset
+    return segment.headers(first, upto)
+
+
 def _first_in_batch(
     segment: Segment, header: BatchHeader, timestamp_ms: int, start_offset: int, upto: int
 ) -> tuple[int, int] | None:
-    batch = segment.read(segment.locate(header.base_offset).position, header.size)
     try:
-        for record in decode_records(batch):
+        for record in _records(segment, header):
             if record.timestamp >= timestamp_ms and start_offset <= record.offset < upto:
                 return record.timestamp, record.offset
     except MalformedBatch:
         return header.max_timestamp, max(header.base_offset, start_offset)
     return None
+
+
+def _latest_in_batch(segment: Segment, header: BatchHeader, start_offset: int, upto: int) -> tuple[int, int] | None:
+    latest = None
+    try:
+        for record in _records(segment, header):
+            if start_offset <= record.offset < upto and (latest is None or record.timestamp > latest[0]):
+                latest = record.timestamp, record.offset
+    except MalformedBatch:
+        return header.max_timestamp, max(header.base_offset, start_offset)
+    return latest
+
+
+def _records(segment: Segment, header: BatchHeader) -> Iterator[Record]:
+    return decode_records(segment.read(segment.locate(header.base_offset).position, header.size))

@@ -272,7 +272,7 @@ class _Step:
                 node.state.quorum.rules = rules.quorum
         self.node = node
         self.timers, self.waiting = set(), {}
-        self._handle(Started())
+        self._handle(Started(NOW_MS))
 
     def _die(self, kept: int | None) -> None:
         self.node = None

@@ -19,7 +19,7 @@ def test_a_broker_that_has_ended_hears_nothing_while_its_controller_hands_over()
         log_dirs=("/",),
     )
     node = CombinedNode(settings, MemoryFiles(), "1/1")
-    node.handle(0, Started())
+    node.handle(0, Started(0))
     heartbeat = TimerFired((0, (lifecycle.HEARTBEAT,)))
     assert any(isinstance(effect, Send) for effect in node.handle(1, heartbeat))
     assert any(isinstance(effect, Exit) for effect in node.handle(2, StopRequested()))

@@ -122,6 +122,8 @@ def test_settings_are_read_into_their_types(line, field, value):
         ("group.min.session.timeout.ms=1800001", "expected no more than group.max.session.timeout.ms (1800000)"),
         ("group.initial.rebalance.delay.ms=-1", "expected a whole number from 0"),
         ("cluster.id=", "expected some text"),
+        ("log.retention.ms=-2", "expected a whole number from -1"),
+        ("producer.id.expiration.ms=0", "expected a whole number from 1"),
         ("log.retention.check.interval.ms=0", "expected a whole number from 1"),
     ],
 )

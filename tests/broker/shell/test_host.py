@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import pytest
 from shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
@@ -61,8 +62,13 @@ def on(kind, effects, otherwise=()):
 def test_the_first_event_is_the_start():
     node, status = run(on(Started, STOP))
     assert status == 0
-    assert node.seen(Started) == [Started()]
     assert isinstance(node.events[0][1], Started)
+
+
+def test_the_start_tells_the_time_of_day():
+    earliest_ms = time.time_ns() // 1_000_000
+    (started,) = run(on(Started, STOP))[0].seen(Started)
+    assert earliest_ms <= started.wall_clock_ms <= time.time_ns() // 1_000_000
 
 
 def test_the_exit_status_is_the_nodes_own():
@@ -272,7 +278,7 @@ def test_readiness_is_announced_once():
     async def scenario():
         host = Host(node, settings(listeners=()), GatedFiles(), lambda: announced.append(len(node.events)))
         running = asyncio.create_task(host.run())
-        await eventually(lambda: node.seen(Started) == [Started()])
+        await eventually(lambda: len(node.seen(Started)) == 1)
         for _ in range(3):
             host.post(StopRequested())
             node.ready = True

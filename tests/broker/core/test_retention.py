@@ -1,0 +1,128 @@
+"""Records that are older than `retention.ms` go, on leader and followers; others stay (LO-3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.broker_node.deletion import FOR_EVER, retention
+from broker.core.errors import ErrorCode
+from broker.core.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    Listener,
+    ProducePartition,
+    ProduceRequest,
+)
+from broker.core.records import encode_batch
+from broker.core.settings import Settings
+from tests.support.cluster import TOPIC, Cluster
+
+NOW_MS = 1_800_000_000_000
+"""A time of day that is far from the monotonic clock."""
+CHECK_MS = 300
+
+
+def cluster_of(configs: dict[str, str] | None = None, **settings: object) -> Cluster:
+    """Three batches of one record fill a segment."""
+    cluster = Cluster(wall_clock_ms=NOW_MS, log_segment_bytes=250, log_retention_check_interval_ms=CHECK_MS, **settings)
+    cluster.create_topic(**(configs or {}))
+    return cluster
+
+
+def write(cluster: Cluster, *ages_ms: int, leader: int = 0, acks: int = -1) -> None:
+    """One batch of one record each, as old as is said."""
+    for age_ms in ages_ms:
+        batch = encode_batch([(None, bytes(8))], 0, 0, NOW_MS + cluster.now_ms - age_ms)
+        request = ProduceRequest(acks, 2000, (ProducePartition(TOPIC, 0, batch),))
+        asked = cluster.ask(leader or cluster.leader(), request)
+        cluster.run_until(lambda asked=asked: cluster.error_of(asked) is not None)
+        assert cluster.error_of(asked) == ErrorCode.NONE
+
+
+def starts(cluster: Cluster) -> set[int]:
+    return {cluster.replica(number)["log_start"] for number in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("node_ms", "topic", "kept_from"),
+    [
+        (60_000, {}, 3),
+        (-1, {}, 0),
+        (-1, {"retention_ms": "60000"}, 3),
+        (60_000, {"retention_ms": "-1"}, 0),
+        (60_000, {"retention_ms": "120000"}, 0),
+    ],
+)
+def test_what_is_older_than_the_topic_or_else_the_node_says_goes(
+    node_ms: int, topic: dict[str, str], kept_from: int
+) -> None:
+    cluster = cluster_of(topic, log_retention_ms=node_ms)
+    write(cluster, 90_000, 90_000, 90_000, 90_000, 10_000, 90_000, 10_000)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {kept_from}
+    assert len(cluster.read(cluster.leader(), kept_from)) > 0
+
+
+def test_records_grow_old_while_the_node_lives_and_the_log_goes_on_where_it_was() -> None:
+    cluster = cluster_of({"retention_ms": "2000"})
+    write(cluster, 0, 0, 0, 0)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {0}
+    cluster.run(2000)
+    assert starts(cluster) == {4}
+    write(cluster, 0)
+    assert cluster.replica(cluster.leader())["log_end"] == 5
+
+
+def test_the_new_start_is_the_one_after_a_power_failure() -> None:
+    cluster = cluster_of({"retention_ms": "60000"}, high_watermark_checkpoint_interval_ms=100)
+    write(cluster, 90_000, 90_000, 90_000, 10_000)
+    cluster.run_until(lambda: starts(cluster) == {3})
+    cluster.run(200)
+    follower = next(number for number in (1, 2, 3) if number != cluster.leader())
+    cluster.kill(follower, lose_page_cache=True)
+    cluster.start(follower)
+    assert cluster.replica(follower)["log_start"] == 3
+    cluster.run_until(cluster.is_whole)
+
+
+def test_nothing_goes_that_is_not_committed() -> None:
+    cluster = cluster_of({"retention_ms": "60000"})
+    leader = cluster.leader()
+    write(cluster, 90_000, 90_000, 90_000)
+    cluster.run_until(cluster.is_whole)
+    cluster.isolate(leader)
+    write(cluster, 90_000, 90_000, 90_000, leader=leader, acks=1)
+    cluster.run(2 * CHECK_MS)
+    replica = cluster.replica(leader)
+    assert (replica["role"], replica["log_start"], replica["log_end"]) == ("leader", 3, 6)
+
+
+def test_a_start_under_a_wrong_clock_counts_from_that_clock() -> None:
+    cluster = cluster_of({"retention_ms": "60000"})
+    write(cluster, 10_000, 10_000, 10_000, 10_000)
+    cluster.wall_clock_ahead_ms += 60_000
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {0}, "a clock that is set while the nodes live deletes nothing"
+    for number in (1, 2, 3):
+        cluster.kill(number)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(cluster.is_whole)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {4}
+
+
+def test_committed_offsets_are_kept_for_ever() -> None:
+    settings = Settings(node_id=1, voters={100: ("c", 1)}, listeners=(Listener("CLIENT", "b", 1),), log_dirs=("/",))
+    assert retention(settings, "__consumer_offsets", {}) == (FOR_EVER, FOR_EVER)
+    assert retention(settings, TOPIC, {}) == (7 * 24 * 3_600_000, FOR_EVER)
+
+
+def test_the_settings_in_force_are_described() -> None:
+    cluster = cluster_of({"retention_bytes": "4000"}, log_retention_ms=60_000)
+    asked = (2, TOPIC, ("retention.ms", "retention.bytes"))
+    response = cluster.call(1, DescribeConfigsRequest((asked,)))
+    assert isinstance(response, DescribeConfigsResponse)
+    described = {config.name: config.value for config in response.results[0].configs}
+    assert described == {"retention.ms": "60000", "retention.bytes": "4000"}

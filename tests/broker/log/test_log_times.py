@@ -1,0 +1,141 @@
+"""What a log makes of its records' timestamps: which is the latest, and which segments are out of date (LO-3)."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from broker.core.log import Log, LogConfig
+from broker.core.records import encode_batch
+from tests.support.memory_files import MemoryFiles
+
+CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100)
+TIMES = (50, 10, 70, 20, 70, 60, 30, 40, 20, 10)
+
+
+def batch(timestamp: int) -> bytes:
+    return encode_batch([(None, b"value")] * 2, 0, 0, timestamp)
+
+
+def written(times: tuple[int, ...] = TIMES, files: MemoryFiles | None = None) -> Log:
+    """Batches of two records; each segment holds three of them."""
+    log = Log.open(files or MemoryFiles(), "t-0", CONFIG, clean=True)
+    for time in times:
+        log.append_as_leader(batch(time), 3)
+    return log
+
+
+def reopened(files: MemoryFiles, *, clean: bool = False, **settings: int) -> Log:
+    return Log.open(files, "t-0", CONFIG, clean=clean, **settings)
+
+
+# --- the latest ------------------------------------------------------------------------------------------------------
+
+
+def latest_by_reading(log: Log, upto: int, times: tuple[int, ...] = TIMES) -> tuple[int, int, int] | None:
+    inside = [(times[offset // 2], -offset) for offset in range(log.start_offset, upto)]
+    return (max(inside)[0], -max(inside)[1], 3) if inside else None
+
+
+@pytest.mark.parametrize("start", range(21))
+def test_the_latest_record_is_the_first_with_the_largest_timestamp_between_the_bounds(start: int) -> None:
+    log = written()
+    log.advance_start(start)
+    for upto in range(start, 21):
+        assert log.latest_timestamp(upto) == latest_by_reading(log, upto), upto
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_latest_record_is_found_after_a_restart(clean: bool) -> None:
+    files = MemoryFiles()
+    log = written(files=files)
+    log.close_clean()
+    assert reopened(files, clean=clean).latest_timestamp(20) == (70, 4, 3)
+
+
+def test_without_timestamps_there_is_no_latest_record() -> None:
+    assert written(()).latest_timestamp(0) is None
+    assert written((-1, -1)).latest_timestamp(4) is None
+
+
+def test_the_latest_record_of_a_batch_that_cannot_be_decompressed_is_its_first() -> None:
+    log = written((5,))
+    unreadable = bytearray(batch(9))
+    unreadable[22] |= 4  # a codec that this broker does without
+    log.append_as_leader(bytes(unreadable), 3)
+    assert log.latest_timestamp(4) == (9, 2, 3)
+
+
+def test_the_latest_record_may_be_any_of_its_batch() -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1000)
+    for offset, timestamp in enumerate((5, 9, 9, 7)):
+        builder.append(offset, timestamp, None, b"value", [])
+    log = written((8,))
+    log.append_as_leader(bytes(builder.build()), 3)
+    assert log.latest_timestamp(6) == (9, 3, 3)
+    log.advance_start(5)
+    assert log.latest_timestamp(6) == (7, 5, 3)
+
+
+# --- out of date -----------------------------------------------------------------------------------------------------
+
+
+def test_segments_are_out_of_date_by_their_latest_record() -> None:
+    log = written((10, 20, 10, 30, 10, 10, 20, 20, 10, 40))
+    assert log.segment_offsets == (0, 6, 12, 18)
+    log.expire(20, 20)
+    assert log.start_offset == 0
+    log.expire(21, 20)
+    assert (log.start_offset, log.segment_offsets) == (6, (6, 12, 18))
+    log.expire(31, 20)
+    assert (log.start_offset, log.segment_offsets) == (18, (18,))
+    assert log.end_offset == 20
+
+
+def test_no_segment_goes_that_reaches_beyond_the_bound() -> None:
+    log = written((10,) * 10)
+    log.expire(1000, 11)
+    assert (log.start_offset, log.segment_offsets) == (6, (6, 12, 18))
+    log.expire(1000, 19)
+    assert log.segment_offsets == (18,)
+
+
+def test_records_without_timestamp_are_kept() -> None:
+    log = written((10, 10, 10, -1, -1, -1, 10, 10, 10, 10))
+    log.expire(1000, 20)
+    assert log.segment_offsets == (6, 12, 18)
+
+
+def test_an_empty_log_stays_as_it_is() -> None:
+    log = written(())
+    log.expire(1000, 0)
+    assert log.segment_offsets == (0,)
+
+
+def test_a_log_that_is_out_of_date_as_a_whole_goes_on_where_it_ended() -> None:
+    log = written((10,) * 10)
+    log.expire(11, 20)
+    assert (log.start_offset, log.end_offset, log.segment_offsets, log.size_bytes) == (20, 20, (20,), 0)
+    log.append_as_leader(batch(12), 4)
+    assert log.latest_timestamp(22) == (12, 20, 4)
+
+
+def test_after_a_power_failure_too() -> None:
+    files = MemoryFiles()
+    log = written((10,) * 10, files)
+    log.sync()
+    log.expire(11, 20)
+    log = reopened(files.crash(), recovery_point=20, start_offset=0)  # the checkpoint of the start may be an old one
+    assert (log.start_offset, log.end_offset) == (20, 20)
+
+
+def test_what_is_known_of_producers_outlives_their_records() -> None:
+    files = MemoryFiles()
+    log = Log.open(files, "t-0", CONFIG, clean=True)
+    for sequence in range(10):
+        log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 10, 7, 0, sequence), 3)
+    known = log.producers.states
+    log.expire(11, 10)
+    log.close_clean()
+    assert known
+    assert reopened(files, clean=True).producers.states == known
