@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, NewTopic
+from kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
 from tests.support.local_cluster import eventually
 
@@ -75,6 +75,16 @@ def test_kafka_python_deletes_records(cluster, admin, topic):
     leader = cluster.nodes[cluster.leader_of(topic)]
     (replica,) = [each for each in leader.replicas() if each["topic"] == topic]
     assert (replica["log_start"], replica["log_end"]) == (4, 10)
+
+
+def test_kafka_python_finds_the_record_with_the_largest_timestamp(cluster, admin, topic):
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
+    for timestamp_ms in (10_000, 30_000, 20_000):
+        producer.send(topic, b"value", timestamp_ms=timestamp_ms).get(10)
+    producer.close()
+    partition = TopicPartition(topic, 0)
+    found = admin.list_partition_offsets({partition: OffsetSpec.MAX_TIMESTAMP})[partition]
+    assert (found.offset, found.timestamp) == (1, 30_000)
 
 
 def test_kafka_python_describes_partitions_with_their_eligible_leaders(admin, topic):

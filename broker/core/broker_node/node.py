@@ -182,7 +182,7 @@ class BrokerNode:
                     forwarding.create_missing_topics(broker, unknown)
                 broker.runtime.reply(event.request_id, queries.metadata(broker, event.request))
             case ListOffsetsRequest():
-                broker.runtime.reply(event.request_id, queries.list_offsets(broker, event.request))
+                broker.runtime.reply(event.request_id, queries.list_offsets(broker, event.request, event.api_version))
             case OffsetForLeaderEpochRequest():
                 broker.runtime.reply(event.request_id, queries.epoch_ends(broker, event.request))
             case InitProducerIdRequest():

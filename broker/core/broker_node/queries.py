@@ -33,7 +33,9 @@ from broker.core.settings import CLIENT_LISTENER
 
 END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not certain (LO-2)")
 
-_LATEST, _EARLIEST = -1, -2
+_LATEST, _EARLIEST, _MAX_TIMESTAMP = -1, -2, -3
+_MAX_TIMESTAMP_FROM = 7
+"""The version of ListOffsets that it came with."""
 
 
 def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
@@ -110,11 +112,17 @@ def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) ->
     return replica, error
 
 
-def list_offsets(broker: BrokerState, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """LO-1, LO-2."""
+def list_offsets(broker: BrokerState, request: ListOffsetsRequest, api_version: int) -> ListOffsetsResponse:
+    """LO-1, LO-2; the largest timestamp by KIP-734, of all records below the high watermark."""
     by_follower = request.replica_id >= 0
+    special = (_LATEST, _EARLIEST, *((_MAX_TIMESTAMP,) if api_version >= _MAX_TIMESTAMP_FROM else ()))
     return ListOffsetsResponse(
-        tuple(_list_offset(broker, part, by_follower=by_follower) for part in request.partitions)
+        tuple(
+            _list_offset(broker, part, by_follower=by_follower)
+            if part.timestamp >= 0 or part.timestamp in special
+            else ListedOffset(part.topic, part.partition, ErrorCode.UNSUPPORTED_VERSION)
+            for part in request.partitions
+        )
     )
 
 
@@ -135,10 +143,11 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower
         return ListedOffset(part.topic, part.partition, ErrorCode.OFFSET_NOT_AVAILABLE)
     if part.timestamp == _LATEST:
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, end, replica.leader_epoch)
-    if part.timestamp < 0:
-        return ListedOffset(part.topic, part.partition, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        found = log.offset_for_timestamp(part.timestamp, end)
+        if part.timestamp == _MAX_TIMESTAMP:
+            found = log.latest_timestamp(end)
+        else:
+            found = log.offset_for_timestamp(part.timestamp, end)
     except StorageError as failure:
         directories.fail(broker, failure)
         return ListedOffset(part.topic, part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
