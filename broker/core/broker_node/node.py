@@ -11,6 +11,7 @@ from broker.core.broker_node import (
     directories,
     fetching,
     forwarding,
+    idle_producers,
     isr_changes,
     lifecycle,
     producing,
@@ -166,6 +167,7 @@ class BrokerNode:
         broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
         broker.runtime.set_timer((deletion.RETENTION,), settings.log_retention_check_interval_ms)
+        broker.runtime.set_timer((idle_producers.CHECK,), settings.producer_id_expiration_check_interval_ms)
         if settings.log_flush_interval_ms:
             broker.runtime.set_timer((storage.FLUSH_INTERVAL,), settings.log_flush_interval_ms)
 
@@ -279,6 +281,8 @@ class BrokerNode:
                 replication.cut_late(broker, (topic, partition), offset)
             case (deletion.RETENTION,):
                 deletion.retain(broker)
+            case (idle_producers.CHECK,):
+                idle_producers.forget(broker)
             case (storage.CHECKPOINT,):
                 storage.checkpoint_regularly(broker)
             case (directories.REPORT,):

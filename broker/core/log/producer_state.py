@@ -1,7 +1,8 @@
 """What a log remembers of idempotent producers, to know a repeated batch from a new one (PR-5, KIP-98, KAFKA-5494).
 
 It is a function of the log's contents: followers and recovery feed every batch in without validation, and truncation
-goes back to a snapshot and feeds in what remains.
+goes back to a snapshot and feeds in what remains. Only what is forgotten of idle producers depends on time, and is each
+replica's own affair; it may be back after a truncation or a restart.
 """
 
 from __future__ import annotations
@@ -138,6 +139,10 @@ class ProducerStates:
             self._since_snapshot = 0
             self._snapshots.append((last_offset + 1, self.states.copy()))
             del self._snapshots[:-MEMORY_SNAPSHOTS]
+
+    def forget(self, producer_id: int) -> None:
+        """Know nothing of a producer any more: its next batch may begin with any sequence number."""
+        del self.states[producer_id]
 
     def clear(self) -> None:
         """Forget all."""

@@ -72,6 +72,9 @@ class Replica:
     retry_fetch_at_ms: int = 0
     compares_logs: bool = True  # the next fetch says which epoch the log ends in
 
+    latest_of_producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Producer id -> (offset of its last record, monotonic ms at which that was first seen)."""
+
     # flushing
     acknowledges_flushed_only: bool = False  # every write is synced before it counts
     flushing_to: tuple[int, int] | None = None  # log end offset and truncations when the flush was asked for

@@ -48,6 +48,12 @@ def test_a_batch_without_producer_is_always_accepted() -> None:
     assert verdict(with_batches(3), -1, producer=-1) == ACCEPT
 
 
+def test_a_producer_that_was_forgotten_may_begin_with_any_sequence() -> None:
+    states = with_batches(3)
+    states.forget(7)
+    assert verdict(states, 3) == ACCEPT
+
+
 def test_the_next_sequence_is_accepted_and_a_gap_is_not() -> None:
     states = with_batches(3)
     assert verdict(states, 6) == ACCEPT

@@ -1,0 +1,63 @@
+"""Idempotent producers that write nothing for long are forgotten by all replicas; others are not (KIP-98)."""
+
+from __future__ import annotations
+
+from broker.core.errors import ErrorCode
+from broker.core.messages import ProducePartition, ProduceRequest
+from broker.core.records import encode_batch
+from tests.support.cluster import TOPIC, Cluster
+
+EXPIRATION_MS = 2000
+CHECK_MS = 200
+IDLE, BUSY = 7, 8
+
+
+def new_cluster() -> Cluster:
+    cluster = Cluster(
+        producer_id_expiration_ms=EXPIRATION_MS, producer_id_expiration_check_interval_ms=CHECK_MS, wall_clock_ms=10**12
+    )
+    cluster.create_topic()
+    return cluster
+
+
+def write(cluster: Cluster, producer: int, sequence: int) -> int | None:
+    """The answer to one batch of one record whose own timestamp is of 1970."""
+    batch = encode_batch([(None, bytes(8))], 0, 0, 0, producer, 0, sequence)
+    asked = cluster.ask(cluster.leader(), ProduceRequest(-1, 2000, (ProducePartition(TOPIC, 0, batch),)))
+    cluster.run_until(lambda: cluster.error_of(asked) is not None)
+    return cluster.error_of(asked)
+
+
+def known(cluster: Cluster) -> list[list[int]]:
+    """The producers that each broker remembers."""
+    states = [cluster.machines[number].node.state for number in (1, 2, 3)]  # type: ignore[union-attr]
+    return [sorted(state.replicas[TOPIC, 0].log.producers.states) for state in states]
+
+
+def test_only_the_idle_producer_is_forgotten_and_not_before_its_time() -> None:
+    cluster = new_cluster()
+    assert write(cluster, IDLE, 0) == ErrorCode.NONE
+    began_ms = cluster.now_ms
+    for sequence in range(EXPIRATION_MS // 100 - 1):
+        assert write(cluster, BUSY, sequence) == ErrorCode.NONE
+        cluster.run(began_ms + 100 * (sequence + 1) - cluster.now_ms)
+    assert known(cluster) == [[IDLE, BUSY]] * 3
+    assert write(cluster, IDLE, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    cluster.run(100 + 2 * CHECK_MS)
+    assert known(cluster) == [[BUSY]] * 3
+    assert write(cluster, IDLE, 5) == ErrorCode.NONE
+    assert write(cluster, BUSY, 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_after_a_restart_the_patience_begins_anew() -> None:
+    cluster = new_cluster()
+    assert write(cluster, IDLE, 0) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    cluster.run(EXPIRATION_MS - CHECK_MS)
+    follower = next(number for number in (1, 2, 3) if number != cluster.leader())
+    cluster.kill(follower)
+    cluster.start(follower)
+    cluster.run(3 * CHECK_MS)
+    assert known(cluster) == [[IDLE] if number == follower else [] for number in (1, 2, 3)]
+    cluster.run(EXPIRATION_MS)
+    assert known(cluster) == [[], [], []]
