@@ -21,6 +21,7 @@ from checkers.figures import figures
 from checkers.findings import unite
 from checkers.malformed import NAME as MALFORMED
 from checkers.malformed import malformed_history
+from checkers.objects import decide, nonlinearizable, write_verdict
 from checkers.relations import base_relations
 from checkers.repairs import NAME as REPAIRED
 from checkers.repairs import repair_records
@@ -115,6 +116,7 @@ def _check_batch(
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     facts = [facts_of(run) for run in runs]
     relations = base_relations(spark, runs, facts, repair=repair, large=rows_of(runs) > ROWS_LARGE)
+    decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
     counting = figures(relations).coalesce(partitions)
     with ThreadPoolExecutor(1) as counter:
@@ -124,6 +126,7 @@ def _check_batch(
             [
                 *(anomaly(relations) for anomaly in ANOMALIES),
                 malformed_history(relations),
+                *nonlinearizable(spark, relations, decided, facts),
                 repair_records(relations.repairs),
             ]
         )
@@ -137,7 +140,9 @@ def _check_batch(
         _add_malformed_small_rows(of_run, facts_of_run)
         repaired = repairs.get(run.run_id, Collected())
         numbers_of_run = Figures(numbers.get(run.run_id, {}))
-        result = judge(run, facts_of_run, numbers_of_run, of_run, acknowledged_min, repaired.total)
+        objects = decided.get(run.run_id)
+        result = judge(run, facts_of_run, numbers_of_run, of_run, acknowledged_min, repaired.total, objects)
+        write_verdict(objects, run.directory)
         _write_rows(run, "anomalies", [_finished(row, facts_of_run, replicas) for row in of_run.rows])
         _write_rows(run, "repairs", [_finished(row, facts_of_run, {}) for row in repaired.rows])
         _write_results(run.directory, result)

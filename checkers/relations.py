@@ -22,6 +22,7 @@ from checkers.repairs import repaired_sends
 from checkers.runs import RunFacts
 from checkers.tables import RunFiles, read_large
 from checkers.wellformed import (
+    examined_commands,
     examined_logs,
     examined_operations,
     examined_polls,
@@ -61,7 +62,7 @@ class Relations:
     conflicts: DataFrame
     """One row per offset at which the dumped logs differ (`checkers.conflicts`)."""
     examined: dict[str, DataFrame]
-    """Rows of each large table with the column `problem`, null for good rows."""
+    """Rows of each large table with the column `problem`, null for good rows; `commands` only if there are any."""
 
 
 def base_relations(
@@ -86,6 +87,8 @@ def base_relations(
         "cluster": kept(_by_key(examined_samples(read_large(spark, runs, "cluster")))),
         "logs": kept(_by_key(examined_logs(read_large(spark, runs, "logs")))),
     }
+    if any(run.large["commands"].rows for run in runs):  # most have none, and every frame must be planned
+        examined["commands"] = kept(examined_commands(read_large(spark, runs, "commands")))
     reads = _usable(examined["reads"])
     examined["polls"] = kept(_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads)))
     sends = _usable(examined["sends"])

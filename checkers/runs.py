@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,11 +38,14 @@ class Settings:
     controllers: int | None
     replication_factor: int | None
     min_insync_replicas: int
+    acks: int | None
     idempotence: bool
     unclean_election: bool
     workers: int | None
     faults_wanted: bool
     unavailable_after_ns: int | None
+    workload: str | None
+    """What clients did, as the specification says."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +139,23 @@ def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Settings
         controllers=_positive(row.get("controllers")),
         replication_factor=_positive(row.get("replication_factor")),
         min_insync_replicas=_positive(row.get("min_insync_replicas")) or 1,
+        acks=row.get("acks"),
         idempotence=row.get("idempotence") is True,
         unclean_election=row.get("unclean_election") is not False,
         workers=row.get("workers"),
         faults_wanted=row.get("faults_wanted") is True,
         unavailable_after_ns=bound_ms * _NS_PER_MS if bound_ms is not None and bound_ms <= _BOUND_MS_MAX else None,
+        workload=_workload(row.get("spec")),
     )
+
+
+def _workload(spec: str | None) -> str | None:
+    try:
+        read = json.loads(spec or "null")
+    except (ValueError, RecursionError):
+        return None
+    name = read.get("workload") if isinstance(read, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _positive(number: int | None) -> int | None:

@@ -260,6 +260,16 @@ def _repaired(row: Row, details: Details) -> str:
     )
 
 
+def _nonlinearizable(row: Row, details: Details) -> str:
+    open_then = details.get("concurrent") or ()
+    meanwhile = f" Open meanwhile: {'; '.join(open_then)}." if open_then else ""
+    return (
+        f"No order of the commands to {details.get('key')}, a {details.get('model')} kept in {place(row)}, explains "
+        f"what clients were told: `{details.get('stuck')}` of process {row['process']} at {seconds(row['at_ns'])} fits "
+        f"nowhere. The longest legal order ends with the state {details.get('state')}.{meanwhile}"
+    )
+
+
 def _untold(row: Row, _details: Details) -> str:
     return f"{row['anomaly']} at offset {row['offset']} of {place(row)}."
 
@@ -284,6 +294,7 @@ _STORIES: Mapping[str, Callable[[Row, Details], str]] = {
     "nonmonotonic-poll": _nonmonotonic_poll,
     "skipped-poll": _skipped_poll,
     "divergent-replicas": _divergent_replicas,
+    "nonlinearizable": _nonlinearizable,
     "unavailable": _unavailable,
     "repaired-outcome": _repaired,
     "malformed-history": _malformed_history,

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from checkers.collected import Collected
 from checkers.malformed import NAME as MALFORMED
+from checkers.objects import Decided
+from checkers.objects import undecided as undecided_objects
 from checkers.runs import RunFacts
 from checkers.tables import LARGE_TABLES, RunFiles
 
@@ -79,7 +81,13 @@ class Figures:
 
 
 def judge(
-    files: RunFiles, facts: RunFacts, figures: Figures, found: Collected, acknowledged_min: int, repaired: int = 0
+    files: RunFiles,
+    facts: RunFacts,
+    figures: Figures,
+    found: Collected,
+    acknowledged_min: int,
+    repaired: int = 0,
+    objects: Decided | None = None,
 ) -> RunResult:
     """Form the verdict: a violation beats what is undecided, and what is undecided beats valid."""
     anomalies = _counted(found)
@@ -89,6 +97,7 @@ def judge(
         *_malformed(anomalies),
         *_too_little(facts, figures, acknowledged_min),
         *_unread(figures),
+        *undecided_objects(objects, facts.settings.workload, acknowledged_min),
     ]
     violations = [f"{name}: {number:,} outside the contract" for name, number in broken.items()]
     verdict: Verdict = "invalid" if broken else "unknown" if undecided else "valid"
@@ -98,7 +107,7 @@ def judge(
         verdict=verdict,
         reasons=(*violations, *undecided),
         anomalies=anomalies,
-        counts={**_counts(facts, figures), "sends_repaired": repaired},
+        counts={**_counts(facts, figures), "sends_repaired": repaired, **_counts_of_objects(objects)},
         metrics=_metrics(facts, figures),
     )
 
@@ -176,6 +185,10 @@ def _counts(facts: RunFacts, figures: Figures) -> dict[str, int]:
         "faults": len(facts.faults),
         "faults_took_hold": sum(fault.took_hold for fault in facts.faults),
     }
+
+
+def _counts_of_objects(objects: Decided | None) -> dict[str, int]:
+    return {} if objects is None else {"commands_ok": objects.ok, "objects": objects.keys}
 
 
 def _metrics(facts: RunFacts, figures: Figures) -> dict[str, Any]:

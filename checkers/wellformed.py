@@ -10,6 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.linearizability.models import MODELS
+
 _OPERATION = ("process", "kind", "status", "node", "phase", "invoked_ns", "completed_ns")
 
 
@@ -120,6 +122,20 @@ def examined_logs(logs: DataFrame) -> DataFrame:
         ("no offset", fn.col("offset").isNull() | (fn.col("offset") < 0)),
     )
     return logs.withColumn("problem", problem).withColumn("usable", fn.col("problem").isNull())
+
+
+def examined_commands(commands: DataFrame) -> DataFrame:
+    """Examine commands to objects. Every row counts: one that makes no sense spoils its object."""
+    problem = _first_problem(
+        ("no topic, partition or object", _any_null("topic", "partition", "key")),
+        ("unknown model", ~_among("model", *MODELS)),
+        ("no process", fn.col("process").isNull()),
+        ("unknown status", ~_among("status", "ok", "fail", "info")),
+        ("no time of invocation", fn.col("invoked_ns").isNull() | (fn.col("invoked_ns") < 0)),
+        ("completed before it was invoked", fn.col("completed_ns") < fn.col("invoked_ns")),
+        ("ok, yet never completed", (fn.col("status") == "ok") & fn.col("completed_ns").isNull()),
+    )
+    return commands.withColumn("problem", problem)
 
 
 def _with_operation(table: DataFrame, operations: DataFrame, *kinds: str) -> DataFrame:

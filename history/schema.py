@@ -99,6 +99,25 @@ READS = pa.schema(
 )
 """One row per record that a poll returned."""
 
+COMMANDS = pa.schema(
+    [
+        _KEY,
+        ("value", pa.int64()),  # of the record that carried the command, as in `sends`
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("key", pa.string()),  # the object; commands to different ones never constrain each other
+        ("model", pa.string()),  # the sequential object: "cas-register", "fifo-queue"
+        ("process", pa.int64()),
+        ("function", pa.string()),
+        ("argument", pa.string()),  # JSON; null: it takes none
+        ("result", pa.string()),  # JSON; null: not known, or it has none
+        ("status", pa.string()),  # as in `operations`
+        ("invoked_ns", pa.int64()),
+        ("completed_ns", pa.int64()),  # null when the client never learned what became of it
+    ]
+)
+"""One row per command that clients gave to an object kept in a log (workloads `register` and `queue`)."""
+
 FAULTS = pa.schema(
     [
         _KEY,
@@ -201,6 +220,7 @@ TABLES: dict[str, pa.Schema] = {
     "sends": SENDS,
     "polls": POLLS,
     "reads": READS,
+    "commands": COMMANDS,
     "faults": FAULTS,
     "cluster": CLUSTER,
     "quorum": QUORUM,

@@ -34,6 +34,7 @@ PROMISES: Mapping[str, str] = {
     "committed-offset-regression": "The committed offset of a group does not go back by itself.",
     "lost-commit": "The committed offset of a group is the last one that was acknowledged.",
     "double-ownership": "In one generation of a group each partition belongs to one member.",
+    "nonlinearizable": "What clients are told of an object kept in a log is what one order of all commands explains.",
     "unavailable": "Once every fault is healed, writes are acknowledged, readers progress and ISRs are full again"
     " within the bound.",
     "malformed-history": "The history is whole: every operation has its rows, and the rows make sense together.",
@@ -59,6 +60,7 @@ BREACHES: Mapping[str, str] = {
     "divergent-replicas": "records on which replicas disagree",
     "epoch-regression": "leader epochs that went back",
     "two-leaders": "leader epochs with two leaders",
+    "nonlinearizable": "objects whose history no order explains",
     "unavailable": "failures to recover",
 }
 """Anomaly → what its violations are, for a reader who does not know the name."""

@@ -13,6 +13,7 @@ from reports import contract, wording
 from reports.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.joined import Joined
 from reports.node_logs import LINES, node_logs
+from reports.objects import draw_objects, picture_name
 from reports.replicas import PartitionHistory, partition_history
 from reports.reproduce import reproduce_command
 from reports.run import Run, load_run
@@ -37,8 +38,10 @@ def render(run_directory: Path) -> Path:
     """
     page = run_directory / "report.html"
     unfinished = page.with_suffix(".html.part")
-    unfinished.write_text(html(load_run(run_directory)), encoding="utf-8")
+    run = load_run(run_directory)
+    unfinished.write_text(html(run), encoding="utf-8")
     os.replace(unfinished, page)  # noqa: PTH105
+    draw_objects(run)
     return page
 
 
@@ -56,6 +59,7 @@ def html(run: Run) -> str:
         run=run,
         summary=summarize(run, joined),
         command=reproduce_command(run),
+        picture=picture_name(run),
         problems=[*run.problems, *disagreements(run)],
         problems_shown=PROBLEMS_SHOWN,
         timeline=timeline(run, joined),

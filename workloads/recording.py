@@ -64,6 +64,7 @@ class Recorder:
         self._sends = history.table("sends")
         self._polls = history.table("polls")
         self._reads = history.table("reads")
+        self._commands = history.table("commands")
         self._client = client
         self._acks = acks
         self._numbers = itertools.count(worker * OPERATIONS_PER_WORKER)
@@ -140,6 +141,12 @@ class Recorder:
     def read_failed(self, invocation: Invocation, kind: Kind, error: str, completed_ns: int) -> None:
         """Record a poll or an offset query that ended with an error; neither has any effect."""
         self._record(_Ended(kind, "fail", error, None, completed_ns), invocation)
+
+    def command_ended(self, row: Row) -> None:
+        """Record a command to an object that is kept in the log: one row of `commands`."""
+        with self._lock:
+            if not self._closed:
+                self._commands.add(row)
 
     def counts(self) -> Counts:
         """Count what was recorded so far."""

@@ -7,9 +7,12 @@ from typing import Final
 
 from workloads.base import Context, Workload
 from workloads.log import LogWorkload
+from workloads.objects import queue_workload, register_workload
 
 WORKLOADS: Final[Mapping[str, Callable[[Context], Workload]]] = {
     "log": LogWorkload,
+    "register": register_workload,
+    "queue": queue_workload,
 }
 
 

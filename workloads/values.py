@@ -1,8 +1,8 @@
 """What the records of a run carry: a number that says who wrote it, and proof that it arrived whole.
 
-A value is 8 bytes, the number big-endian, and 4 bytes, the CRC-32C of those 8. Kafka's own checksum covers
-the batch on its way; this one survives a broker that stores and serves the wrong bytes under a checksum of
-its own making.
+A value is 8 bytes, the number big-endian, 4 bytes, the CRC-32C of everything else in it, and whatever the workload
+has to say besides, which for most is nothing. Kafka's own checksum covers the batch on its way; this one survives
+a broker that stores and serves the wrong bytes under a checksum of its own making.
 """
 
 from __future__ import annotations
@@ -21,19 +21,24 @@ _NUMBER: Final = struct.Struct(">q")
 _VALUE: Final = struct.Struct(">qI")
 
 
-def encode_value(number: int) -> bytes:
-    """Give the payload for a number between 0 and 2^63 - 1."""
-    return _VALUE.pack(number, crc32c(_NUMBER.pack(number)))
+def encode_value(number: int, body: bytes = b"") -> bytes:
+    """Give the payload for a number between 0 and 2^63 - 1, and what else the record is to say."""
+    return _VALUE.pack(number, crc32c(body, crc32c(_NUMBER.pack(number)))) + body
 
 
 def decode_value(payload: bytes | None) -> int | None:
     """Give the number that a payload carries, or None if the payload is not one of ours."""
-    if payload is None or len(payload) != _VALUE.size:
+    if payload is None or len(payload) < _VALUE.size:
         return None
-    number, checksum = _VALUE.unpack(payload)
-    if number < 0 or checksum != crc32c(payload[: _NUMBER.size]):
+    number, checksum = _VALUE.unpack_from(payload)
+    if number < 0 or checksum != crc32c(body_of(payload), crc32c(payload[: _NUMBER.size])):
         return None
     return int(number)
+
+
+def body_of(payload: bytes) -> bytes:
+    """Give what a payload says besides its number; only of one that `decode_value` knows as ours."""
+    return payload[_VALUE.size :]
 
 
 class ValueSource:

@@ -58,13 +58,14 @@ def check_history(
     budget: Budget = DEFAULT_BUDGET,
     initial: Any = DEFAULT,  # noqa: ANN401 - whatever a history holds
     clock: Callable[[], float] = time.monotonic,
+    evidence_max: int = EVIDENCE_MAX,
 ) -> Verdict:
     """Decide whether a history is linearizable; see `operations` and `models` for what they mean.
 
     A violation of one key makes the history invalid, whatever is left undecided. No content of a history raises:
     operations that the model has no meaning for are counted, and leave their key undecided.
     Raises `UnknownModelError`, and `MalformedOperation` for an initial value that is no state of the model.
-    `clock` counts seconds, and is asked only if the budget limits them.
+    `clock` counts seconds, and is asked only if the budget limits them. There is evidence of `evidence_max` keys.
     """
     chosen = model_named(model) if isinstance(model, str) else model
     start = chosen.initial if initial is DEFAULT else initial_state(chosen, initial)
@@ -83,17 +84,17 @@ def check_history(
             searches[key] = Search(chosen, of_key, start, budget.remembered)
         elif isinstance(decided, Contradiction):
             counts.invalid += 1
-            if len(violations) < EVIDENCE_MAX:
+            if len(violations) < evidence_max:
                 violations.append(evidence_of_contradiction(chosen, decided, of_key, start, key))
         else:
             counts.valid += 1
     deadline = None if budget.seconds is None else clock() + budget.seconds
     undecided = _search_in_turn(
-        chosen, searches, budget, counts, violations, lambda: deadline is not None and clock() > deadline
+        chosen, searches, budget, counts, violations, evidence_max, lambda: deadline is not None and clock() > deadline
     )
     counts.unknown = len(undecided) + len(spoilt)
     evidence = violations or [
-        evidence_of(searches[key], key, chosen.name, undecided=True) for key in list(undecided)[:EVIDENCE_MAX]
+        evidence_of(searches[key], key, chosen.name, undecided=True) for key in list(undecided)[:evidence_max]
     ]
     kinds = (*((NOT_LINEARIZABLE,) if counts.invalid else ()), *((MALFORMED,) if counts.malformed else ()))
     return Verdict(
@@ -137,6 +138,7 @@ def _search_in_turn(
     budget: Budget,
     counts: _Counts,
     violations: list[Evidence],
+    evidence_max: int,
     late: Callable[[], bool],
 ) -> dict[Hashable, str]:
     """Give each key in turn a growing share of the budget. Return the keys that stay undecided, and why."""
@@ -163,7 +165,7 @@ def _search_in_turn(
             del waiting[key]
             counts.valid += found
             counts.invalid += not found
-            if not found and len(violations) < EVIDENCE_MAX:
+            if not found and len(violations) < evidence_max:
                 violations.append(evidence_of(search, key, model.name, undecided=False))
         share = min(2 * share, SLICE_MAX)
     return undecided

@@ -32,27 +32,32 @@ EVIDENCE_MAX: Final = 3
 
 
 def decide_in_tasks(
-    operations: DataFrame, model: str, budget: Budget = DEFAULT_BUDGET, *, buckets: int = BUCKETS
+    operations: DataFrame,
+    model: str,
+    budget: Budget = DEFAULT_BUDGET,
+    *,
+    buckets: int = BUCKETS,
+    evidence_max: int = EVIDENCE_MAX,
 ) -> DataFrame:
     """Decide operations of the shape `OPERATIONS_SCHEMA`; return one row a run and bucket, of `VERDICTS_SCHEMA`.
 
-    The budget is that of a bucket. No content of a row raises. Raises
+    The budget is that of a bucket, which shows evidence of `evidence_max` keys. No content of a row raises. Raises
     `checkers.linearizability.check.UnknownModelError`.
     """
     model_named(model)
     bucket = fn.pmod(fn.xxhash64("key"), fn.lit(buckets)).cast("int").alias("bucket")
-    return operations.groupBy("run_id", bucket).applyInArrow(_deciding(model, budget), VERDICTS_SCHEMA)
+    return operations.groupBy("run_id", bucket).applyInArrow(_deciding(model, budget, evidence_max), VERDICTS_SCHEMA)
 
 
-def verdicts_by_run(decided: DataFrame) -> dict[str, dict[str, Any]]:
-    """Collect what `decide_in_tasks` returns: by run, a verdict as `exchange` has it."""
+def verdicts_by_run(decided: DataFrame, evidence_max: int = EVIDENCE_MAX) -> dict[str, dict[str, Any]]:
+    """Collect what `decide_in_tasks` returns: by run, a verdict as `exchange` has it, with evidence of some keys."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in decided.orderBy("run_id", "bucket").toLocalIterator():
         rows.setdefault(row.run_id, []).append(json.loads(row.verdict))
-    return {run_id: united(of_run) for run_id, of_run in rows.items()}
+    return {run_id: united(of_run, evidence_max) for run_id, of_run in rows.items()}
 
 
-def united(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def united(verdicts: Iterable[Mapping[str, Any]], evidence_max: int = EVIDENCE_MAX) -> dict[str, Any]:
     """Unite verdicts on different keys: a violation beats what is undecided, and that beats valid."""
     severity = {"valid": 0, "unknown": 1, "invalid": 2}
     ordered = sorted(verdicts, key=lambda verdict: -severity[verdict["outcome"]])
@@ -67,13 +72,13 @@ def united(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "reason": worst["reason"],
         "kinds": sorted({kind for verdict in ordered for kind in verdict["kinds"]}),
         "counts": counts,
-        "evidence": [evidence for verdict in alike for evidence in verdict["evidence"]][:EVIDENCE_MAX],
+        "evidence": [evidence for verdict in alike for evidence in verdict["evidence"]][:evidence_max],
     }
 
 
-def _deciding(model: str, budget: Budget) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+def _deciding(model: str, budget: Budget, evidence_max: int) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     def decide(group: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        verdict = verdict_json(check_history(_operations(rows), model, budget))
+        verdict = verdict_json(check_history(_operations(rows), model, budget, evidence_max=evidence_max))
         run_id, bucket = (scalar.as_py() for scalar in group)
         columns = {"run_id": [run_id], "bucket": [bucket], "verdict": [json.dumps(verdict)]}
         return pa.table(columns, pa.schema({"run_id": pa.string(), "bucket": pa.int32(), "verdict": pa.string()}))

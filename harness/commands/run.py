@@ -52,7 +52,7 @@ _FLAGS = (
     _flag("--idempotence/--no-idempotence", told="Idempotent producers (on with acks all)."),
     _flag("--unclean-election/--no-unclean-election", told="Allow unclean leader elections (off)."),
     _flag("--flush", metavar="POLICY", told="When brokers sync: never (default), every-write, N (writes), or Nms."),
-    _flag("--workload", metavar="NAME", told="What clients do: log (the default)."),
+    _flag("--workload", metavar="NAME", told="What clients do: log (the default), register or queue."),
     _flag("--client", metavar="NAME", told="Client library: kafka-python (the default), aiokafka, confluent-kafka."),
     _flag(
         "--faults",

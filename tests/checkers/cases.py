@@ -1047,3 +1047,81 @@ def an_absurd_offset_costs_nothing(history: History) -> None:
     history.send(100, (10, 20), offset=2**62)
     history.poll(0, [(2**62, 100)], (30, 40), assigned=True)
     history.final([(2**62, 100)])
+
+
+# --- nonlinearizable -----------------------------------------------------------------------------------------------
+
+
+@case({"nonlinearizable": (1, 0)})
+def a_register_that_forgot_a_write(history: History) -> None:
+    history.command(100, (10, 20), "write", 100)
+    history.command(101, (30, 40), "write", 101)
+    history.command(102, (50, 60), "read", result=100)
+
+
+@case({})
+def a_register_read_while_it_is_written(history: History) -> None:
+    history.command(100, (10, 20), "write", 100)
+    history.command(101, (30, 60), "write", 101)
+    history.command(102, (40, 50), "read", result=100, process=2)
+    history.command(103, (70, 80), "cas", [101, 103], result=True)
+    history.command(104, (90, 99), "cas", [101, 104], result=False)
+
+
+@case({})
+def a_register_whose_write_is_in_doubt(history: History) -> None:
+    history.command(100, (10, None), "write", 100, status="info")
+    history.command(101, (30, 40), "read", process=2)
+    history.command(102, (50, 60), "read", result=100, process=2)
+
+
+@case({"nonlinearizable": (2, 0)})
+def two_registers_that_swapped_for_two(history: History) -> None:
+    for key in (1, 2):
+        history.command(10 * key, (10, 20), "cas", [None, 10 * key], result=True, key=key)
+        history.command(10 * key + 1, (30, 40), "cas", [None, 10 * key + 1], result=True, key=key)
+
+
+@case({"nonlinearizable": (1, 0)})
+def a_queue_that_gave_a_value_twice(history: History) -> None:
+    history.command(100, (10, 20), "enqueue", 100, model="fifo-queue")
+    history.command(101, (30, 40), "dequeue", result=100, model="fifo-queue")
+    history.command(102, (50, 60), "dequeue", result=100, model="fifo-queue")
+
+
+@case({})
+def a_queue_that_was_empty(history: History) -> None:
+    history.command(100, (10, 20), "enqueue", 100, model="fifo-queue")
+    history.command(101, (30, 40), "dequeue", result=100, model="fifo-queue")
+    history.command(102, (50, 60), "dequeue", model="fifo-queue")
+
+
+@case({"nonlinearizable": (0, 1)}, acks=0)
+def a_register_over_producers_who_wait_for_nothing(history: History) -> None:
+    history.command(100, (10, 20), "write", 100)
+    history.command(101, (30, 40), "read")
+
+
+@case({"nonlinearizable": (0, 1)})
+def a_register_that_lost_a_write_with_two_replicas(history: History) -> None:
+    history.command(100, (10, 20), "write", 100)
+    history.log(1, [])
+    history.log(2, [])
+    history.fault("page-cache-loss", [1, 2], (30, 40))
+    history.command(101, (50, 60), "read")
+
+
+@case({}, "unknown", workers=2)
+def a_register_of_which_a_worker_is_missing(history: History) -> None:
+    history.command(100, (10, 20), "read", result=5)
+
+
+@case({"malformed-history": (0, 1)}, "unknown")
+def a_register_with_a_command_that_makes_no_sense(history: History) -> None:
+    history.command(100, (10, 20), "read", result=5)
+    history.command(101, (20, 10), "write", 5)
+
+
+@case({}, "unknown", spec='{"workload": "queue"}')
+def a_queue_to_which_nobody_spoke(history: History) -> None:
+    history.final([])

@@ -92,6 +92,39 @@ class History:
         self.row("sends", op=op, topic=TOPIC, partition=partition, value=value, acks=acks, offset=offset, ordinal=0)
         return op
 
+    def command(
+        self,
+        value: int,
+        at: Moments,
+        function: str,
+        argument: object = None,
+        result: object = None,
+        *,
+        key: int = 0,
+        process: int = 1,
+        status: str = "ok",
+        model: str = "cas-register",
+        partition: int = 0,
+    ) -> None:
+        """A command to an object; a result of None is nothing there, for functions that have one."""
+        invoked, completed = at
+        told = status == "ok" and function in ("read", "cas", "dequeue")
+        self.row(
+            "commands",
+            value=value,
+            topic=TOPIC,
+            partition=partition,
+            key=f"{TOPIC}-{partition}/{key}",
+            model=model,
+            process=process,
+            function=function,
+            argument=None if argument is None else json.dumps(argument),
+            result=json.dumps(result) if told else None,
+            status=status,
+            invoked_ns=invoked * MS,
+            completed_ns=None if completed is None else completed * MS,
+        )
+
     def poll(
         self,
         position: int,

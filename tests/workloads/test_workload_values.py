@@ -3,7 +3,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.values import VALUES_PER_WORKER, WORKERS_MAX, ValueSource, decode_value, encode_value
+from workloads.values import VALUES_PER_WORKER, WORKERS_MAX, ValueSource, body_of, decode_value, encode_value
 
 NUMBERS = st.integers(0, 2**63 - 1)
 
@@ -25,7 +25,9 @@ def test_a_flipped_bit_is_not_ours(number, bit):
     assert decode_value(bytes(payload)) is None
 
 
-@pytest.mark.parametrize("payload", [None, b"", b"hello", encode_value(1)[:-1], encode_value(1) + b"\0"])
+@pytest.mark.parametrize(
+    "payload", [None, b"", b"hello", encode_value(1)[:-1], encode_value(1) + b"\0", encode_value(1, b"ab") + b"c"]
+)
 def test_foreign_payloads_are_not_ours(payload):
     assert decode_value(payload) is None
 
@@ -47,3 +49,9 @@ def test_the_last_worker_still_fits_into_64_bits():
     assert decode_value(encode_value(value + VALUES_PER_WORKER - 1)) == value + VALUES_PER_WORKER - 1
     with pytest.raises(ValueError, match="worker number"):
         ValueSource(WORKERS_MAX)
+
+
+def test_what_a_payload_says_besides_its_number_is_covered_by_its_checksum():
+    payload = encode_value(7, b"write 5")
+    assert (decode_value(payload), body_of(payload)) == (7, b"write 5")
+    assert decode_value(payload[:-1] + b"6") is None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workloads.base import Unread
-from workloads.clients.base import LOG_START, ClientError, Consumer, Partition, PositionLostError
+from workloads.clients.base import LOG_START, ClientError, Consumer, Partition, PolledPartition, PositionLostError
 from workloads.pacing import SECOND_NS
 from workloads.recording import Phase, Recorder
 
@@ -50,8 +50,10 @@ class Reader:
         connect: Callable[[], Consumer],
         recorder: Recorder,
         now: Callable[[], int],
+        hear: Callable[[PolledPartition], None] = lambda _polled: None,
     ) -> None:
         self._plan = plan
+        self._hear = hear
         self._connect = connect
         self._recorder = recorder
         self._now = now
@@ -144,6 +146,7 @@ class Reader:
         elif self._now() - self._answered_ns > SILENCE_S_MAX * SECOND_NS:
             self._start_over()
         for polled in poll.partitions:
+            self._hear(polled)
             self._fresh.discard(polled.partition)
             self._positions[polled.partition] = polled.next_position
         return self._plan.poll_interval_s if any(polled.records for polled in poll.partitions) else 0.0

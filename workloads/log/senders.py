@@ -17,9 +17,10 @@ from functools import partial
 from typing import Final
 
 from workloads.clients.base import Outcome, Partition, Producer
+from workloads.log.cargo import Cargo, Numbers
 from workloads.pacing import SECOND_NS, TokenBucket
 from workloads.recording import Invocation, Recorder
-from workloads.values import ValueSource, encode_value
+from workloads.values import ValueSource
 
 TICK_S: Final = 0.005
 EXPIRY_INTERVAL_S: Final = 1.0
@@ -63,8 +64,10 @@ class Senders:
         recorder: Recorder,
         values: ValueSource,
         now: Callable[[], int],
+        cargo: Cargo | None = None,
     ) -> None:
         self._plan = plan
+        self._cargo = cargo or Numbers()
         self._producer = producer
         self._recorder = recorder
         self._values = values
@@ -86,15 +89,28 @@ class Senders:
     def step(self) -> None:
         """Start the sends that are due, as far as processes are idle."""
         now_ns = self._now()
-        for _ in range(self._bucket.take(len(self._idle), now_ns)):
-            self._start(self._idle.popleft())
+        free: list[_Process] = []
+        for _ in range(len(self._idle)):  # not an iterator: answers make processes idle meanwhile
+            process = self._idle.popleft()
+            (free if self._cargo.waits(process.number) is None else self._idle).append(process)
+        due = self._bucket.take(len(free), now_ns)
+        self._idle.extendleft(reversed(free[due:]))
+        for process in free[:due]:
+            self._start(process)
         if now_ns >= self._expiry_due_ns:
             self._expiry_due_ns = now_ns + int(EXPIRY_INTERVAL_S * SECOND_NS)
             self.expire()
 
     def expire(self) -> None:
-        """Record sends that are open for too long as unknown: their client has forgotten them."""
+        """Record sends that are open for too long as unknown: their client has forgotten them.
+
+        A process that waits so long for something else than its send is retired; a successor goes on.
+        """
         now_ns = self._now()
+        for process in list(self._idle):
+            since_ns = self._cargo.waits(process.number)
+            if since_ns is not None and since_ns < now_ns - self._plan.answer_within_ns:
+                process.number += self._plan.successor
         for op, send in list(self._open.items()):
             if send.invocation.invoked_ns < now_ns - self._plan.answer_within_ns:
                 self._end(op, [], now_ns)
@@ -108,7 +124,7 @@ class Senders:
         choices = process.choices
         partition = choices.choice(self._plan.partitions)
         values = self._values.take(choices.randint(self._plan.batch_min, self._plan.batch_max))
-        payloads = [encode_value(value) for value in values]
+        payloads = self._cargo.load(process.number, partition, values, choices)
         invocation = self._recorder.invoke(process.number, "main", self._now())
         self._open[invocation.op] = _OpenSend(process, invocation, partition, values)
         self._producer.send(partition, payloads, partial(self._answered, invocation.op))
@@ -130,6 +146,7 @@ class Senders:
                 outcomes or [Outcome("info", error="NeverAnswered")] * len(send.values),
                 completed_ns,
             )
+            self._cargo.sent(send.values, status)
         process = send.process
         if status == "info":
             process.number += self._plan.successor

@@ -10,6 +10,7 @@ from typing import Final
 
 from workloads.base import Context, Unread
 from workloads.clients.base import ClientError, Partition, Producer
+from workloads.log.cargo import Cargo, Numbers
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Senders, SendPlan
 from workloads.pacing import SECOND_NS
@@ -32,8 +33,11 @@ def process_numbers(worker: int, workers: int, processes: int) -> range:
 class LogWorkload:
     """One worker's sending and reading processes."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, cargo: Cargo | None = None, records_max: int | None = None) -> None:
+        """Say what the records carry, if not only numbers, and how many a send has at most, if not as ordered."""
         self._context = context
+        self._cargo = cargo or Numbers()
+        self._records_max = records_max
         self._stopping = threading.Event()
         self._draining = threading.Event()
         self._failure: Exception | None = None
@@ -52,6 +56,7 @@ class LogWorkload:
                 self._context.recorder,
                 ValueSource(self._context.orders.worker),
                 self._context.clock.now,
+                self._cargo,
             )
             self._run("senders", partial(self._send_until_drained, self._senders))
         for number, reader in enumerate(self._readers):
@@ -86,6 +91,7 @@ class LogWorkload:
             thread.join(STOP_TIMEOUT_S)
         if self._senders is not None:
             self._senders.abandon()
+        self._cargo.close()
         if self._producer is not None:
             self._producer.close(0)
 
@@ -101,8 +107,8 @@ class LogWorkload:
             processes=numbers[: orders.producers],
             successor=len(numbers) * orders.workers,
             rate_per_s=orders.rate,
-            batch_min=orders.batch_min,
-            batch_max=orders.batch_max,
+            batch_min=min(orders.batch_min, self._records_max or orders.batch_min),
+            batch_max=min(orders.batch_max, self._records_max or orders.batch_max),
             seed=orders.seed,
             answer_within_ns=int((orders.delivery_timeout_ms / 1000 + ANSWER_MARGIN_S) * SECOND_NS),
         )
@@ -125,6 +131,7 @@ class LogWorkload:
             lambda: context.library.consumer(orders.client_settings),
             context.recorder,
             context.clock.now,
+            self._cargo.read,
         )
 
     def _connect_producer(self) -> Producer:

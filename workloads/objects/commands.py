@@ -1,0 +1,161 @@
+"""The commands of one worker, from their invocation until the log has told what became of them.
+
+A command without a result (a write) is over when its append is acknowledged. One with a result is over when this
+worker has read the log up to it. If the append's outcome stays unknown, its process is retired, and yet the command may
+turn up in the log: then it has happened, with the result that follows from what is before it. What never turns up is
+`info` at the end.
+
+Keys. A search over thousands of operations of one object is hard, so an object takes part for `COMMANDS_PER_KEY`
+offsets of its partition, and then the next one does. Offsets stand still while the partition does, so the same object
+is there before and after an outage, whoever leads.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from workloads.classify import Status
+from workloads.clients.base import Partition, PolledPartition, PolledRecord
+from workloads.objects.machines import Call, Machine, State
+from workloads.recording import Recorder
+from workloads.values import body_of, decode_value, encode_value
+
+COMMANDS_PER_KEY: Final = 200
+"""Offsets of a partition during which commands go to the same object."""
+KEYS_KEPT: Final = 50
+"""Objects of a partition whose state a worker keeps. A command to an older one, long delayed, has no result."""
+
+
+@dataclass
+class _Object:
+    state: State
+    applied: set[int] = field(default_factory=set)
+    """Numbers of the commands that it has carried out: without idempotence a retry may append one twice."""
+
+
+@dataclass
+class _Replica:
+    """The objects of one partition, as far as this worker has read the log."""
+
+    next_offset: int = 0
+    newest: int = 0
+    objects: dict[int, _Object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Pending:
+    partition: Partition
+    key: int
+    process: int
+    call: Call
+    invoked_ns: int
+
+
+class Commands:
+    """Makes commands and records how they ended; the cargo of a workload on logs (`workloads.log.cargo`)."""
+
+    def __init__(self, machine: Machine, recorder: Recorder, now: Callable[[], int]) -> None:
+        self._machine = machine
+        self._recorder = recorder
+        self._now = now
+        self._lock = threading.Lock()
+        self._replicas: dict[Partition, _Replica] = {}
+        self._pending: dict[int, _Pending] = {}
+        self._waiting: dict[int, int] = {}
+        """Process → since when its last command is open."""
+
+    def load(self, process: int, partition: Partition, values: Sequence[int], choices: random.Random) -> list[bytes]:
+        """Give one command for each value, all to the object whose turn it is."""
+        with self._lock:
+            replica = self._replica(partition)
+            key = replica.next_offset // COMMANDS_PER_KEY
+            held = replica.objects.get(key)
+            seen = self._machine.initial if held is None else held.state
+            invoked_ns = self._now()
+            payloads = []
+            for value in values:
+                call = self._machine.choose(choices, seen, value)
+                self._pending[value] = _Pending(partition, key, process, call, invoked_ns)
+                payloads.append(encode_value(value, json.dumps([key, *call], separators=(",", ":")).encode()))
+            self._waiting[process] = invoked_ns
+            return payloads
+
+    def sent(self, values: Sequence[int], status: Status) -> None:
+        """End what an acknowledgement or a refusal ends, and let go of a process whose command is in doubt."""
+        with self._lock:
+            for value in values:
+                command = self._pending.get(value)
+                if command is None:
+                    continue  # it was read before it was acknowledged
+                if status == "fail" or (status == "ok" and command.call.function in self._machine.silent):
+                    self._end(value, status, None)
+                elif status == "info":
+                    self._waiting.pop(command.process, None)
+
+    def read(self, polled: PolledPartition) -> None:
+        """Carry out what comes next in the log. What was read before, or lies beyond a gap, is passed over."""
+        with self._lock:
+            replica = self._replica(polled.partition)
+            if polled.position > replica.next_offset:
+                return
+            for record in polled.records:
+                if record.offset >= replica.next_offset:
+                    self._carry_out(replica, record)
+            replica.next_offset = max(replica.next_offset, polled.next_position)
+
+    def waits(self, process: int) -> int | None:
+        """Tell since when a process waits for its command's outcome."""
+        with self._lock:
+            return self._waiting.get(process)
+
+    def close(self) -> None:
+        """Record as unknown what never turned up in the log."""
+        with self._lock:
+            for value in list(self._pending):
+                self._end(value, "info", None)
+
+    def _replica(self, partition: Partition) -> _Replica:
+        return self._replicas.setdefault(partition, _Replica())
+
+    def _carry_out(self, replica: _Replica, record: PolledRecord) -> None:
+        number = decode_value(record.value)
+        if number is None or record.value is None:
+            return  # the broker made it up; the checkers of the log tell
+        key, function, argument = json.loads(body_of(record.value))
+        replica.newest = max(replica.newest, key)
+        for old in [each for each in replica.objects if each <= replica.newest - KEYS_KEPT]:
+            del replica.objects[old]
+        if key <= replica.newest - KEYS_KEPT:
+            return
+        held = replica.objects.setdefault(key, _Object(self._machine.initial))
+        if number in held.applied:
+            return
+        held.applied.add(number)
+        held.state, result = self._machine.effects[function](held.state, argument)
+        if number in self._pending:
+            self._end(number, "ok", None if function in self._machine.silent else json.dumps(result))
+
+    def _end(self, value: int, status: Status, result: str | None) -> None:
+        command = self._pending.pop(value)
+        if self._waiting.get(command.process) == command.invoked_ns:
+            del self._waiting[command.process]
+        topic, number = command.partition
+        self._recorder.command_ended({
+            "value": value,
+            "topic": topic,
+            "partition": number,
+            "key": f"{topic}-{number}/{command.key}",
+            "model": self._machine.model,
+            "process": command.process,
+            "function": command.call.function,
+            "argument": None if command.call.argument is None else json.dumps(command.call.argument),
+            "result": result,
+            "status": status,
+            "invoked_ns": command.invoked_ns,
+            "completed_ns": None if status == "info" else self._now(),
+        })  # fmt: skip
