@@ -32,4 +32,6 @@ def _violation(run: Run) -> Mapping[str, Any] | None:
         verdict = json.loads((run.directory / VERDICT).read_text())
     except (OSError, ValueError):
         return None
-    return verdict if isinstance(verdict, dict) and verdict.get("outcome") == "invalid" else None
+    if not isinstance(verdict, dict) or not isinstance(verdict.get("evidence"), list):
+        return None
+    return verdict if verdict.get("outcome") == "invalid" else None

@@ -1066,6 +1066,7 @@ def a_register_read_while_it_is_written(history: History) -> None:
     history.command(102, (40, 50), "read", result=100, process=2)
     history.command(103, (70, 80), "cas", [101, 103], result=True)
     history.command(104, (90, 99), "cas", [101, 104], result=False)
+    history.final([])
 
 
 @case({})
@@ -1073,6 +1074,7 @@ def a_register_whose_write_is_in_doubt(history: History) -> None:
     history.command(100, (10, None), "write", 100, status="info")
     history.command(101, (30, 40), "read", process=2)
     history.command(102, (50, 60), "read", result=100, process=2)
+    history.final([])
 
 
 @case({"nonlinearizable": (2, 0)})
@@ -1094,21 +1096,34 @@ def a_queue_that_was_empty(history: History) -> None:
     history.command(100, (10, 20), "enqueue", 100, model="fifo-queue")
     history.command(101, (30, 40), "dequeue", result=100, model="fifo-queue")
     history.command(102, (50, 60), "dequeue", model="fifo-queue")
+    history.final([])
 
 
 @case({"nonlinearizable": (0, 1)}, acks=0)
 def a_register_over_producers_who_wait_for_nothing(history: History) -> None:
     history.command(100, (10, 20), "write", 100)
     history.command(101, (30, 40), "read")
+    history.final([])
 
 
 @case({"nonlinearizable": (0, 1)})
-def a_register_that_lost_a_write_with_two_replicas(history: History) -> None:
+def a_register_whose_write_went_with_two_page_caches(history: History) -> None:
+    history.sampled(5, 1, 0)
     history.command(100, (10, 20), "write", 100)
-    history.log(1, [])
-    history.log(2, [])
-    history.fault("page-cache-loss", [1, 2], (30, 40))
-    history.command(101, (50, 60), "read")
+    history.fault("page-cache-loss", [1, 2], (100, 500))
+    history.sampled(700, 3, 1)
+    history.command(101, (800, 900), "read")
+    history.final([])
+
+
+@case({"nonlinearizable": (1, 0)})
+def a_register_whose_write_went_with_one_page_cache(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.command(100, (10, 20), "write", 100)
+    history.fault("page-cache-loss", [1], (100, 500))
+    history.sampled(700, 3, 1)
+    history.command(101, (800, 900), "read")
+    history.final([])
 
 
 @case({}, "unknown", workers=2)
