@@ -1,13 +1,12 @@
 """The workloads `register` and `queue`: what becomes of commands, with a client and a log that the test moves."""
 
-import json
 import random
 
 import pytest
 from fake_client import FakeLibrary, FakeTime
+from kept_objects import operations
 
 from checkers.linearizability.check import check_history
-from checkers.linearizability.operations import UNKNOWN, Operation
 from history import HistoryWriter
 from history.reader import load_table
 from workloads.clients.base import Outcome, Partition, PolledPartition, PolledRecord
@@ -86,22 +85,6 @@ def give(bench, number, choices, process=7, commands=None):
 def start(bench, senders, seconds=0.1):
     bench.time.advance(seconds)
     senders.step()
-
-
-def operations(rows):
-    return [
-        Operation(
-            row["process"],
-            row["invoked_ns"],
-            row["completed_ns"],
-            row["function"],
-            None if row["argument"] is None else json.loads(row["argument"]),
-            UNKNOWN if row["result"] is None else json.loads(row["result"]),
-            row["status"],
-            row["key"],
-        )
-        for row in rows
-    ]
 
 
 def test_a_history_of_many_commands_over_a_log_is_linearizable(bench):

@@ -10,8 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from kept_objects import operations
 from stand_in_broker import StandInBroker, Trouble
 
+from checkers.linearizability.check import check_history
 from history.reader import load_table
 from workloads.clients.base import Partition
 from workloads.values import decode_value
@@ -129,6 +131,22 @@ def test_a_run_from_the_first_send_to_the_last_read(broker, tmp_path):
             assert final == stored
     assert {row["kind"] for row in operations.values()} == {"send", "poll", "latest"}
     assert {row["process"] for row in operations.values()} == {1, 3, 5, 7, 9, 11}
+
+
+@pytest.mark.parametrize("workload", ["register", "queue"])
+def test_objects_that_a_worker_keeps_in_a_correct_log_are_linearizable(broker, tmp_path, workload):
+    with worker(orders(broker, tmp_path, workload=workload)) as running:
+        running.wait_for("counts", has_acked(30))
+        running.tell("drain")
+        running.wait_for("drained")
+        running.tell("stop")
+        running.wait_for("closed")
+    commands = table(tmp_path, "commands")
+    verdict = check_history(operations(commands), commands[0]["model"])
+    assert verdict.outcome == "valid", verdict.reason
+    told = [row for row in commands if row["status"] == "ok" and row["function"] in ("read", "cas", "dequeue")]
+    assert len(told) > 3
+    assert {row["value"] for row in commands} == {row["value"] for row in table(tmp_path, "sends")}
 
 
 def test_sigterm_closes_the_history_with_open_operations_unknown(broker, tmp_path):
