@@ -419,6 +419,36 @@ class DeleteRecordsResponse(NamedTuple):
     partitions: tuple[DeletedRecords, ...]
 
 
+class DescribeLogDirsPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+class DescribeLogDirsRequest(NamedTuple):
+    """DescribeLogDirs (35); None asks for all partitions."""
+
+    partitions: tuple[DescribeLogDirsPartition, ...] | None
+
+
+class DescribedLog(NamedTuple):
+    """`size` in bytes; `offset_lag`: how far the log end is behind the high watermark."""
+
+    topic: str
+    partition: int
+    size: int
+    offset_lag: int
+
+
+class DescribedLogDirectory(NamedTuple):
+    error_code: int
+    path: str
+    logs: tuple[DescribedLog, ...]
+
+
+class DescribeLogDirsResponse(NamedTuple):
+    directories: tuple[DescribedLogDirectory, ...]
+
+
 class DescribeTopicPartitionsRequest(NamedTuple):
     """DescribeTopicPartitions (75); an empty tuple asks for all topics."""
 
@@ -709,6 +739,7 @@ AnyRequest = (
     | IncrementalAlterConfigsRequest
     | DescribeConfigsRequest
     | DeleteRecordsRequest
+    | DescribeLogDirsRequest
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
 )
@@ -741,6 +772,7 @@ AnyResponse = (
     | IncrementalAlterConfigsResponse
     | DescribeConfigsResponse
     | DeleteRecordsResponse
+    | DescribeLogDirsResponse
     | DescribeTopicPartitionsResponse
     | DescribeClusterResponse
 )

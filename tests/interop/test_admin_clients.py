@@ -87,6 +87,16 @@ def test_kafka_python_finds_the_record_with_the_largest_timestamp(cluster, admin
     assert (found.offset, found.timestamp) == (1, 30_000)
 
 
+def test_kafka_python_describes_log_directories(cluster, admin, topic):
+    holders = {
+        described["broker"]
+        for described in admin.describe_log_dirs()
+        for directory in described["log_dirs"]
+        if any(each["name"] == topic for each in directory["topics"])
+    }
+    assert holders == set(cluster.partitions(topic)[0]["replicas"])
+
+
 def test_kafka_python_describes_partitions_with_their_eligible_leaders(admin, topic):
     (described,) = admin.describe_topic_partitions([topic])["topics"]
     (partition,) = described["partitions"]

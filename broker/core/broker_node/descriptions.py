@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import deletion
+from broker.core.broker_node import deletion, directories
 from broker.core.broker_node.queries import reachable_brokers
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
@@ -12,12 +12,17 @@ from broker.core.messages import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedConfig,
+    DescribedLog,
+    DescribedLogDirectory,
     DescribedPartition,
     DescribedResource,
     DescribedTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from broker.core.replica.state import Replica
 
 _TOPIC, _BROKER = 2, 4
 _BROKERS = 1
@@ -29,6 +34,27 @@ def cluster(broker: BrokerState, request: DescribeClusterRequest) -> DescribeClu
         return DescribeClusterResponse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, broker.settings.cluster_id, -1, ())
     brokers, controller = reachable_brokers(broker)
     return DescribeClusterResponse(ErrorCode.NONE, broker.settings.cluster_id, controller, brokers)
+
+
+def log_directories(broker: BrokerState, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """DescribeLogDirs (35): what each directory holds of the asked partitions; of one that failed, that it did."""
+    asked = None if request.partitions is None else set(request.partitions)
+    replicas = [replica for replica in broker.replicas.values() if asked is None or replica.key in asked]
+    return DescribeLogDirsResponse(
+        tuple(
+            DescribedLogDirectory(
+                ErrorCode.KAFKA_STORAGE_ERROR if place in broker.failed_directories else ErrorCode.NONE,
+                path,
+                tuple(_log(replica) for replica in replicas if directories.of(replica) == place),
+            )
+            for place, path in enumerate(broker.settings.log_dirs)
+        )
+    )
+
+
+def _log(replica: Replica) -> DescribedLog:
+    lag = max(0, replica.high_watermark - replica.log.end_offset)
+    return DescribedLog(replica.topic, replica.partition, replica.log.size_bytes, lag)
 
 
 def configs(broker: BrokerState, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

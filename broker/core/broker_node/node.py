@@ -50,6 +50,7 @@ from broker.core.messages import (
     DeleteRecordsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeLogDirsRequest,
     DescribeTopicPartitionsRequest,
     FetchRequest,
     FetchResponse,
@@ -201,6 +202,8 @@ class BrokerNode:
                 broker.runtime.reply(event.request_id, descriptions.topic_partitions(broker, request))
             case DescribeClusterRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.cluster(broker, request))
+            case DescribeLogDirsRequest() as request:
+                broker.runtime.reply(event.request_id, descriptions.log_directories(broker, request))
             case DeleteRecordsRequest() as request:
                 broker.runtime.reply(event.request_id, deletion.delete_records(broker, request))
             case GetReplicaLogInfoRequest():

@@ -20,6 +20,7 @@ from broker.shell.codec.group_administration import DELETE_GROUPS, DESCRIBE_GROU
 from broker.shell.codec.group_offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
 from broker.shell.codec.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from broker.shell.codec.lifecycle import ALLOCATE_PRODUCER_IDS, BROKER_HEARTBEAT, BROKER_REGISTRATION
+from broker.shell.codec.log_directories import DESCRIBE_LOG_DIRS
 from broker.shell.codec.metadata import METADATA
 from broker.shell.codec.metadata_log import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from broker.shell.codec.offsets import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
@@ -64,6 +65,7 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     ALTER_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
     DESCRIBE_CLUSTER,
+    DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_QUORUM,
 )

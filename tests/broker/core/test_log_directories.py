@@ -9,6 +9,8 @@ from broker.core.files import StorageError, directory_of
 from broker.core.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
     FetchPartition,
     FetchRequest,
     GetReplicaLogInfoRequest,
@@ -54,6 +56,36 @@ def led_in(cluster, number, path):
 def is_out(cluster, number, partition):
     view = cluster.view(partition)
     return view["leader"] not in (number, -1) and number not in view["isr"] and view["offline"] == [number]
+
+
+def described(cluster, number, partitions=None):
+    response = cluster.call(number, DescribeLogDirsRequest(partitions))
+    return {each.path: (each.error_code, {log.partition: log for log in each.logs}) for each in response.directories}
+
+
+def test_administrators_see_what_each_directory_holds():
+    cluster = cluster_of()
+    assert cluster.produce(cluster.leader(0), 1, 2, 3) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    for number in (1, 2, 3):
+        told = described(cluster, number)
+        assert {p: path for path, (_, logs) in told.items() for p in logs} == places(cluster, number)
+        logs = {p: log for _, logs in told.values() for p, log in logs.items()}
+        assert logs[0].size > 0
+        assert (logs[1].size, logs[0].offset_lag) == (0, 0)
+    asked = (DescribeLogDirsPartition(TOPIC, 2), DescribeLogDirsPartition("unknown", 0))
+    assert [p for _, logs in described(cluster, 1, asked).values() for p in logs] == [2]
+
+
+def test_administrators_see_that_a_directory_has_failed():
+    cluster = cluster_of()
+    partition = led_in(cluster, 1, "/b")
+    break_directory(cluster, 1, 1)
+    cluster.produce(1, 1, partition=partition)
+    told = described(cluster, 1)
+    assert told["/b"] == (ErrorCode.KAFKA_STORAGE_ERROR, {})
+    assert told["/a"][0] == ErrorCode.NONE
+    assert sorted(told["/a"][1]) == sorted(partitions_in(cluster, 1, "/a"))
 
 
 def test_new_partitions_go_to_the_directory_with_the_fewest():

@@ -35,6 +35,7 @@ _INT64 = {
     "log_start_offset",
     "low_watermark",
     "offset",
+    "offset_lag",
     "position",
     "previous_broker_epoch",
     "producer_id",
