@@ -8,11 +8,12 @@ and deletions are durable at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 from broker.core.files import StorageError
 from broker.core.log.segment import LOG_SUFFIX
-from broker.core.records import iterate_headers
+from broker.core.records import MalformedBatch, iterate_headers
 from harness.simulation.tape import Stream
 
 PAGE_BYTES = 4096
@@ -150,9 +151,9 @@ class SimulatedDisk:
         for name in sorted(name for name in self.files if name.endswith(LOG_SUFFIX)):
             file = self.files[name]
             synced = 0 if file.durable is None else len(file.durable)
-            batches = ((at, one.size) for at, one in iterate_headers(file.data) if at + one.size > synced)
+            batches = ((at, size) for at, size in _batches(file.data) if at + size > synced)
             batch = next(batches, None)
-            if batch is not None:  # what a torn append has left is none
+            if batch is not None:
                 first, size = batch
                 start = max(synced, first + _CHECKED_FROM)
                 self.flip_bit(name, 8 * start + stream.draw("bit", 8 * (first + size - start)))
@@ -193,3 +194,12 @@ def _survivors(data: bytes, durable: bytes, survival: Survival, stream: Stream) 
                 if stream.draw("page lost", 2):
                     pages[start:end] = bytes(end - start)
             return bytes(pages)
+
+
+def _batches(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
+    """Position and size of each batch of a file of records, up to what a torn append or a lost page has left."""
+    try:
+        for position, header in iterate_headers(data):
+            yield position, header.size
+    except MalformedBatch:
+        return

@@ -150,6 +150,9 @@ def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
     disk.append("log-0/0.log", batch)
     assert disk.flip_unsynced_bit(Tape(1)["disk"]) == "log-0/0.log"
     assert disk.read("log-0/0.log", 0, 1_000) != batch
+    disk.sync("log-0/0.log")
+    disk.append("log-0/0.log", bytes(100))  # a page that was never written
+    assert disk.flip_unsynced_bit(Tape(1)["disk"]) == ""
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:

@@ -20,7 +20,8 @@ def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirr
             f"the high watermark of broker {mirror.holder} went from {before} back to {new} in epoch "
             f"{mirror.leader_epoch}",
         )
-    low, high = max(before, mirror.start), min(new, len(committed))
+    # What clients had deleted is promised no more; a replica may start inside a batch whose first records are gone.
+    low, high = max(before, mirror.start, ghost.log_start), min(new, len(committed))
     if entries[low:high] != committed[low:high]:
         at = next(offset for offset in range(low, high) if entries[offset] != committed[offset])
         known.fail(
