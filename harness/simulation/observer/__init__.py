@@ -74,6 +74,7 @@ class PropertyObserver:
         machine = world.machines[node_id]
         disk_lost = lost_bytes >= 0 and not machine.disk.files
         if broker.up:
+            _last_cuts(known, broker)
             combined_stopped = machine.settings.is_controller and _is_closed(broker)
             stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
             _gone(broker, clean_epoch=-1 if stored is None else stored)
@@ -251,6 +252,15 @@ def _gone(broker: BrokerMirror, clean_epoch: int) -> None:
     broker.writes.clear()
     for mirror in broker.mirrors.values():
         mirror.role = Role.NONE
+
+
+def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
+    """A process that fails in the middle of a step may have cut a log before: what it cut off, nobody has lost."""
+    for key, mirror in broker.mirrors.items():
+        replica, ghost = mirror.replica, known.ghost_of(*key)
+        if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
+            mirror.truncations = replica.log.truncations
+            replicas.truncated(known, ghost, mirror, replica, min(replica.log.end_offset, len(mirror.entries)))
 
 
 def _exited(known: Knowledge, step: Step) -> None:
