@@ -13,7 +13,6 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from broker.core.rules.flaws.flaw import Flaw
 from harness.commands.sim import TimeLimit
 from harness.exits import Exit
 from harness.simulation import zoo as zoos
@@ -67,7 +66,7 @@ def zoo(
     2 usage, 3 interrupted.
     """  # noqa: D301 (\b is for click)
     try:
-        wanted: list[Flaw | None] = [None, *zoos.chosen(flaws)]
+        wanted = [None, *zoos.chosen(flaws)]
         begun = zoo_files.load(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
     except ValueError as error:
         raise click.UsageError(str(error)) from error

@@ -108,6 +108,7 @@ class PropertyObserver:
         if state.image.end_offset != broker.image_end:
             broker.image_end = state.image.end_offset
             metadata.check_image(known, broker.broker_id, state.image)
+        broker.image = state.image
         self._replicas(known, broker, state)
         if state.broker_epoch != broker.broker_epoch:
             broker.broker_epoch = state.broker_epoch

@@ -30,8 +30,12 @@ def check_superset(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> Non
     replica, state = mirror.replica, ghost.state
     if state is None or replica is None or mirror.role is not Role.LEADER or ghost.is_stale(mirror):
         return
-    if not known.brokers[mirror.holder].up or len(replica.isr) < replica.effective_min_isr:
+    broker = known.brokers[mirror.holder]
+    if not broker.up or len(replica.isr) < replica.effective_min_isr:
         return
+    image = broker.image.partition(replica.topic, replica.partition) if broker.image is not None else None
+    if image is not None and image.partition_epoch < replica.partition_epoch:
+        return  # its high watermark waits for the metadata of its ISR (HW-3, MD-4)
     counted = {*replica.isr, *(replica.pending_isr.isr if replica.pending_isr else ()), mirror.holder}
     if not counted.issuperset(state.isr) or not counted.issuperset(state.elr):
         known.fail(

@@ -22,6 +22,9 @@ class BrokerMirror:
     up: bool = False
     broker_epoch: int = -1
     image_end: int = 0
+    image: Image | None = None
+    """The metadata as the broker has them now."""
+
     clean_epoch: int = -1
     """The broker epoch of a life that ended in good order, until the next begins; else -1."""
 
