@@ -117,6 +117,12 @@ def test_one_copy_of_two_may_be_lost_when_one_acknowledgement_is_enough() -> Non
     assert history_findings(shown) == []
 
 
+def test_a_record_that_moved_where_losses_are_allowed_is_no_duplicate_and_one_at_two_places_is() -> None:
+    risky = Configuration(idempotence=True, unclean_election=True)
+    assert found(FINE, [("main", 0, 1), ("final", 1, 2), ("final", 2, 1)], risky) == []
+    assert found(FINE, [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)], risky) == ["duplicate"]
+
+
 def test_a_duplicate_is_legal_without_idempotence() -> None:
     reads = [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)]
     assert found(FINE, reads, Configuration(idempotence=False)) == []
