@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import jinja2
 
-from reports import wording
+from reports import templating
 
 STEP_INSIDE: Final = 0.18
 """How far apart, in columns, the points of one order are where nothing else parts them."""
@@ -99,13 +99,4 @@ def _within(steps: list[dict[str, Any]], bars: Sequence[Json]) -> list[dict[str,
 
 @functools.cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("reports", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(count=wording.count)
-    environment.globals.update(plural=wording.plural)
-    return environment.get_template("linearizability.html")
+    return templating.environment().get_template("linearizability.html")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jinja2
 
-from reports import contract, wording
+from reports import contract, templating, wording
 from reports.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.joined import Joined
 from reports.node_logs import LINES, node_logs
@@ -105,15 +105,8 @@ def _configuration(run: Run) -> list[tuple[str, str]]:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("reports", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templating.environment()
     environment.filters.update(
-        count=wording.count,
         moment=wording.moment,
         duration=wording.duration,
         node=wording.node,
@@ -122,5 +115,5 @@ def _environment() -> jinja2.Environment:
         role=fault_role,
         parameters=lambda fault: {key: value for key, value in fault_parameters(fault).items() if key != "role"},
     )
-    environment.globals.update(plural=wording.plural, partition_name=wording.partition_name, malformed=MALFORMED)
+    environment.globals.update(partition_name=wording.partition_name, malformed=MALFORMED)
     return environment
