@@ -117,6 +117,11 @@ def test_one_copy_of_two_may_be_lost_when_one_acknowledgement_is_enough() -> Non
     assert history_findings(shown) == []
 
 
+def test_an_attempt_that_an_allowed_loss_has_brought_back_is_at_no_wrong_offset() -> None:
+    risky = Configuration(idempotence=True, unclean_recovery="Aggressive")
+    assert found([(1, "ok", 5, 10, 20)], [("final", 0, 1)], risky) == []
+
+
 def test_a_record_that_moved_where_losses_are_allowed_is_no_duplicate_and_one_at_two_places_is() -> None:
     risky = Configuration(idempotence=True, unclean_election=True)
     assert found(FINE, [("main", 0, 1), ("final", 1, 2), ("final", 2, 1)], risky) == []
