@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from harness.environments.local.environment import LocalEnvironment
-from harness.environments.local.processes import wait_until
+from harness.environments.machine.processes import wait_until
 from harness.journal import Journal
 from harness.spec import Spec
 from harness.systems.harrow_broker import HarrowBroker

@@ -16,7 +16,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.environments.local.choice import Trial, remedy, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
+from harness.environments.machine.trials import (
+    Trial,
+    remedy,
+    try_clock,
+    try_ext4,
+    try_fuse,
+    try_namespaces,
+    try_shaping,
+)
 
 _TIMEOUT_S = 30.0
 _PYTHON_AT_LEAST = (3, 11)

@@ -16,8 +16,8 @@ import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.environments.local import processes
-from harness.environments.local.fuse import put_back
+from harness.environments.machine import processes
+from harness.environments.storage.fuse import put_back
 from harness.journal import FILE_NAME, Entry, is_finished, mark_healed, read_journal
 
 _END_TIMEOUT_S = 10.0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.durable import sync_directory
-from harness.environments.local import processes
+from harness.environments.machine import processes
 
 FILE_NAME = "journal.jsonl"
 _ENDINGS = ("finished", "healed")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from harness import doctor
 from harness.doctor import Finding, examine, is_fit, render
-from harness.environments.local.choice import Trial
+from harness.environments.machine.trials import Trial
 
 
 def test_everything_is_examined_and_what_is_missing_has_a_reason(tmp_path: Path) -> None:

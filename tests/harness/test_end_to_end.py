@@ -19,7 +19,7 @@ import harness
 from harness import runner
 from harness.environments import registry
 from harness.environments.base import Addresses, NodePlan
-from harness.environments.local import processes
+from harness.environments.machine import processes
 from harness.exits import Exit
 from harness.heal import heal
 from harness.journal import is_finished, read_journal

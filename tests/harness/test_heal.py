@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.local import processes
+from harness.environments.machine import processes
 from harness.heal import heal
 from harness.journal import Journal, is_finished, read_journal
 from tests.harness.environments.conftest import need

@@ -8,7 +8,7 @@ import harness
 from harness import matrix
 from harness.cli import main
 from harness.environments.local import offers
-from harness.environments.local.choice import Trial
+from harness.environments.machine.trials import Trial
 from nemesis.faults import KINDS
 
 DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "faults.md"

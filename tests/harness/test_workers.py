@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.local.processes import wait_until
+from harness.environments.machine.processes import wait_until
 from harness.stopping import Failed
 from harness.workers import Worker, acked, all_report
 from tests.support.fake_environment import FakeProcess

@@ -14,22 +14,25 @@ from typing import Literal, TypeVar
 
 from harness.environments.administrator import SpawnedAdministrator
 from harness.environments.base import Addresses, EnvironmentFailed, NodePlan, Process, System
-from harness.environments.local.cluster import LocalCluster
-from harness.environments.local.fuse import FuseMounts
-from harness.environments.local.helper import HelperRefused
-from harness.environments.local.keeper import ClientProcess, Keeper
-from harness.environments.local.keeper_process import Settings
-from harness.environments.local.network import LocalNetwork, Namespaces, NetworkEngine
-from harness.environments.local.node import LocalNode
+from harness.environments.cluster import ClusterUnderTest
+from harness.environments.local.host import KeptHost
 from harness.environments.local.offers import choose, offered
-from harness.environments.local.page_cache import Ext4Images, Ledger, PageCache
-from harness.environments.local.processes import RUN_MARK
-from harness.environments.local.proxies import Proxies
-from harness.environments.local.wall_clock import WallClock, compile_library
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.keeper import ClientProcess, Keeper
+from harness.environments.machine.keeper_process import Settings
+from harness.environments.machine.node import MachineNode
+from harness.environments.machine.processes import RUN_MARK
+from harness.environments.machine.wall_clock import WallClock, compile_library
+from harness.environments.network.network import JournaledNetwork, Namespaces, NetworkEngine
+from harness.environments.network.proxies import Proxies
+from harness.environments.storage.fuse import FuseMounts
+from harness.environments.storage.page_cache import Ext4Images, Ledger, PageCache
 from harness.journal import Journal
 from nemesis.cluster import CLIENTS, Capability
 
 FIRST_CONTROLLER = 100
+
+LocalCluster = ClusterUnderTest[MachineNode, JournaledNetwork]
 
 _T = TypeVar("_T")
 
@@ -145,13 +148,20 @@ class LocalEnvironment:
             self._system.configure(plan, self.plans, self._engine.addresses)
         clocks = self._make_clocks()
         nodes = {
-            plan.node_id: LocalNode(plan, self._system, self._keeper, disk, self._journal, clocks.get(plan.node_id))
+            plan.node_id: MachineNode(
+                plan,
+                self._system,
+                KeptHost(self._keeper, plan.node_id),
+                disk,
+                self._journal,
+                clocks.get(plan.node_id),
+            )
             for plan in self.plans
         }
-        network = LocalNetwork(endpoints, self._engine, self._journal)
+        network = JournaledNetwork(endpoints, self._engine, self._journal)
         log = self.plans[0].directory.parent / "administration.log"
         administrator = SpawnedAdministrator(self.spawn_client, self.addresses, self.plans, log)
-        self._cluster = LocalCluster(nodes, network, self.capabilities, self._system, self.plans, administrator)
+        self._cluster = ClusterUnderTest(nodes, network, self.capabilities, self._system, self.plans, administrator)
         for node in nodes.values():
             self._undo.callback(node.kill)
             node.start()

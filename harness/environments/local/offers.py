@@ -9,12 +9,8 @@ from harness.environments.local.choice import (
     PageCacheChoice,
     choose_network,
     choose_page_cache,
-    try_clock,
-    try_ext4,
-    try_fuse,
-    try_namespaces,
-    try_shaping,
 )
+from harness.environments.machine.trials import try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 from nemesis.cluster import Capability
 
 ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker"})

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.environments.local.choice import Trial, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.trials import Trial, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 from harness.journal import Journal
 from tests.support.stand_in import StandIn
 

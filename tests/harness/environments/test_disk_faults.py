@@ -12,8 +12,8 @@ import pytest
 from checkers.runs import LOSSY_KINDS
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.local.offers import DISKS
-from harness.environments.local.processes import wait_until
-from harness.environments.local.survivors import SECTOR_BYTES
+from harness.environments.machine.processes import wait_until
+from harness.environments.storage.survivors import SECTOR_BYTES
 from harness.journal import Journal
 from nemesis.cluster import NodeError
 from nemesis.faults import KINDS

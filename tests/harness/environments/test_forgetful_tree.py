@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.local.forgetful import ForgetfulTree
+from harness.environments.storage.forgetful import ForgetfulTree
 
 
 @pytest.fixture

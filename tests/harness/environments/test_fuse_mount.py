@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.local.fuse import FuseMount
+from harness.environments.storage.fuse import FuseMount
 from tests.harness.environments.conftest import need
 
 pytestmark = pytest.mark.fuse

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.environments.local.link_proxy import LinkProxy, Route
+from harness.environments.network.link_proxy import LinkProxy, Route
 
 _SOURCE, _TARGET = 1, 2
 _THERE, _BACK = (_SOURCE, _TARGET), (_TARGET, _SOURCE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.local import processes
+from harness.environments.machine import processes
 from nemesis.cluster import NodeError
 from tests.harness.environments.conftest import MakeEnvironment
 from tests.support.stand_in import StandIn, order

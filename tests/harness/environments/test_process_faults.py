@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.environments.local import processes
 from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine import processes
 from harness.journal import Journal
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site

@@ -1,6 +1,6 @@
 """The keeper: a small single-threaded process that owns a run's namespaces, mounts and child processes.
 
-    python -m harness.environments.local.keeper_process DESCRIPTOR
+    python -m harness.environments.machine.keeper_process DESCRIPTOR
 
 It exists because only a process with one thread may enter a user namespace, and so that nothing survives a harness that
 is killed: when the other end of its socket closes it kills all that it started and ends, the kernel kills its children
@@ -25,10 +25,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.environments.local import linux, processes
-from harness.environments.local.disks import Disks
-from harness.environments.local.lines import receive_line
-from harness.environments.local.namespaces import Switch
+from harness.environments.machine import linux, processes
+from harness.environments.machine.lines import receive_line
+from harness.environments.network.namespaces import Switch
+from harness.environments.storage.disks import Disks
 from nemesis.shapes import Shape
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from harness.durable import sync_directory
 from harness.environments.base import NodePlan
-from harness.environments.local.helper import HelperRefused
-from harness.environments.local.page_cache import PageCache
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.storage.page_cache import PageCache
 from harness.journal import Journal
 from nemesis.cluster import NodeError
 from nemesis.disks import Trouble

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
-from harness.environments.local.helper import HelperRefused
-from harness.environments.local.keeper import Keeper
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.keeper import Keeper
 from harness.journal import Journal
 from nemesis.disks import PageCacheLoss, Trouble
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from harness.environments.local import linux, sampling
-from harness.environments.local.detour import Detour
-from harness.environments.local.rtnetlink import Wire
+from harness.environments.machine import linux
+from harness.environments.network import sampling
+from harness.environments.network.detour import Detour
+from harness.environments.network.rtnetlink import Wire
 from nemesis.cluster import CLIENTS, Endpoint, Link
 from nemesis.shapes import Sample, Shape
 

@@ -12,13 +12,13 @@ from typing import Literal
 
 from harness.durable import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
-from harness.environments.local.fuse_process import GRAVEYARD, TREE, is_mounted, unmount
-from harness.environments.local.helper import Helper
-from harness.environments.local.processes import wait_until
+from harness.environments.machine.helper import Helper
+from harness.environments.machine.processes import wait_until
+from harness.environments.storage.fuse_process import GRAVEYARD, TREE, is_mounted, unmount
 from harness.journal import Journal
 from nemesis.disks import PageCacheLoss, Trouble
 
-_MODULE = "harness.environments.local.fuse_process"
+_MODULE = "harness.environments.storage.fuse_process"
 _UNMOUNT_TIMEOUT_S = 5.0
 
 

@@ -8,22 +8,32 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Protocol
 
-from harness.environments.local import processes
-from harness.environments.local.keeper import Keeper, KeptProcess
+from harness.environments.machine import processes
+from harness.environments.machine.keeper import Keeper
 
 _END_TIMEOUT_S = 5.0
 _LOOK_INTERVAL_S = 0.003
 
 
+class Stoppable(Protocol):
+    """A process that can be told to go on."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def signal(self, signal_number: int) -> bool: ...
+
+
 class Throttle:
     """Lets the group of a process run for some percent of the time (`duty_cycle`)."""
 
-    def __init__(self, keeper: Keeper, process: KeptProcess, endpoint: int, percent: int) -> None:
+    def __init__(self, keeper: Keeper, process: Stoppable, endpoint: int, percent: int) -> None:
         self._process = process
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            command = (sys.executable, "-m", "harness.environments.local.duty_cycle", str(process.pid), str(percent))
+            command = (sys.executable, "-m", "harness.environments.machine.duty_cycle", str(process.pid), str(percent))
             self._cycle = keeper.spawn(command, endpoint, nothing, nothing, nothing)
         finally:
             os.close(nothing)

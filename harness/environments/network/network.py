@@ -1,4 +1,4 @@
-"""The network between the endpoints of a local run, whichever engine cuts its links."""
+"""The network between endpoints, whichever engine cuts its links."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from harness.environments.base import Address, Addresses
-from harness.environments.local.keeper import Keeper
-from harness.environments.local.namespaces import address
+from harness.environments.machine.keeper import Keeper
+from harness.environments.network.namespaces import address
 from harness.journal import Journal
 from nemesis.cluster import Endpoint, Link
 from nemesis.shapes import PLAIN, Sample, Shape
@@ -52,7 +52,7 @@ class NetworkEngine(Protocol):
         ...
 
 
-class LocalNetwork:
+class JournaledNetwork:
     """The network as faults see it (`nemesis.cluster.Network`). Safe to use from several threads."""
 
     def __init__(self, endpoints: Sequence[Endpoint], engine: NetworkEngine, journal: Journal) -> None:

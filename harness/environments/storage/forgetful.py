@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.environments.local.disks import losses, read_states
+from harness.environments.storage.disks import losses, read_states
 
 
 @dataclass

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.local.lines import receive_line
+from harness.environments.machine.lines import receive_line
 
 _START_TIMEOUT_S = 15.0
 _ANSWER_TIMEOUT_S = 60.0

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from harness.environments.local.helper import Helper
-from harness.environments.local.keeper_process import Settings
+from harness.environments.machine.helper import Helper
+from harness.environments.machine.keeper_process import Settings
 
 _KILL_TIMEOUT_S = 15.0
 
@@ -20,7 +20,7 @@ class Keeper:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         """Start a keeper; `HelperRefused` when the machine does not allow what the settings ask for."""
-        self._helper = Helper("harness.environments.local.keeper_process", settings._asdict(), environment)
+        self._helper = Helper("harness.environments.machine.keeper_process", settings._asdict(), environment)
         self.pid = self._helper.pid
         self.close = self._helper.close
 

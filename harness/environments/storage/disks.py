@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.durable import sync_directory
-from harness.environments.local import linux
-from harness.environments.local.processes import wait_until
+from harness.environments.machine import linux
+from harness.environments.machine.processes import wait_until
 
 _BLOCK_BYTES = 4096
 _UNMOUNT_TIMEOUT_S = 5.0

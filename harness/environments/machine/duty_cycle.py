@@ -1,4 +1,4 @@
-"""Lets a process group run for a part of the time: `python -m harness.environments.local.duty_cycle GROUP PERCENT`.
+"""Lets a process group run for a part of the time: `python -m harness.environments.machine.duty_cycle GROUP PERCENT`.
 
 SIGSTOP and SIGCONT in turns, a hundred milliseconds a turn. A processor quota would not hurt a process that is mostly
 idle, and needs a control group that a plain user may not make. On SIGTERM the group is left running; this process ends

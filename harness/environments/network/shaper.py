@@ -1,6 +1,6 @@
 """The user-space switch: packets of links that are shaped take a detour through this process.
 
-    python -m harness.environments.local.shaper TUN CONTROL
+    python -m harness.environments.network.shaper TUN CONTROL
 
 TUN is a descriptor of an interface in the switch's namespace, CONTROL a socket, both inherited. A routing rule sends
 the packets of a shaped link into the interface; what is written back to it goes on to its destination. So a kernel
@@ -24,8 +24,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from harness.environments.local import packets
-from harness.environments.local.lines import receive_line
+from harness.environments.machine.lines import receive_line
+from harness.environments.network import packets
 from nemesis.shapes import PLAIN, Shape
 
 _PACKET_BYTES = 65_536

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 from harness.environments.base import NodePlan, System
-from harness.environments.local.network import LocalNetwork
-from harness.environments.local.node import LocalNode
 from nemesis.administration import Administrator
-from nemesis.cluster import Capability, PartitionView, VoterView
+from nemesis.cluster import Capability, Network, Node, PartitionView, VoterView
+
+NodeT = TypeVar("NodeT", bound=Node)
+NetworkT = TypeVar("NetworkT", bound=Network)
 
 
-class LocalCluster:
+class ClusterUnderTest(Generic[NodeT, NetworkT]):
     """Implements `nemesis.cluster.Cluster`."""
 
     def __init__(
         self,
-        nodes: Mapping[int, LocalNode],
-        network: LocalNetwork,
+        nodes: Mapping[int, NodeT],
+        network: NetworkT,
         capabilities: frozenset[Capability],
         system: System,
         plans: Sequence[NodePlan],

@@ -1,6 +1,6 @@
 """The forgetful file system as a process: one mount, for one node.
 
-    python -m harness.environments.local.fuse_process DESCRIPTOR
+    python -m harness.environments.storage.fuse_process DESCRIPTOR
 
 Spoken to over a socket, a JSON line each way: first `{"backing": …, "mount_point": …}`, answered once it is mounted;
 then `{"do": "crash"}`, answered with
@@ -25,9 +25,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.environments.local.forgetful import ForgetfulTree
-from harness.environments.local.lines import receive_line
-from harness.environments.local.troubles import Troubles
+from harness.environments.machine.lines import receive_line
+from harness.environments.storage.forgetful import ForgetfulTree
+from harness.environments.storage.troubles import Troubles
 
 GRAVEYARD = "removed"
 TREE = "tree"

@@ -1,22 +1,22 @@
-"""A node of a local run: one process group, with a log, a data directory and a disk that may forget."""
+"""A node whose process this machine's kernel runs: with a log, a data directory and a disk that may forget."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from harness.environments.base import NodePlan, System
-from harness.environments.local import hunger, processes, survivors
-from harness.environments.local.helper import HelperRefused
-from harness.environments.local.keeper import Keeper, KeptProcess
-from harness.environments.local.node_disk import NodeDisk
-from harness.environments.local.page_cache import PageCache
-from harness.environments.local.wall_clock import WallClock
+from harness.environments.machine import hunger, processes
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.wall_clock import WallClock
+from harness.environments.storage import survivors
+from harness.environments.storage.node_disk import NodeDisk
+from harness.environments.storage.page_cache import PageCache
 from harness.journal import Journal
 from nemesis.cluster import NodeError
 from nemesis.disks import Disk, PageCacheLoss, Survival
@@ -28,14 +28,80 @@ _TAIL_LINES = 8
 _TAIL_BYTES = 8192
 
 
-class LocalNode:
+class RunningProcess(Protocol):
+    """The main process of a node."""
+
+    @property
+    def pid(self) -> int:
+        """As this machine numbers it."""
+        ...
+
+    @property
+    def start_time(self) -> int:
+        """Clock ticks since boot."""
+        ...
+
+    def poll(self) -> int | None:
+        """Exit status, negative for the signal that killed it; None while it lives."""
+        ...
+
+    def wait(self, timeout_s: float) -> int:
+        """Exit status once it ends; `TimeoutError` after that time."""
+        ...
+
+    def signal(self, signal_number: int) -> bool:
+        """Send a signal to it and to what it has started; False if it has ended."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM)."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL and reap."""
+        ...
+
+
+class Throttle(Protocol):
+    """Something that lets a process run for a part of the time only."""
+
+    def end(self) -> None:
+        """Let it run whenever it wants to."""
+        ...
+
+
+class Host(Protocol):
+    """What runs the processes of one node, one at a time, and can be stingy with them. Errors are `NodeError`."""
+
+    def launch(self, command: Sequence[str], log: Path) -> RunningProcess:
+        """Run a program in the node's network, its output appended to a file."""
+        ...
+
+    def throttle(self, process: RunningProcess, percent: int) -> Throttle:
+        """Let it run in so many percent of the time only."""
+        ...
+
+    def limit_memory(self, process: RunningProcess) -> int:
+        """Let it have no more memory than it has; returns how many bytes that is."""
+        ...
+
+    def unlimit_memory(self, process: RunningProcess) -> None:
+        """Let it have as much as before. Safe when it is not limited, or dead."""
+        ...
+
+    def memory_limit(self, process: RunningProcess) -> int | None:
+        """Bytes that it may have; None: no limit but that of every day, or no process."""
+        ...
+
+
+class MachineNode:
     """Implements `nemesis.cluster.Node`."""
 
     def __init__(
         self,
         plan: NodePlan,
         system: System,
-        keeper: Keeper,
+        host: Host,
         disk: PageCache,
         journal: Journal,
         clock: WallClock | None = None,
@@ -43,12 +109,12 @@ class LocalNode:
         self._clock = clock
         self.plan = plan
         self._system = system
-        self._keeper = keeper
+        self._host = host
         self._disk = disk
         self._journal = journal
-        self._process: KeptProcess | None = None
+        self._process: RunningProcess | None = None
         self._files = NodeDisk(plan, disk, journal, self.is_alive)
-        self._throttle: hunger.Throttle | None = None
+        self._throttle: Throttle | None = None
         self._lock = threading.RLock()
 
     @property
@@ -95,15 +161,7 @@ class LocalNode:
             command = self._system.command(self.plan)
             if self._clock is not None:
                 command = self._clock.wrapped(command)
-            log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                self._process = self._keeper.spawn(command, self.node_id, nothing, log, log)
-            except HelperRefused as refusal:
-                raise NodeError(f"expected to run {command[0]!r} as node {self.node_id}, found: {refusal}") from None
-            finally:
-                os.close(log)
-                os.close(nothing)
+            self._process = self._host.launch(command, self._log)
             self._journal.record(
                 "process",
                 what=f"node {self.node_id}",
@@ -163,7 +221,7 @@ class LocalNode:
             process = self._living()
             self.unthrottle()
             self._journal.record("throttled", node=self.node_id, percent=percent)
-            self._throttle = hunger.Throttle(self._keeper, process, self.node_id, percent)
+            self._throttle = self._host.throttle(process, percent)
 
     def unthrottle(self) -> None:
         """Let it run whenever it wants to. Safe when it is not throttled, or dead."""
@@ -177,31 +235,25 @@ class LocalNode:
         return hunger.running_percent(self._living().pid, seconds)
 
     def limit_memory(self) -> int:
-        """Let the process have no more address space than it has; returns how many bytes that is."""
+        """Let the process have no more memory than it has; returns how many bytes that is."""
         with self._lock:
             process = self._living()
             self._journal.record("memory-limited", node=self.node_id)
             try:
-                return hunger.limit_memory(process.pid)
+                return self._host.limit_memory(process)
             except OSError as error:
                 raise self._error(f"expected to limit the memory of node {self.node_id}, found: {error}") from error
 
     def unlimit_memory(self) -> None:
         """Let it have as much as before. Safe when it is not limited, or dead."""
         with self._lock:
-            if self._process is not None and self.is_alive():
-                with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
-                    hunger.unlimit_memory(self._process.pid)
+            if self._process is not None:
+                self._host.unlimit_memory(self._process)
 
     def memory_limit(self) -> int | None:
-        """Bytes of address space that the kernel lets the process have; None: no limit, or no process."""
+        """Bytes that the kernel lets the process have; None: no limit of ours, or no process."""
         with self._lock:
-            if self._process is None or not self.is_alive():
-                return None
-            try:
-                return hunger.memory_limit(self._process.pid)
-            except ProcessLookupError:
-                return None
+            return None if self._process is None or not self.is_alive() else self._host.memory_limit(self._process)
 
     @property
     def clock(self) -> WallClock:
@@ -245,7 +297,7 @@ class LocalNode:
     def _log(self) -> Path:
         return self.plan.directory / LOG_NAME
 
-    def _living(self) -> KeptProcess:
+    def _living(self) -> RunningProcess:
         if self._process is None or not self.is_alive():
             raise self._error(f"expected node {self.node_id} to be running, found that it {self._ending()}")
         return self._process

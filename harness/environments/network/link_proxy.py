@@ -1,6 +1,6 @@
 """Per-link TCP proxies: one process that carries the connections of all links, and can stop carrying one direction.
 
-    python -m harness.environments.local.link_proxy DESCRIPTOR
+    python -m harness.environments.network.link_proxy DESCRIPTOR
 
 For machines that allow no network namespaces. A cut is as silent as a packet filter's: bytes of the cut direction are
 held, so are the end of a stream and a reset, and a new connection over a link that is cut in either direction gets no
@@ -23,7 +23,7 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from harness.environments.local.lines import receive_line
+from harness.environments.machine.lines import receive_line
 from nemesis.cluster import Endpoint, Link
 
 _CHUNK_BYTES = 262_144

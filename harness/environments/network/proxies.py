@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from harness.environments.base import Address, EnvironmentFailed
-from harness.environments.local.helper import Helper, HelperRefused
-from harness.environments.local.link_proxy import Route
+from harness.environments.machine.helper import Helper, HelperRefused
+from harness.environments.network.link_proxy import Route
 from nemesis.cluster import CLIENTS, Endpoint, Link
 from nemesis.shapes import Sample, Shape
 
@@ -137,7 +137,7 @@ def _start(
         }
         routes += [Route(*probe_ports[pair], *pair, *probe_server.getsockname()) for pair in probe_ports]
         try:
-            helper = Helper("harness.environments.local.link_proxy", {"routes": routes}, environment)
+            helper = Helper("harness.environments.network.link_proxy", {"routes": routes}, environment)
         except HelperRefused as refusal:
             reason = str(refusal)
             probe_server.close()

@@ -1,0 +1,55 @@
+"""How a node of a local run is a process of this machine: the keeper starts it in the node's network namespace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.machine import hunger
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.keeper import Keeper, KeptProcess
+from harness.environments.machine.node import RunningProcess
+from nemesis.cluster import Endpoint, NodeError
+
+
+class KeptHost:
+    """Implements `harness.environments.machine.node.Host`. What it takes from a process needs no privilege."""
+
+    def __init__(self, keeper: Keeper, endpoint: Endpoint) -> None:
+        self._keeper = keeper
+        self._endpoint = endpoint
+
+    def launch(self, command: Sequence[str], log: Path) -> KeptProcess:
+        """Have the keeper start it."""
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return self._keeper.spawn(command, self._endpoint, nothing, output, output)
+        except HelperRefused as refusal:
+            raise NodeError(f"expected to run {command[0]!r} as node {self._endpoint}, found: {refusal}") from None
+        finally:
+            os.close(output)
+            os.close(nothing)
+
+    def throttle(self, process: RunningProcess, percent: int) -> hunger.Throttle:
+        """Stop it and let it run in turns."""
+        return hunger.Throttle(self._keeper, process, self._endpoint, percent)
+
+    def limit_memory(self, process: RunningProcess) -> int:
+        """Limit its address space."""
+        return hunger.limit_memory(process.pid)
+
+    def unlimit_memory(self, process: RunningProcess) -> None:
+        """Let its address space grow."""
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                hunger.unlimit_memory(process.pid)
+
+    def memory_limit(self, process: RunningProcess) -> int | None:
+        """The limit of its address space."""
+        try:
+            return hunger.memory_limit(process.pid)
+        except ProcessLookupError:
+            return None

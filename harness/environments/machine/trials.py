@@ -1,0 +1,155 @@
+"""Which mechanisms this machine offers, found out by trying them.
+
+A trial does in small what a run does in earnest, so that what it finds is what a run will find.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.machine import wall_clock
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.keeper import Keeper
+from harness.environments.machine.keeper_process import Settings
+from harness.environments.storage import fuse
+from harness.environments.storage.page_cache import find_mkfs, make_file_system
+
+_TRIAL_IMAGE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of trying a mechanism."""
+
+    available: bool
+    found: str  # one line: what worked, or why not
+
+
+def attempt(trial: Callable[[], str]) -> Trial:
+    """Make a trial that tells what worked, or raises with the reason."""
+    try:
+        return Trial(True, trial())
+    except (EnvironmentFailed, HelperRefused, OSError) as error:
+        return Trial(False, str(error))
+
+
+@cache
+def try_namespaces() -> Trial:
+    """Make two namespaces and send a packet from one to the other, over a link that is whole, cut, and mended."""
+
+    def trial() -> str:
+        keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        try:
+            seen = []
+            for links in ([], [(0, 1)], []):
+                keeper.ask("block", links=links)
+                seen.append(keeper.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+        finally:
+            keeper.close()
+        if seen != [True, False, True]:
+            raise EnvironmentFailed(
+                f"expected a packet to arrive before and after a cut and not during it, found {seen}"
+            )
+        return "as root" if os.geteuid() == 0 else "in a user namespace, without root"
+
+    return attempt(trial)
+
+
+@cache
+def try_ext4() -> Trial:
+    """Crash a small ext4 image, and see that it lost what was not synced and kept what was."""
+
+    def trial() -> str:
+        if os.geteuid() != 0:
+            raise EnvironmentFailed("loop devices and mounts need root")
+        with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+            image, disk = Path(directory, "disk.img"), Path(directory, "disk")
+            disk.mkdir()
+            with image.open("wb") as file:
+                file.truncate(_TRIAL_IMAGE_BYTES)
+            make_file_system(image)
+            keeper = Keeper(Settings(network=False, mounts=True, endpoints=()), {})
+            try:
+                return _crash_and_compare(keeper, image, disk)
+            finally:
+                keeper.close()
+
+    return attempt(trial)
+
+
+@cache
+def try_shaping() -> Trial:
+    """Lose every packet of a link on a detour through user space, and none after."""
+
+    def trial() -> str:
+        if not (namespaces := try_namespaces()).available:
+            raise EnvironmentFailed(namespaces.found)
+        keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        try:
+            seen = []
+            for shapes in ([[0, 1, {"delay_ms": 1.0}]], [[0, 1, {"loss_percent": 100.0}]], []):
+                keeper.ask("shape", shapes=shapes)
+                seen.append(keeper.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+        finally:
+            keeper.close()
+        if seen != [True, False, True]:
+            raise EnvironmentFailed(f"expected packets to pass but while all are lost, found {seen}")
+        return "a user-space switch works"
+
+    return attempt(trial)
+
+
+def _crash_and_compare(keeper: Keeper, image: Path, disk: Path) -> str:
+    keeper.ask("attach-disk", image=str(image), mount_point=str(disk))
+    # The mount is seen by the keeper and its children alone; /proc shows it to us.
+    file = Path(f"/proc/{keeper.pid}/root{disk}/trial")
+    with file.open("wb") as written:
+        written.write(bytes(1000))
+        written.flush()
+        os.fsync(written.fileno())
+        written.write(bytes(500))
+    loss = keeper.ask("crash-disk", mount_point=str(disk))
+    if loss["files"] != {"trial": [1500, 1000]}:
+        raise EnvironmentFailed(f"expected a crash to take 500 bytes of 1500, found {loss['files']}")
+    return "loop device, mount and shutdown work"
+
+
+@cache
+def try_fuse() -> Trial:
+    """Mount the forgetful file system, and see that it loses what was not synced and keeps what was."""
+    return attempt(fuse.trial)
+
+
+@cache
+def try_clock() -> Trial:
+    """Bend the wall clock of a process."""
+
+    def trial() -> str:
+        with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+            return wall_clock.trial(Path(directory))
+
+    return attempt(trial)
+
+
+def remedy(name: Literal["namespaces", "ext4", "fuse", "clock"]) -> str:
+    """The one command that would add a mechanism which a trial found missing."""
+    if name == "namespaces":
+        restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+        if restricted.exists() and restricted.read_text().strip() == "1":
+            return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        return "sudo sysctl -w user.max_user_namespaces=10000"
+    if name == "clock":
+        return "apt-get install gcc libc6-dev"
+    if name == "ext4":
+        return "sudo harrow run" if find_mkfs() else "apt-get install e2fsprogs"
+    if shutil.which("fusermount3") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return "apt-get install fuse3"
+    return "pip install 'harrow[fuse]'"
