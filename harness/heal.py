@@ -65,7 +65,7 @@ def _end_processes(entries: Sequence[Entry]) -> Iterator[str]:
     """Kill what carries the run's mark, and what was written down and is still the same process."""
     what = {entry["pid"]: entry["what"] for entry in entries if entry["kind"] == "process" and _same_process(entry)}
     for entry in entries:
-        if entry["kind"] == "local":
+        if entry["kind"] == "run":
             for pid in processes.of_run(entry["token"]):
                 what.setdefault(pid, "helper process")
     ours = {pid: started for pid in what if (started := processes.start_time(pid)) is not None}
@@ -103,6 +103,6 @@ def _delete(entries: Sequence[Entry]) -> Iterator[str]:
         if entry["kind"] == "disk" and (image := Path(entry["image"])).exists():
             image.unlink()
             yield f"{image} deleted"
-        if entry["kind"] == "local" and (sockets := Path(entry["sockets"])).exists():
+        if entry["kind"] == "run" and (sockets := Path(entry["sockets"])).exists():
             shutil.rmtree(sockets)
             yield f"{sockets} deleted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, Protocol
+from typing import IO, Literal, NamedTuple, Protocol
 
 from nemesis.cluster import Capability, Cluster, Endpoint, PartitionView, VoterView
 
@@ -169,4 +169,43 @@ class Environment(Protocol):
 
     def tear_down(self) -> None:
         """Stop everything that was started and undo everything that was made."""
+        ...
+
+
+class Mechanisms(NamedTuple):
+    """What carries the packets of a run, and what its disks are made of."""
+
+    network: str
+    page_cache: str
+
+
+class Offers(Protocol):
+    """What a kind of environment can do to a cluster on this machine, and by which mechanisms: a module `offers`."""
+
+    def sure_of(self, needs: frozenset[Capability]) -> bool:
+        """Whether it can do all this whatever the machine is like, so that nothing need be tried."""
+        ...
+
+    def choose(self, network: str, page_cache: str, needs: frozenset[Capability]) -> Mechanisms:
+        """The mechanisms to use: those that were asked for, else the first that work and offer what the faults need.
+
+        Raises `EnvironmentFailed` when one was asked for that this machine does not have, or it can house no nodes at
+        all. When none offers all that is needed the choice is as if nothing were: whoever asks compares it with
+        `offered`.
+        """
+        ...
+
+    def offered(self, mechanisms: Mechanisms) -> frozenset[Capability]:
+        """What these mechanisms can do on this machine."""
+        ...
+
+    def ways(self, needs: frozenset[Capability]) -> tuple[tuple[str, ...], ...]:
+        """The mechanisms among which a fault with these needs has a choice, one tuple a choice; none if it needs none.
+
+        A fault that no mechanism can inject has an empty choice.
+        """
+        ...
+
+    def lacking(self, needs: frozenset[Capability]) -> str | None:
+        """Why this machine cannot inject a fault with these needs by any mechanism; None if it can."""
         ...

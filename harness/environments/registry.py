@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from harness.environments.base import Environment, EnvironmentFailed, System
+from harness.environments.base import Environment, EnvironmentFailed, Offers, System
+from harness.environments.local import offers as local
 from harness.journal import Journal
 from harness.spec import Spec, SpecError
 from nemesis.cluster import Capability
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 
-CAPABILITIES: dict[str, frozenset[Capability]] = {"local": frozenset(get_args(Capability))}
-"""What each environment can do at most, on a machine that offers all mechanisms."""
-
-_EVERYWHERE: frozenset[Capability] = frozenset(
-    {"process", "starvation", "network", "page-cache-loss", "administration", "spare-broker"}
-)
-"""What can be done by one mechanism or another whatever the machine offers, so that nothing need be tried."""
+OFFERS: Mapping[str, Offers] = {"local": local}
 
 
 def check(spec: Spec, kinds: Iterable[Kind]) -> None:
@@ -27,24 +22,24 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
 
     Nothing is started but, for mechanisms, a short trial. Raises `SpecError`.
     """
+    offers = OFFERS[spec.environment]
     wanted = {kind.name: kind.needs for kind in kinds}
     for name, needs in wanted.items():
-        if needs - CAPABILITIES[spec.environment]:
-            raise _not_offered(spec, name, needs - CAPABILITIES[spec.environment], "any mechanism")
+        if hopeless := frozenset(need for need in needs if () in offers.ways(frozenset({need}))):
+            raise _not_offered(spec, name, hopeless, "any mechanism")
         if needs - _of_the_cluster(spec):
             raise SpecError(
                 f"faults: {name} needs more brokers than replicas, found {spec.brokers} brokers for "
                 f"{spec.replication_factor} replicas; raise --brokers, or leave it out of --faults"
             )
-    if (spec.network, spec.page_cache) == ("auto", "auto") and all(needs <= _EVERYWHERE for needs in wanted.values()):
+    needed: frozenset[Capability] = frozenset().union(*wanted.values())
+    if (spec.network, spec.page_cache) == ("auto", "auto") and offers.sure_of(needed):
         return
-    from harness.environments.local.offers import choose, offered
-
     try:
-        mechanisms = choose(spec.network, spec.page_cache, frozenset().union(*wanted.values()))
+        mechanisms = offers.choose(spec.network, spec.page_cache, needed)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
-    capabilities = offered(mechanisms)
+    capabilities = offers.offered(mechanisms)
     for name, needs in wanted.items():
         if needs - capabilities:
             raise _not_offered(spec, name, needs - capabilities, " and ".join(mechanisms))
@@ -52,11 +47,10 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
 
 def possible(spec: Spec) -> tuple[str, ...]:
     """All kinds of fault that one run in this environment can inject on this machine. Raises `SpecError`."""
-    from harness.environments.local.offers import choose, offered
-
+    offers = OFFERS[spec.environment]
     try:
         everything: frozenset[Capability] = frozenset().union(*(kind.needs for kind in KINDS.values()))
-        capabilities = offered(choose(spec.network, spec.page_cache, everything))
+        capabilities = offers.offered(offers.choose(spec.network, spec.page_cache, everything))
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
     capabilities &= _of_the_cluster(spec)

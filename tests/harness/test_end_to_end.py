@@ -57,7 +57,7 @@ def harrow(store: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def left_over(run: Path) -> list[int]:
-    tokens = [entry["token"] for entry in read_journal(run) if entry["kind"] == "local"]
+    tokens = [entry["token"] for entry in read_journal(run) if entry["kind"] == "run"]
     return [pid for token in tokens for pid in processes.of_run(token)]
 
 

@@ -38,6 +38,7 @@ class Settings(NamedTuple):
     network: bool  # a namespace per endpoint, and the switch
     mounts: bool  # a mount namespace, for disks; needs root
     endpoints: Sequence[int]
+    namespaces: Sequence[tuple[int, str]] = ()  # of endpoints that have one already: where it is
 
 
 class _Children:
@@ -105,7 +106,7 @@ class _Keeper:
             linux.become_owner_of_namespaces(0)
         if settings.mounts:
             linux.keep_mounts_to_ourselves()
-        self._switch = Switch(settings.endpoints) if settings.network else None
+        self._switch = Switch(settings.endpoints, dict(settings.namespaces)) if settings.network else None
         self._disks = Disks()
         self.children = _Children(self._switch)
 

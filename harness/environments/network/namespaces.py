@@ -49,22 +49,29 @@ class _Namespace:
 
 
 class Switch:
-    """The namespaces of all endpoints and what lies between. Made by a single-threaded process that may do so."""
+    """The namespaces of all endpoints and what lies between. Made by a single-threaded process that may do so.
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+    `namespaces` are the paths of those that are there already; the other endpoints get one that ends with us.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], namespaces: Mapping[Endpoint, str]) -> None:
         self._blocked: set[Link] = set()
         self._probes = 0
         self._detour: Detour | None = None
         linux.unshare(linux.CLONE_NEWNET)
         self._wire = Wire()
         _write_setting("ip_forward", 1)
-        self._namespaces = {endpoint: self._add(endpoint) for endpoint in endpoints}
+        self._namespaces = {endpoint: self._add(endpoint, namespaces.get(endpoint)) for endpoint in endpoints}
         self._await_links()
 
-    def _add(self, endpoint: Endpoint) -> _Namespace:
+    def _add(self, endpoint: Endpoint, path: str | None) -> _Namespace:
         home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        linux.unshare(linux.CLONE_NEWNET)
-        descriptor = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        if path is None:
+            linux.unshare(linux.CLONE_NEWNET)
+            descriptor = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        else:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            linux.enter_namespace(descriptor, linux.CLONE_NEWNET)
         wire = Wire()
         probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         # Kernels before 6.15 lack it: there a connection that was cut for long takes longer to come back.

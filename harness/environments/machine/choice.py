@@ -1,4 +1,4 @@
-"""The mechanisms of a local run: those that were asked for, or the first that this machine offers."""
+"""One mechanism of a family: the one that was asked for, or the first that this machine offers."""
 
 from __future__ import annotations
 
