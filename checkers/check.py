@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from checkers.anomalies import ANOMALIES
+from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES
 from checkers.collected import Collected, Row, collect_findings, replicas_at
 from checkers.contract import classified
 from checkers.datasets import survey_dataset
@@ -125,6 +125,7 @@ def _check_batch(
         found = unite(
             [
                 *(anomaly(relations) for anomaly in ANOMALIES),
+                *(anomaly(relations) for anomaly in GROUP_ANOMALIES if relations.groups is not None),
                 malformed_history(relations),
                 *nonlinearizable(spark, relations, decided, facts),
                 repair_records(relations.repairs),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as fn
 
 from checkers.anomalies.loss import unseen_numbers
 from checkers.findings import KEY, unite
+from checkers.groups import FIGURE, group_numbers
 from checkers.relations import Relations
 
 SILENCE_NS_MIN = 20_000_000
@@ -28,6 +29,7 @@ def figures(relations: Relations) -> DataFrame:
     | final | complete, agreed, end_offset, read_to, unseen (per partition) | |
     | silence_ns | fault | longest time without an acknowledged write that touches it |
     | recovery_ns | fault | from its heal to the next acknowledged write |
+    | groups | commits_ok, not_asked | acknowledged commits, and partitions with such that nobody asked for at the end |
     """
     return unite([
         *(_rows(table, frame) for table, frame in relations.examined.items()),
@@ -36,6 +38,7 @@ def figures(relations: Relations) -> DataFrame:
         _latency(relations),
         _finals(relations),
         _silences(relations),
+        *_groups(relations),
     ])  # fmt: skip
 
 
@@ -108,6 +111,12 @@ def _finals(relations: Relations) -> DataFrame:
         .withColumn("unseen", fn.coalesce("unseen", fn.lit(0)))
     )
     return _unpivoted(finals, "final", "complete", "agreed", "end_offset", "read_to", "unseen")
+
+
+def _groups(relations: Relations) -> list[DataFrame]:
+    if relations.groups is None:
+        return []
+    return [_unpivoted(group_numbers(relations.groups), FIGURE, "commits_ok", "not_asked")]
 
 
 def _silences(relations: Relations) -> DataFrame:

@@ -103,7 +103,7 @@ def stale_because() -> Column:
     )
     unknown_leader = fn.coalesce(fn.size("led") < 1, fn.lit(True))
     alone = fn.coalesce(fn.col("brokers") == 1, fn.lit(False))
-    same_broker = (stale.asked == "latest") & (stale.server == stale.witness_node)
+    same_broker = (stale.asked != "poll") & (stale.server == stale.witness_node)
     return (
         fn.when(
             unknown_leader,
@@ -117,7 +117,7 @@ def stale_because() -> Column:
             fn.lit("a deposed leader that could not know it yet may have answered"),
         )
         .when(
-            (stale.asked != "latest") & ~acknowledged_itself & ~fn.coalesce(caught_up, fn.lit(False)),
+            (stale.asked == "poll") & ~acknowledged_itself & ~fn.coalesce(caught_up, fn.lit(False)),
             fn.lit("the leader was new, and its high watermark had not been seen to catch up"),
         )
     )

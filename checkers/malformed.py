@@ -28,7 +28,7 @@ def _of_table(table: str, examined: DataFrame) -> DataFrame:
     }
     problems = examined.where("problem is not null")
     missing = {name: fn.lit(None).cast(kind) for name, kind in columns.items() if name not in problems.columns}
-    at_ns = next((name for name in ("invoked_ns", "at_ns") if name in problems.columns), None)
+    at_ns = next((name for name in ("invoked_ns", "at_ns", "since_ns") if name in problems.columns), None)
     return findings(
         problems.withColumns(missing),
         NAME,

@@ -16,15 +16,18 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
 from checkers.conflicts import log_conflicts
-from checkers.finals import final_reads
+from checkers.finals import deleted_finals, final_reads
 from checkers.findings import ACKS_ALL, KEY
+from checkers.groups import GroupRelations, group_relations
 from checkers.repairs import repaired_sends
 from checkers.runs import RunFacts
 from checkers.tables import RunFiles, read_large
 from checkers.wellformed import (
     examined_commands,
+    examined_commits,
     examined_logs,
     examined_operations,
+    examined_ownerships,
     examined_polls,
     examined_reads,
     examined_samples,
@@ -61,8 +64,13 @@ class Relations:
     """Sends of unknown outcome that were read (`checkers.repairs`)."""
     conflicts: DataFrame
     """One row per offset at which the dumped logs differ (`checkers.conflicts`)."""
+    deleted: DataFrame
+    """Topics that a client has deleted, or may have: `run_id`, `topic`."""
+    groups: GroupRelations | None
+    """None if no member of a group has left anything."""
     examined: dict[str, DataFrame]
-    """Rows of each large table with the column `problem`, null for good rows; `commands` only if there are any."""
+    """Rows of each large table with the column `problem`, null for good rows; `commands`, `commits` and `ownerships`
+    only if there are any."""
 
 
 def base_relations(
@@ -89,6 +97,9 @@ def base_relations(
     }
     if any(run.large["commands"].rows for run in runs):  # most have none, and every frame must be planned
         examined["commands"] = kept(examined_commands(read_large(spark, runs, "commands")))
+    if any(run.large[table].rows for run in runs for table in ("commits", "ownerships")):
+        examined["commits"] = kept(examined_commits(read_large(spark, runs, "commits"), operations))
+        examined["ownerships"] = kept(examined_ownerships(read_large(spark, runs, "ownerships")))
     reads = _usable(examined["reads"])
     examined["polls"] = kept(_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads)))
     sends = _usable(examined["sends"])
@@ -96,8 +107,9 @@ def base_relations(
     cluster = _usable(examined["cluster"])
     logs = _usable(examined["logs"])
     run_frame = _run_frame(spark, facts)
-    finals = kept(final_reads(_end_frame(spark, facts), polls, cluster))
     values = kept(_values(sends, reads))
+    deleted = _deleted_frame(spark, facts)
+    finals = kept(final_reads(_end_frame(spark, facts), polls, cluster).unionByName(deleted_finals(values, deleted)))
     return Relations(
         runs=run_frame,
         faults=_fault_frame(spark, facts),
@@ -112,6 +124,8 @@ def base_relations(
         logs=logs,
         repairs=repaired_sends(values, wanted=repair),
         conflicts=kept(log_conflicts(logs, cluster)),
+        deleted=deleted,
+        groups=group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
         examined=examined,
     )
 
@@ -166,6 +180,8 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
             fn.count("read_offset").alias("reads"),
             fn.count("ok_read_ns").alias("ok_reads"),
             fn.count("final_read").alias("final_reads"),
+            fn.min(fn.when(fn.col("final_read") == 1, fn.col("read_offset"))).alias("final_offset_min"),
+            fn.max(fn.when(fn.col("final_read") == 1, fn.col("read_offset"))).alias("final_offset_max"),
             fn.min("read_offset").alias("read_offset_min"),
             fn.max("read_offset").alias("read_offset_max"),
             fn.min("ok_read_ns").alias("read_first_ns"),
@@ -296,5 +312,15 @@ def _end_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
         "end_offset": pa.int64(),
         "agreed": pa.bool_(),
     }
-    rows = [(run.run_id, end.topic, end.partition, end.offset, end.agreed) for run in facts for end in run.ends]
+    rows = [
+        (run.run_id, end.topic, end.partition, end.offset, end.agreed)
+        for run in facts
+        for end in run.ends
+        if end.topic not in run.deleted_topics
+    ]
     return _frame(spark, columns, rows)
+
+
+def _deleted_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
+    rows = [(run.run_id, topic) for run in facts for topic in sorted(run.deleted_topics)]
+    return _frame(spark, {"run_id": pa.string(), "topic": pa.string()}, rows)

@@ -92,8 +92,10 @@ class RunFacts:
     workers_closed: int
     malformed: tuple[tuple[str, str], ...]
     """Table and problem of each row that could not be used."""
+    deleted_topics: frozenset[str]
+    """Topics that a client has deleted, or may have."""
     sends_known: bool
-    """Whether every value that was sent is in the history; else a value that nobody sent proves nothing."""
+    """Whether every value that was sent, and every commit, is in the history; else what nobody wrote proves nothing."""
 
     @property
     def healed_ns(self) -> int | None:
@@ -111,6 +113,7 @@ def facts_of(files: RunFiles) -> RunFacts:
     settings = _settings(files.small["runs"], malformed)
     workers = {row["worker"] for row in files.small["workers"] if row["worker"] is not None}
     broken = {gap.table for gap in files.gaps}
+    deletions = (row for row in files.small["administration"] if row["action"] == "delete" and row["status"] != "fail")
     return RunFacts(
         run_id=files.run_id,
         settings=settings,
@@ -120,8 +123,9 @@ def facts_of(files: RunFiles) -> RunFacts:
         controller_elections=len({row["epoch"] for row in files.small["quorum"] if row["role"] == "leader"}),
         workers_closed=len(workers),
         malformed=tuple(malformed),
+        deleted_topics=frozenset(row["topic"] for row in deletions if row["topic"] is not None),
         sends_known=(
-            broken.isdisjoint({"operations", "sends", "runs"})
+            broken.isdisjoint({"operations", "sends", "runs", "commits"})
             and settings.workers is not None
             and len(workers) >= settings.workers
         ),

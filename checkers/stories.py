@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
+from checkers.group_stories import GROUPSTORIES
 from checkers.runs import Fault
-
-Details = Mapping[str, Any]
-Row = Mapping[str, Any]
+from checkers.telling import Details, Row, by, invoked, place, seconds, times
 
 
 def explanation(row: Row, details: Details, faults: Sequence[Fault], replicas: Mapping[int, int | None]) -> str:
     """Tell what happened, what the replicas' logs hold there, and which faults were near."""
-    tell = _STORIES.get(row["anomaly"], _untold)
+    tell = STORIES.get(row["anomaly"], _untold)
     sentences = [tell(row, details), _told_of_replicas(row, replicas), _told_of_contract(row)]
     if row["at_ns"] is not None and row["anomaly"] not in ("malformed-history", "repaired-outcome"):
         sentences.append(_told_of_faults(faults, row["at_ns"]))
@@ -35,16 +33,6 @@ def faults_near(faults: Sequence[Fault], at_ns: int | None) -> list[tuple[str, F
     return near
 
 
-def place(row: Row) -> str:
-    """Name the partition of a finding."""
-    return f"{row['topic']}-{row['partition']}"
-
-
-def seconds(ns: int | None) -> str:
-    """Write a time of the run for people."""
-    return "an unknown time" if ns is None else f"{ns / 1e9:.3f} s"
-
-
 def _lost_acked_write(row: Row, details: Details) -> str:
     acks = "all" if details.get("acks") == -1 else details.get("acks")
     offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
@@ -53,9 +41,9 @@ def _lost_acked_write(row: Row, details: Details) -> str:
         if details.get("final_complete")
         else "yet polls passed over that offset without returning it"
     )
-    read = f" (it had been read {_times(details['reads'])} before)" if details.get("reads") else ""
+    read = f" (it had been read {times(details['reads'])} before)" if details.get("reads") else ""
     return (
-        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{_by(row['broker'])} "
+        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{by(row['broker'])} "
         f"at {seconds(row['at_ns'])} (acks={acks}), {gone}{read}."
     )
 
@@ -63,7 +51,7 @@ def _lost_acked_write(row: Row, details: Details) -> str:
 def _lost_read(row: Row, details: Details) -> str:
     return (
         f"Value {row['value']} was returned at offset {row['offset']} of {place(row)} to process {row['process']} "
-        f"at {seconds(row['at_ns'])} (read {_times(details.get('reads', 1))} in all), yet the final reads of the "
+        f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet the final reads of the "
         "partition from its start to its agreed end do not show it: a record that was once visible to readers is gone."
     )
 
@@ -77,16 +65,16 @@ def _entry(entry: Details) -> str:
     known = []
     if entry.get("acknowledged_offset") is not None:
         when = seconds(entry.get("completed_ns"))
-        known.append(f"acknowledged to process {entry.get('process')} at {when}{_by(entry.get('node'))}")
+        known.append(f"acknowledged to process {entry.get('process')} at {when}{by(entry.get('node'))}")
     if entry.get("reads"):
-        known.append(f"read {_times(entry['reads'])}, in the final phase {_times(entry.get('final_reads', 0))}")
+        known.append(f"read {times(entry['reads'])}, in the final phase {times(entry.get('final_reads', 0))}")
     return f"value {entry.get('value')} ({', '.join(known) or 'known only from a poll that failed'})"
 
 
 def _wrong_offset(row: Row, details: Details) -> str:
     polled = " and ".join(str(offset) for offset in details.get("polled_at", ()))
     return (
-        f"Value {row['value']} was acknowledged at offset {row['offset']} of {place(row)}{_by(row['broker'])} "
+        f"Value {row['value']} was acknowledged at offset {row['offset']} of {place(row)}{by(row['broker'])} "
         f"at {seconds(row['at_ns'])}, but readers find it at offset {polled}."
     )
 
@@ -122,7 +110,7 @@ def _reordered(row: Row, details: Details) -> str:
     return (
         f"Process {earlier.get('process')} had its send acknowledged at offset {earlier.get('offset')} of "
         f"{place(row)} by {seconds(earlier.get('completed_ns'))}; process {row['process']} began to send value "
-        f"{row['value']} after that, at {_invoked(details)}, and got the lower offset {row['offset']}."
+        f"{row['value']} after that, at {invoked(details)}, and got the lower offset {row['offset']}."
     )
 
 
@@ -130,23 +118,23 @@ def _stale_read(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
     server = "a broker" if row["broker"] is None else f"broker {row['broker']}"
     answer = (
-        f"asked {server} for the end of {place(row)} at {_invoked(details)} and was told {row['offset']}"
+        f"asked {server} for the end of {place(row)} at {invoked(details)} and was told {row['offset']}"
         if details.get("asked") == "latest"
-        else f"polled {place(row)} from {row['offset']} at {_invoked(details)} and was told by {server} "
+        else f"polled {place(row)} from {row['offset']} at {invoked(details)} and was told by {server} "
         "that there was nothing"
     )
     return (
         f"Process {row['process']} {answer}, although value {witness.get('value')} had been acknowledged at offset "
-        f"{witness.get('offset')}{_by(witness.get('node'))} at {seconds(witness.get('completed_ns'))}."
+        f"{witness.get('offset')}{by(witness.get('node'))} at {seconds(witness.get('completed_ns'))}."
     )
 
 
 def _end_offset_regression(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
     return (
-        f"Process {row['process']} was told{_by(row['broker'])} that {place(row)} ends at {row['offset']}, in answer "
-        f"to a question put at {_invoked(details)}, although process {witness.get('process')} had been told "
-        f"{witness.get('offset')}{_by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
+        f"Process {row['process']} was told{by(row['broker'])} that {place(row)} ends at {row['offset']}, in answer "
+        f"to a question put at {invoked(details)}, although process {witness.get('process')} had been told "
+        f"{witness.get('offset')}{by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
     )
 
 
@@ -186,7 +174,7 @@ def _divergent_replicas(row: Row, details: Details) -> str:
 def _unseen(row: Row, _details: Details) -> str:
     offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
     return (
-        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{_by(row['broker'])} at "
+        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{by(row['broker'])} at "
         f"{seconds(row['at_ns'])}, and nobody ever read that far: whether it is there is not known."
     )
 
@@ -196,7 +184,7 @@ def _dirty_read(row: Row, details: Details) -> str:
     if details.get("sampled_ns") is None:
         return f"{read}; it was never acknowledged, and it is gone: it was read before it was committed."
     return (
-        f"{read}{_by(row['broker'])}, whose high watermark still was {details.get('sampled_high_watermark')} at "
+        f"{read}{by(row['broker'])}, whose high watermark still was {details.get('sampled_high_watermark')} at "
         f"{seconds(details['sampled_ns'])}, in the same leadership: the record was not committed when it was read."
     )
 
@@ -274,7 +262,7 @@ def _untold(row: Row, _details: Details) -> str:
     return f"{row['anomaly']} at offset {row['offset']} of {place(row)}."
 
 
-_STORIES: Mapping[str, Callable[[Row, Details], str]] = {
+STORIES: Mapping[str, Callable[[Row, Details], str]] = {
     "lost-acked-write": _lost_acked_write,
     "lost-read": _lost_read,
     "unseen": _unseen,
@@ -294,11 +282,13 @@ _STORIES: Mapping[str, Callable[[Row, Details], str]] = {
     "nonmonotonic-poll": _nonmonotonic_poll,
     "skipped-poll": _skipped_poll,
     "divergent-replicas": _divergent_replicas,
+    **GROUPSTORIES,
     "nonlinearizable": _nonlinearizable,
     "unavailable": _unavailable,
     "repaired-outcome": _repaired,
     "malformed-history": _malformed_history,
 }
+"""Anomaly → what tells it."""
 
 
 def _told_of_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
@@ -347,15 +337,3 @@ def _brokers(brokers: Sequence[int]) -> str:
     if not brokers:
         return "nobody"
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {', '.join(str(broker) for broker in brokers)}"
-
-
-def _by(broker: int | None) -> str:
-    return "" if broker is None else f" by broker {broker}"
-
-
-def _invoked(details: Details) -> str:
-    return seconds(details.get("operation", {}).get("invoked_ns"))
-
-
-def _times(number: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")

@@ -21,12 +21,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from history.reader import load_table
 from history.schema import TABLES
 
-LARGE_TABLES = ("operations", "sends", "polls", "reads", "commands", "cluster", "logs")
+LARGE_TABLES = ("operations", "sends", "polls", "reads", "commands", "commits", "ownerships", "cluster", "logs")
 """Tables that grow with the length of a run; only Spark reads them."""
 
 REQUIRED_TABLES = ("runs", "operations", "sends", "polls", "ends", "phases", "workers")
-"""Without one of these a history cannot be decided. A run may well have no faults, no commands, no samples and no
-dumped logs; and where `reads` is missing, the polls tell how many records it should hold."""
+"""Without one of these a history cannot be decided. A run may well have no faults, no commands, no groups, no
+administration, no samples and no dumped logs; and where `reads` is missing, the polls tell how many records it should
+hold."""
 
 _SPARK_GLOB = re.compile(r"([\[\]{}*?\\])")
 

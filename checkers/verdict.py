@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkers.collected import Collected
+from checkers.groups import FIGURE, undecided_groups
 from checkers.malformed import NAME as MALFORMED
 from checkers.objects import Decided
 from checkers.objects import undecided as undecided_objects
@@ -98,6 +99,12 @@ def judge(
         *_too_little(facts, figures, acknowledged_min),
         *_unread(figures),
         *undecided_objects(objects, facts.settings.workload, acknowledged_min),
+        *undecided_groups(
+            facts.settings.workload,
+            figures.get(FIGURE, "commits_ok"),
+            figures.get(FIGURE, "not_asked"),
+            acknowledged_min,
+        ),
     ]
     violations = [f"{name}: {number:,} outside the contract" for name, number in broken.items()]
     verdict: Verdict = "invalid" if broken else "unknown" if undecided else "valid"
@@ -107,7 +114,12 @@ def judge(
         verdict=verdict,
         reasons=(*violations, *undecided),
         anomalies=anomalies,
-        counts={**_counts(facts, figures), "sends_repaired": repaired, **_counts_of_objects(objects)},
+        counts={
+            **_counts(facts, figures),
+            "sends_repaired": repaired,
+            **_counts_of_objects(objects),
+            **_counts_of_groups(figures),
+        },
         metrics=_metrics(facts, figures),
     )
 
@@ -189,6 +201,11 @@ def _counts(facts: RunFacts, figures: Figures) -> dict[str, int]:
 
 def _counts_of_objects(objects: Decided | None) -> dict[str, int]:
     return {} if objects is None else {"commands_ok": objects.ok, "objects": objects.keys}
+
+
+def _counts_of_groups(figures: Figures) -> dict[str, int]:
+    commits = figures.get(FIGURE, "commits_ok")
+    return {"commits_ok": commits, "ownerships": figures.get("rows", "ownerships")} if commits else {}
 
 
 def _metrics(facts: RunFacts, figures: Figures) -> dict[str, Any]:

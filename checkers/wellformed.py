@@ -138,6 +138,39 @@ def examined_commands(commands: DataFrame) -> DataFrame:
     return commands.withColumn("problem", problem)
 
 
+def examined_commits(commits: DataFrame, operations: DataFrame) -> DataFrame:
+    """Examine what members of groups committed and were told of commits."""
+    place = ["run_id", "op", "group", "topic", "partition"]
+    same_place = Window.partitionBy(*place).orderBy("offset", "generation")
+    problem = _first_problem(
+        ("no group, topic or partition", _any_null("group", "topic", "partition")),
+        ("no such operation of a group", ~fn.col("known")),
+        ("another row for the same operation and partition", fn.col("copy") > 1),
+        ("negative offset", fn.col("offset") < 0),
+        ("a commit without an offset", (fn.col("kind") == "commit") & fn.col("offset").isNull()),
+    )
+    return (
+        _with_operation(commits, operations, "commit", "committed")
+        .withColumn("copy", fn.row_number().over(same_place))
+        .withColumn("problem", problem)
+        .withColumn("usable", fn.col("problem").isNull())
+        .drop("copy", "known")
+    )
+
+
+def examined_ownerships(ownerships: DataFrame) -> DataFrame:
+    """Examine what members of groups owned."""
+    problem = _first_problem(
+        (
+            "no group, partition, member or generation",
+            _any_null("group", "topic", "partition", "member", "generation"),
+        ),
+        ("no time", fn.col("since_ns").isNull() | (fn.col("since_ns") < 0)),
+        ("ended before it began", fn.col("until_ns") < fn.col("since_ns")),
+    )
+    return ownerships.withColumn("problem", problem).withColumn("usable", fn.col("problem").isNull())
+
+
 def _with_operation(table: DataFrame, operations: DataFrame, *kinds: str) -> DataFrame:
     """Join the operation of each row: `known` if there is one of the right kind, its columns if that is well formed."""
     good = fn.col("operation_problem").isNull()

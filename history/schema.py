@@ -45,7 +45,7 @@ OPERATIONS = pa.schema(
         ("op", pa.int64()),
         ("process", pa.int64()),  # logical, single-threaded; retired after an `info`
         ("client", pa.string()),  # client library
-        ("kind", pa.string()),  # "send", "poll", "latest"
+        ("kind", pa.string()),  # "send", "poll", "latest", "commit", "committed"
         ("status", pa.string()),  # "ok", "fail" (certainly no effect), "info" (unknown)
         ("error", pa.string()),
         ("node", pa.int32()),  # broker that answered, null when not known
@@ -117,6 +117,52 @@ COMMANDS = pa.schema(
     ]
 )
 """One row per command that clients gave to an object kept in a log (workloads `register` and `queue`)."""
+
+COMMITS = pa.schema(
+    [
+        _KEY,
+        ("op", pa.int64()),
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),  # committed, or answered; null: the answer was that there is none
+        ("member", pa.string()),  # id that the coordinator gave
+        ("generation", pa.int32()),  # of a commit: as it was sent; null for a question
+        ("kept_in", pa.int32()),  # partition of the topic in which the cluster keeps the group, null when not known
+    ]
+)
+"""One row per partition whose committed offset a member of a group set (`commit`) or asked for (`committed`)."""
+
+OWNERSHIPS = pa.schema(
+    [
+        _KEY,
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("process", pa.int64()),
+        ("member", pa.string()),
+        ("generation", pa.int32()),
+        ("since_ns", pa.int64()),  # the member was told that the partition is its own
+        ("until_ns", pa.int64()),  # it gave the partition back, or was gone; null when nobody knows
+        ("kept_in", pa.int32()),  # as in `commits`
+    ]
+)
+"""One row per partition and generation in which a member of a group owned it, written when it no longer did."""
+
+ADMINISTRATION = pa.schema(
+    [
+        _KEY,
+        ("process", pa.int64()),
+        ("action", pa.string()),  # "create", "delete", "add-partitions", "reassign"
+        ("topic", pa.string()),
+        ("parameters", pa.string()),  # JSON
+        ("status", pa.string()),  # as in `operations`
+        ("error", pa.string()),
+        ("invoked_ns", pa.int64()),
+        ("completed_ns", pa.int64()),  # null when it never completed
+    ]
+)
+"""One row per request of a client that administers topics (workload `admin`). No name of a topic is given twice."""
 
 FAULTS = pa.schema(
     [
@@ -221,6 +267,9 @@ TABLES: dict[str, pa.Schema] = {
     "polls": POLLS,
     "reads": READS,
     "commands": COMMANDS,
+    "commits": COMMITS,
+    "ownerships": OWNERSHIPS,
+    "administration": ADMINISTRATION,
     "faults": FAULTS,
     "cluster": CLUSTER,
     "quorum": QUORUM,

@@ -60,6 +60,9 @@ BREACHES: Mapping[str, str] = {
     "divergent-replicas": "records on which replicas disagree",
     "epoch-regression": "leader epochs that went back",
     "two-leaders": "leader epochs with two leaders",
+    "committed-offset-regression": "committed offsets that went back",
+    "lost-commit": "answers that lacked an acknowledged commit",
+    "double-ownership": "partitions with two owners at once",
     "nonlinearizable": "objects whose history no order explains",
     "unavailable": "failures to recover",
 }

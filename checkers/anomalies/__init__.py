@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from checkers.anomalies import availability, epochs, loss, offsets, order, reads, replicas
+from checkers.anomalies import availability, epochs, groups, loss, offsets, order, reads, replicas
 from checkers.relations import Relations
 
 ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
@@ -34,3 +34,10 @@ ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
     availability.isr_not_full,
 )
 """Every anomaly function, save `malformed-history`: that says something of the history, not of the system."""
+
+GROUP_ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
+    groups.lost_commit,
+    groups.committed_offset_regression,
+    groups.double_ownership,
+)
+"""Those of consumer groups, for batches in which there are any (`Relations.groups`): every frame must be planned."""

@@ -21,7 +21,7 @@ _QUARTERS = 4
 
 def no_acknowledged_write(relations: Relations) -> DataFrame:
     """Find partitions to which records were sent during the whole bound, and none was acknowledged."""
-    sends = relations.sends.join(fn.broadcast(_bounds(relations)), "run_id")
+    sends = _not_deleted(relations.sends, relations).join(fn.broadcast(_bounds(relations)), "run_id")
     acknowledged = fn.coalesce((fn.col("status") == "ok") & _between("completed_ns"), fn.lit(False))
     silent = (
         sends.groupBy(*KEY, "healed_ns", "bound_ns")
@@ -52,7 +52,8 @@ def no_progress_of_readers(relations: Relations) -> DataFrame:
         .where(f"quarters = {_QUARTERS}")
     )
     readable = (
-        relations.sends.where(f"status = 'ok' and acks = {ACKS_ALL}")
+        _not_deleted(relations.sends, relations)
+        .where(f"status = 'ok' and acks = {ACKS_ALL}")
         .join(bounds, "run_id")
         .where("completed_ns <= healed_ns")
         .groupBy(*KEY)
@@ -78,7 +79,11 @@ def no_progress_of_readers(relations: Relations) -> DataFrame:
 def isr_not_full(relations: Relations) -> DataFrame:
     """Find partitions without a full in-sync set in any sample of their leader during the whole bound."""
     bounds = _bounds(relations).where("replicas_wanted is not null")
-    samples = relations.cluster.join(fn.broadcast(bounds), "run_id").where(fn.col("at_ns") > fn.col("healed_ns"))
+    samples = (
+        _not_deleted(relations.cluster, relations)
+        .join(fn.broadcast(bounds), "run_id")
+        .where(fn.col("at_ns") > fn.col("healed_ns"))
+    )
     leads = fn.col("role") == "leader"
     full = leads & (fn.size("isr") >= fn.col("replicas_wanted")) & _between("at_ns")
     partial = (
@@ -91,6 +96,11 @@ def isr_not_full(relations: Relations) -> DataFrame:
         .where(f"successes = 0 and quarters = {_QUARTERS}")
     )
     return _unavailable(partial, "isr-not-full")
+
+
+def _not_deleted(frame: DataFrame, relations: Relations) -> DataFrame:
+    """A topic that was deleted need not be available, whenever that was."""
+    return frame.join(fn.broadcast(relations.deleted), ["run_id", "topic"], "left_anti")
 
 
 def _bounds(relations: Relations) -> DataFrame:

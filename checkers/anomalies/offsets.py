@@ -80,12 +80,13 @@ def wrong_offset(relations: Relations) -> DataFrame:
         send 123 ──ok @45──            poll: 47: 123
 
     Without idempotence a retry may leave a second copy at another offset, so there it counts only once the offset
-    that was told has been read without finding the value, and not if what was there has been deleted since.
+    that was told has been read without finding the value, and not if what was there has been deleted since. An allowed
+    loss may have taken the record, and brought back an attempt that nobody had answered.
     """
     values = relations.values.where(
         "acknowledged and send_offset is not null and ok_reads > 0"
         " and (read_offset_min != send_offset or read_offset_max != send_offset)"
-    ).join(fn.broadcast(relations.runs.select("run_id", "idempotence")), "run_id")
+    ).join(fn.broadcast(relations.runs.select("run_id", "idempotence", "unclean_election")), "run_id")
     told = fn.col("send_offset").between(fn.col("read_offset_min"), fn.col("read_offset_max"))
     ends = relations.finals.where("complete").select(*KEY, fn.lit(True).alias("complete"), "log_start")
     wrong = (
@@ -104,7 +105,9 @@ def wrong_offset(relations: Relations) -> DataFrame:
         process=fn.col("send_process"),
         broker=fn.col("send_node"),
         at_ns=fn.col("send_completed_ns"),
-        promises=fn.when(~fn.col("idempotence"), one_promise(fn.col("send_acks"), fn.col("send_invoked_ns"))),
+        promises=fn.when(fn.col("idempotence") & fn.col("unclean_election"), fn.array()).otherwise(
+            one_promise(fn.col("send_acks"), fn.col("send_invoked_ns"))
+        ),
         details={
             "operation": operation("send_"),
             "polled_at": fn.array_distinct(fn.array("read_offset_min", "read_offset_max")),
@@ -119,7 +122,9 @@ def duplicate(relations: Relations) -> DataFrame:
 
         poll: … 45: 123 … 48: 123 …
 
-    With idempotence always an anomaly. Without it a retry may have written the record twice, which is no breach.
+    Without idempotence a retry may have written the record twice, which is no breach. A record may also be lost at one
+    place and live on at another, by an attempt that nobody had answered: that is a breach unless the loss is excused.
+    Where unclean elections are allowed nobody can tell all losses, so there it must be at both places at the end.
     """
     told = fn.when(fn.col("committed"), fn.col("send_offset"))
     lowest = fn.least(told, fn.col("read_offset_min"))
@@ -128,8 +133,12 @@ def duplicate(relations: Relations) -> DataFrame:
         relations.values.withColumn("lowest", lowest)
         .withColumn("highest", highest)
         .where("lowest != highest")
-        .join(fn.broadcast(relations.runs.select("run_id", "idempotence")), "run_id")
+        .join(fn.broadcast(relations.runs.select("run_id", "idempotence", "unclean_election")), "run_id")
+        .withColumn("at_once", fn.coalesce(fn.col("final_offset_min") != fn.col("final_offset_max"), fn.lit(False)))
+        .where("at_once or not idempotence or not unclean_election")
     )
+    moved = ~fn.col("at_once")
+    since_ns = fn.coalesce("send_invoked_ns", "read_first_ns")
     return findings(
         twice,
         "duplicate",
@@ -138,7 +147,7 @@ def duplicate(relations: Relations) -> DataFrame:
         process=fn.col("send_process"),
         broker=fn.col("send_node"),
         at_ns=fn.coalesce("send_completed_ns", "read_last_ns"),
-        promises=fn.when(~fn.col("idempotence"), fn.array()),
+        promises=fn.when(~fn.col("idempotence"), fn.array()).when(moved, one_promise(ACKS_ALL, since_ns)),
         details={
             "operation": operation("send_"),
             "offsets": fn.array("lowest", "highest"),

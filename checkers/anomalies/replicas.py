@@ -46,12 +46,18 @@ def corrupt_record(relations: Relations) -> DataFrame:
         poll: … 45: (12 bytes whose checksum does not match) …
 
     A record's value is its number and the checksum of that number, so bytes that were changed anywhere between the
-    producer and the reader show. Only producers of ours write to the topic.
+    producer and the reader show. Only producers of ours write to the topic; what the cluster writes down for itself, in
+    topics whose names begin with `__`, is not looked at.
     """
-    polled = relations.reads.where("value is null").select(
-        *KEY, "offset", "op", "process", fn.coalesce("completed_ns", "invoked_ns").alias("at_ns")
+    ours = ~fn.col("topic").startswith("__")
+    polled = (
+        relations.reads.where("value is null")
+        .where(ours)
+        .select(*KEY, "offset", "op", "process", fn.coalesce("completed_ns", "invoked_ns").alias("at_ns"))
     )
-    dumped = relations.logs.where("value is null and offset < high_watermark").select(*KEY, "offset", "broker")
+    dumped = (
+        relations.logs.where("value is null and offset < high_watermark").where(ours).select(*KEY, "offset", "broker")
+    )
     return findings(
         polled.unionByName(dumped, allowMissingColumns=True),
         "corrupt-record",

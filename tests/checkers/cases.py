@@ -1,41 +1,12 @@
-"""One tiny history per anomaly and per near miss, with exactly the anomalies that must be found.
-
-`expected` maps an anomaly to (violations, within the contract); everything not named must not be found.
-"""
+"""One tiny history per anomaly and per near miss, with exactly the anomalies that must be found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from tests.checkers.case_register import Case, Expected, register
 from tests.checkers.histories import BOUND_MS, READER, TOPIC, History
 
-Expected = dict[str, tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class Case:
-    history: History
-    expected: Expected
-    verdict: str
-
-
 CASES: list[Case] = []
-
-
-def case(
-    expected: Expected, verdict: str | None = None, **settings: object
-) -> Callable[[Callable[[History], None]], None]:
-    """Register a history; the verdict follows from what is expected unless it is said."""
-
-    def register(build: Callable[[History], None]) -> None:
-        history = History(build.__name__.replace("_", "-"), **settings)
-        build(history)
-        broken = any(violations for violations, _ in expected.values())
-        CASES.append(Case(history, expected, verdict or ("invalid" if broken else "valid")))
-
-    return register
-
+case = register(CASES)
 
 # --- nothing wrong -------------------------------------------------------------------------------------------------
 

@@ -86,10 +86,11 @@ class History:
         acks: int = -1,
         node: int | None = 1,
         partition: int = 0,
+        topic: str = TOPIC,
     ) -> int:
         """A send of one record."""
         op = self.operation("send", at, process=process, status=status, phase="main", node=node)
-        self.row("sends", op=op, topic=TOPIC, partition=partition, value=value, acks=acks, offset=offset, ordinal=0)
+        self.row("sends", op=op, topic=topic, partition=partition, value=value, acks=acks, offset=offset, ordinal=0)
         return op
 
     def command(
@@ -178,6 +179,93 @@ class History:
         self.row("polls", op=op, topic=TOPIC, partition=partition, next_position=end, records=0, assigned=False)
         return op
 
+    def commit(
+        self,
+        offset: int,
+        at: Moments,
+        *,
+        generation: int = 1,
+        process: int = 500,
+        status: str = "ok",
+        node: int | None = 1,
+        partition: int = 0,
+        kept_in: int | None = 0,
+    ) -> int:
+        """A commit of a member of the group."""
+        op = self.operation("commit", at, process=process, status=status, phase="main", node=node)
+        self._committed(op, offset, generation, process, partition, kept_in)
+        return op
+
+    def committed(
+        self,
+        offset: int | None,
+        at: Moments,
+        *,
+        process: int = 500,
+        status: str = "ok",
+        node: int | None = 1,
+        phase: str = "main",
+        partition: int = 0,
+        kept_in: int | None = 0,
+    ) -> int:
+        """A question for the committed offset, and its answer."""
+        op = self.operation("committed", at, process=process, status=status, phase=phase, node=node)
+        self._committed(op, offset, None, process, partition, kept_in)
+        return op
+
+    def _committed(
+        self, op: int, offset: int | None, generation: int | None, process: int, partition: int, kept_in: int | None
+    ) -> None:
+        self.row(
+            "commits",
+            op=op,
+            group="readers",
+            topic=TOPIC,
+            partition=partition,
+            offset=offset,
+            member=f"member-{process}",
+            generation=generation,
+            kept_in=kept_in,
+        )
+
+    def owned(
+        self,
+        process: int,
+        generation: int,
+        at: Moments,
+        *,
+        partition: int = 0,
+        kept_in: int | None = 0,
+    ) -> None:
+        """A member of the group owned a partition."""
+        since, until = at
+        self.row(
+            "ownerships",
+            group="readers",
+            topic=TOPIC,
+            partition=partition,
+            process=process,
+            member=f"member-{process}",
+            generation=generation,
+            since_ns=since * MS,
+            until_ns=None if until is None else until * MS,
+            kept_in=kept_in,
+        )
+
+    def administered(self, action: str, topic: str, at: Moments, *, status: str = "ok") -> None:
+        """A request that administers a topic."""
+        invoked, completed = at
+        self.row(
+            "administration",
+            process=700,
+            action=action,
+            topic=topic,
+            parameters=json.dumps({}),
+            status=status,
+            invoked_ns=invoked * MS,
+            completed_ns=None if completed is None else completed * MS,
+        )
+
     def written(self, values: Iterable[int], *, first_ms: int = 10, node: int = 1, partition: int = 0) -> None:
         """Sends one after the other, acknowledged at consecutive offsets from 0."""
         for offset, value in enumerate(values):
@@ -243,6 +331,7 @@ class History:
         brokers: Sequence[int] = (1, 2, 3),
         partition: int = 0,
         log_start: int = 0,
+        topic: str = TOPIC,
     ) -> None:
         """All `brokers` are sampled at one time and agree."""
         for broker in brokers:
@@ -250,7 +339,7 @@ class History:
                 "cluster",
                 at_ns=at_ms * MS,
                 broker=broker,
-                topic=TOPIC,
+                topic=topic,
                 partition=partition,
                 role="leader" if broker == leader else "follower",
                 leader=leader,
@@ -272,13 +361,14 @@ class History:
         epoch: int = 0,
         epochs: Sequence[int] = (),
         first: int = 0,
+        topic: str = TOPIC,
     ) -> None:
         """The log of one replica after the run."""
         for place, value in enumerate(values):
             self.row(
                 "logs",
                 broker=broker,
-                topic=TOPIC,
+                topic=topic,
                 partition=0,
                 offset=first + place,
                 leader_epoch=epochs[place] if epochs else epoch,

@@ -10,7 +10,10 @@ from pyspark.sql import SparkSession
 
 from checkers.check import check
 from checkers.verdict import RunResult
-from tests.checkers.cases import CASES, Case
+from tests.checkers import cases, group_cases
+from tests.checkers.case_register import Case
+
+CASES = [*cases.CASES, *group_cases.CASES]
 
 pytestmark = pytest.mark.spark
 
