@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from checkers.group_stories import GROUPSTORIES
+from checkers.group_stories import GROUP_STORIES
 from checkers.runs import Fault
 from checkers.telling import Details, Row, by, invoked, place, seconds, times
 
@@ -282,7 +282,7 @@ STORIES: Mapping[str, Callable[[Row, Details], str]] = {
     "nonmonotonic-poll": _nonmonotonic_poll,
     "skipped-poll": _skipped_poll,
     "divergent-replicas": _divergent_replicas,
-    **GROUPSTORIES,
+    **GROUP_STORIES,
     "nonlinearizable": _nonlinearizable,
     "unavailable": _unavailable,
     "repaired-outcome": _repaired,
