@@ -64,7 +64,12 @@ def ends(system: System, plans: Sequence[NodePlan], views: Sequence[PartitionVie
     for plan in plans:
         for replica in system.replicas(plan):
             told[replica.topic, replica.partition].append(replica)
-    return [_end(view, told[view.topic, view.partition]) for view in views]
+    return [_end(view, told[view.topic, view.partition]) for view in views if not is_internal(view.topic)]
+
+
+def is_internal(topic: str) -> bool:
+    """Whether the cluster keeps a topic for itself: nobody reads it, and it is never at rest."""
+    return topic.startswith("__")
 
 
 def _end(view: PartitionView, replicas: Sequence[ReplicaState]) -> End:

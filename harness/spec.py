@@ -21,7 +21,7 @@ from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import parts
 
 ENVIRONMENTS: Final = ("local",)
-WORKLOADS: Final = ("log", "register", "queue")
+WORKLOADS: Final = ("log", "register", "queue", "groups")
 CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 SEEDS: Final = 1 << 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Final, get_type_hints
 
@@ -49,6 +49,8 @@ class Orders:
     latest_interval_ms: int = 500
     seek_interval_ms: int = 10_000
     final_timeout_s: float = 120.0
+    groups: dict[str, int | None] = field(default_factory=dict)
+    """Of the workload `groups`: name → partition of the topic in which the cluster keeps the group, null if unknown."""
 
     @property
     def partitions(self) -> list[Partition]:
@@ -84,7 +86,11 @@ def orders_from(values: object) -> Orders:
     if not isinstance(values, dict):
         raise OrdersError(f"orders must be a JSON object, found {type(values).__name__}")
     known = {each.name: each for each in fields(Orders)}
-    missing = [name for name, each in known.items() if each.default is MISSING and name not in values]
+    missing = [
+        name
+        for name, each in known.items()
+        if each.default is MISSING and each.default_factory is MISSING and name not in values
+    ]
     if missing:
         raise OrdersError(f"orders lack {', '.join(missing)}")
     unknown = sorted(set(values) - set(known))
@@ -122,6 +128,7 @@ def _check_sense(orders: Orders) -> None:
             orders.producers >= 0 and orders.readers >= 0 and orders.producers + orders.readers > 0
         ),
         "batch_min and batch_max must satisfy 1 ≤ min ≤ max": 1 <= orders.batch_min <= orders.batch_max,
+        "the workload groups needs groups": orders.workload != "groups" or bool(orders.groups),
         "idempotence needs acks all": orders.acks == -1 or not orders.idempotence,
         "delivery_timeout_ms must not be below request_timeout_ms + linger_ms": (
             orders.delivery_timeout_ms >= orders.request_timeout_ms + orders.linger_ms

@@ -9,18 +9,19 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from history import HistoryWriter
-from history.writer import Row
+from history.writer import Row, TableWriter
 from workloads.classify import Status, combine
 from workloads.clients.base import EndOffset, Outcome, Partition, Poll
+from workloads.clients.groups import CommitEnd, CommittedOffset
 from workloads.values import decode_value
 
 Phase = Literal["main", "final"]
-Kind = Literal["send", "poll", "latest"]
+Kind = Literal["send", "poll", "latest", "commit", "committed"]
 
 OPERATIONS_PER_WORKER: Final = 1 << 40
 """Worker w numbers its operations from w * 2^40, so that operations of one run never share a number."""
@@ -48,6 +49,15 @@ class Counts:
     errors: dict[str, int]  # by name, over all operations that did not end ok
 
 
+class Member(NamedTuple):
+    """A member of a group, as it last knew itself."""
+
+    group: str
+    name: str | None  # None: the coordinator has given it none yet
+    generation: int | None
+    kept_in: int | None
+
+
 class _Ended(NamedTuple):
     kind: Kind
     status: Status
@@ -65,6 +75,9 @@ class Recorder:
         self._polls = history.table("polls")
         self._reads = history.table("reads")
         self._commands = history.table("commands")
+        self._commits = history.table("commits")
+        self._ownerships = history.table("ownerships")
+        self._administration = history.table("administration")
         self._client = client
         self._acks = acks
         self._numbers = itertools.count(worker * OPERATIONS_PER_WORKER)
@@ -139,14 +152,46 @@ class Recorder:
         self._record(_Ended("latest", "ok", None, end.node, completed_ns), invocation, polls=[row])
 
     def read_failed(self, invocation: Invocation, kind: Kind, error: str, completed_ns: int) -> None:
-        """Record a poll or an offset query that ended with an error; neither has any effect."""
+        """Record a poll, or a question for an offset, that ended with an error; none has any effect."""
         self._record(_Ended(kind, "fail", error, None, completed_ns), invocation)
 
     def command_ended(self, row: Row) -> None:
         """Record a command to an object that is kept in the log: one row of `commands`."""
-        with self._lock:
-            if not self._closed:
-                self._commands.add(row)
+        self._add(self._commands, row)
+
+    def commit_ended(
+        self,
+        invocation: Invocation,
+        member: Member,
+        offsets: Mapping[Partition, int],
+        end: CommitEnd,
+        completed_ns: int,
+    ) -> None:
+        """Record a commit; an attempt of it that may still take effect is recorded as one of its own."""
+        self._commit(_Ended("commit", end.status, end.error, end.node, completed_ns), invocation, member, offsets, end)
+        if end.in_doubt:
+            attempt = invocation._replace(op=next(self._numbers))
+            self._commit(_Ended("commit", "info", "EarlierAttempt", None, None), attempt, member, offsets, end)
+
+    def committed_told(
+        self,
+        invocation: Invocation,
+        member: Member,
+        partition: Partition,
+        answer: CommittedOffset,
+        completed_ns: int,
+    ) -> None:
+        """Record the answer to a question for a committed offset."""
+        row = (invocation.op, member.group, *partition, answer.offset, member.name, None, member.kept_in)
+        self._record(_Ended("committed", "ok", None, answer.node, completed_ns), invocation, commits=[row])
+
+    def ownership_ended(self, row: Row) -> None:
+        """Record that a member of a group no longer owns a partition: one row of `ownerships`."""
+        self._add(self._ownerships, row)
+
+    def administered(self, row: Row) -> None:
+        """Record a request that administers a topic: one row of `administration`."""
+        self._add(self._administration, row)
 
     def counts(self) -> Counts:
         """Count what was recorded so far."""
@@ -168,6 +213,28 @@ class Recorder:
         with self._lock:
             self._closed = True
 
+    def _commit(
+        self, ended: _Ended, invocation: Invocation, member: Member, offsets: Mapping[Partition, int], end: CommitEnd
+    ) -> None:
+        rows = [
+            (
+                invocation.op,
+                member.group,
+                *partition,
+                offset,
+                end.member or member.name,
+                end.generation if end.generation is not None else member.generation,
+                member.kept_in,
+            )
+            for partition, offset in offsets.items()
+        ]
+        self._record(ended, invocation, commits=rows)
+
+    def _add(self, table: TableWriter, row: Row) -> None:
+        with self._lock:
+            if not self._closed:
+                table.add(row)
+
     def _record(
         self,
         ended: _Ended,
@@ -176,13 +243,15 @@ class Recorder:
         sends: Sequence[Row] = (),
         polls: Sequence[Row] = (),
         reads: Sequence[Row] = (),
+        commits: Sequence[Row] = (),
     ) -> None:
         op, process, phase, invoked_ns = invocation
         kind, status, error, node, completed_ns = ended
         with self._lock:
             if self._closed:
                 return
-            for table, rows in ((self._sends, sends), (self._polls, polls), (self._reads, reads)):
+            tables = (self._sends, sends), (self._polls, polls), (self._reads, reads), (self._commits, commits)
+            for table, rows in tables:
                 for row in rows:
                     table.add(row)
             self._operations.add((

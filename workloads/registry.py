@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from workloads.base import Context, Workload
+from workloads.groups import GroupsWorkload
 from workloads.log import LogWorkload
 from workloads.objects import queue_workload, register_workload
 
@@ -13,6 +14,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Context], Workload]]] = {
     "log": LogWorkload,
     "register": register_workload,
     "queue": queue_workload,
+    "groups": GroupsWorkload,
 }
 
 

@@ -52,7 +52,7 @@ _FLAGS = (
     _flag("--idempotence/--no-idempotence", told="Idempotent producers (on with acks all)."),
     _flag("--unclean-election/--no-unclean-election", told="Allow unclean leader elections (off)."),
     _flag("--flush", metavar="POLICY", told="When brokers sync: never (default), every-write, N (writes), or Nms."),
-    _flag("--workload", metavar="NAME", told="What clients do: log (the default), register or queue."),
+    _flag("--workload", metavar="NAME", told="What clients do: log (the default), register, queue or groups."),
     _flag("--client", metavar="NAME", told="Client library: kafka-python (the default), aiokafka, confluent-kafka."),
     _flag(
         "--faults",
@@ -147,9 +147,12 @@ def _check(spec: Spec, schedule: Schedule) -> None:
     from harness.systems.harrow_broker import check_rules
     from workloads.clients import client_named
     from workloads.clients.base import ClientMissingError
+    from workloads.clients.groups import group_library
 
     try:
-        client_named(spec.client)
+        library = client_named(spec.client)
+        if spec.workload == "groups":
+            group_library(library)
     except ClientMissingError as error:
         raise SpecError(str(error)) from error
     check_rules(spec)

@@ -85,6 +85,10 @@ class System(Protocol):
         """The command that runs the node in the foreground."""
         ...
 
+    def keeper_of(self, group: str) -> int | None:
+        """The partition of the topic `__consumer_offsets` that keeps a consumer group, if that is known."""
+        ...
+
     def is_ready(self, plan: NodePlan) -> bool:
         """Whether the node serves, by its own account."""
         ...

@@ -17,6 +17,9 @@ TIMEOUT_S = 60.0
 WORKERS_MAX = 2
 """Worker processes; more would only compete with the brokers for a small machine."""
 
+GROUPS = ("readers-a", "readers-b")
+"""Consumer groups of the workload `groups`: two, so that more than one broker has a group to coordinate."""
+
 REQUEST_TIMEOUT_MS = 2_500
 DELIVERY_TIMEOUT_MS = 5_000
 """Shorter than the clients' own: a process that waits for a dead leader sends nothing to the living."""
@@ -83,6 +86,7 @@ def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
             "bootstrap": _bootstrap(stage),
             "topics": {TOPIC: spec.partitions},
             "workload": spec.workload,
+            "groups": {group: stage.system.keeper_of(group) for group in GROUPS} if spec.workload == "groups" else {},
             "client": spec.client,
             "acks": spec.acks_number,
             "idempotence": spec.idempotence,

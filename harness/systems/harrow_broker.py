@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
 
+from broker.core.broker_node.groups.topic import partition_of
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState
@@ -35,8 +36,14 @@ SHORT_RUN: Mapping[str, object] = {
     "replica.fetch.backoff.ms": 250,
     "controlled.shutdown.timeout.ms": 10_000,
     "replica.high.watermark.checkpoint.interval.ms": 1_000,
+    "group.initial.rebalance.delay.ms": 500,
+    "group.min.session.timeout.ms": 2_000,
 }
 """Timeouts a third of Kafka's or less, so that faults of a few seconds have consequences."""
+
+
+OFFSETS_PARTITIONS = 4
+"""Partitions of the topic in which the brokers keep consumer groups."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,8 @@ class HarrowBroker:
             "num.partitions": self.spec.partitions,
             "default.replication.factor": self.spec.replication_factor,
             "min.insync.replicas": self.spec.min_insync_replicas,
+            "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
+            "offsets.topic.replication.factor": self.spec.replication_factor,
             "auto.create.topics.enable": False,
             "unclean.leader.election.enable": self.spec.unclean_election,
             "log.retention.ms": -1,  # a wall clock that is a year ahead must not delete what the checkers look for
@@ -98,6 +107,10 @@ class HarrowBroker:
             f"CLIENT://{_address(addresses.reach(CLIENTS, plan.node_id, 'CLIENT'))}",
             f"BROKER://{_address(addresses.bind(plan.node_id, 'BROKER'))}",
         ]
+
+    def keeper_of(self, group: str) -> int | None:
+        """Name the partition that keeps a group."""
+        return partition_of(group, OFFSETS_PARTITIONS)
 
     def command(self, plan: NodePlan) -> Sequence[str]:
         """Give the command that runs the node in the foreground."""

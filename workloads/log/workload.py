@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from workloads.base import Context, Unread
 from workloads.clients.base import ClientError, Partition, Producer
+from workloads.crew import Crew
 from workloads.log.cargo import Cargo, Numbers
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Senders, SendPlan
@@ -18,7 +19,6 @@ from workloads.values import ValueSource
 
 ANSWER_MARGIN_S: Final = 5.0
 """A send that its client has not answered this long after its delivery timeout will never be answered."""
-STOP_TIMEOUT_S: Final = 5.0
 
 
 def process_numbers(worker: int, workers: int, processes: int) -> range:
@@ -38,10 +38,8 @@ class LogWorkload:
         self._context = context
         self._cargo = cargo or Numbers()
         self._records_max = records_max
-        self._stopping = threading.Event()
+        self._crew = Crew()
         self._draining = threading.Event()
-        self._failure: Exception | None = None
-        self._threads: list[threading.Thread] = []
         self._producer: Producer | None = None
         self._senders: Senders | None = None
         self._readers = [self._reader(number) for number in self._numbers()[context.orders.producers :]]
@@ -58,13 +56,13 @@ class LogWorkload:
                 self._context.clock.now,
                 self._cargo,
             )
-            self._run("senders", partial(self._send_until_drained, self._senders))
+            self._crew.run("senders", partial(self._send_until_drained, self._senders))
         for number, reader in enumerate(self._readers):
-            self._run(f"reader-{number}", partial(self._read_until_stopped, reader))
+            self._crew.run_steps(f"reader-{number}", reader.step, reader.close)
 
     def failure(self) -> Exception | None:
         """Tell what broke a thread of this workload."""
-        return self._failure
+        return self._crew.failure()
 
     def open(self) -> int:
         """Count sends in flight."""
@@ -86,9 +84,7 @@ class LogWorkload:
     def stop(self) -> None:
         """Stop all threads and record what is open."""
         self._draining.set()
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(STOP_TIMEOUT_S)
+        self._crew.stop()
         if self._senders is not None:
             self._senders.abandon()
         self._cargo.close()
@@ -140,28 +136,11 @@ class LogWorkload:
             try:
                 return self._context.library.producer(self._context.orders.client_settings)
             except ClientError:
-                if time.monotonic() >= deadline or self._stopping.wait(0.2):
+                if time.monotonic() >= deadline or self._crew.stopping.wait(0.2):
                     raise
-
-    def _run(self, name: str, work: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            # Whatever it is: a thread that dies in silence would look like an idle cluster.
-            self._failure = error
 
     def _send_until_drained(self, senders: Senders) -> None:
         while not self._draining.wait(TICK_S):
             senders.step()
-        while not self._stopping.wait(EXPIRY_INTERVAL_S):
+        while not self._crew.stopping.wait(EXPIRY_INTERVAL_S):
             senders.expire()
-
-    def _read_until_stopped(self, reader: Reader) -> None:
-        while not self._stopping.is_set():
-            self._stopping.wait(reader.step())
-        reader.close()

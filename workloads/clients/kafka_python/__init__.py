@@ -1,9 +1,12 @@
 """kafka-python 3, the default client."""
 
+from collections.abc import Callable
 from functools import partial
 
 from workloads.clients.base import ClientLibrary, ClientSettings, Consumer, Producer
+from workloads.clients.groups import GroupMember, Membership
 from workloads.clients.kafka_python.consumer import KafkaPythonConsumer
+from workloads.clients.kafka_python.member import KafkaPythonMember
 from workloads.clients.kafka_python.producer import KafkaPythonConnection
 from workloads.clients.renewal import RenewingProducer
 
@@ -20,6 +23,10 @@ class _KafkaPython:
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""
         return KafkaPythonConsumer(settings)
+
+    def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
+        """Make a member of a group."""
+        return KafkaPythonMember(settings, membership, now)
 
 
 def library() -> ClientLibrary:

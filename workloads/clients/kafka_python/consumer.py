@@ -9,7 +9,7 @@ partition had nothing to give, or where its high watermark stood.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -45,7 +45,7 @@ class _Answer(NamedTuple):
     empty: bool
 
 
-class _FetchWatch:
+class FetchWatch:
     """The latest answer per partition; written by the library's I/O thread, read by the polling thread."""
 
     def __init__(self) -> None:
@@ -53,10 +53,18 @@ class _FetchWatch:
         self.end_nodes: dict[Partition, int | None] = {}
 
     def watch(self, node: int | None, request: Untyped, future: Untyped) -> None:
+        """See a request leave (see `watched_client`)."""
         if isinstance(request, FetchRequest):
             future.add_callback(self._fetched, node, request, time.monotonic_ns())
         elif isinstance(request, ListOffsetsRequest):
             future.add_callback(self._ends_told, node)
+
+    def answer(self, partition: Partition, position: int, started_ns: int) -> _Answer | None:
+        """Give the latest answer of a partition, if it is to a fetch from this position that was sent since then."""
+        answer = self.answers.get(partition)
+        if answer is None or answer.offset != position or answer.sent_ns < started_ns:
+            return None
+        return answer
 
     def _fetched(self, node: int | None, request: Untyped, sent_ns: int, response: Untyped) -> None:
         asked = {
@@ -83,10 +91,10 @@ class KafkaPythonConsumer:
     """A consumer without a group."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        self._watch = _FetchWatch()
+        self._watch = FetchWatch()
         self._positions: dict[Partition, int] = {}
         self._timeout_ms = settings.request_timeout_ms
-        with _client_errors():
+        with client_errors():
             self._consumer = KafkaConsumer(
                 bootstrap_servers=list(settings.bootstrap),
                 client_id=settings.client_id,
@@ -109,7 +117,7 @@ class KafkaPythonConsumer:
         """Read exactly these partitions (see `workloads.clients.base.Consumer`)."""
         partitions = {partition: TopicPartition(*partition) for partition in positions}
         at_start = [partitions[partition] for partition, offset in positions.items() if offset == LOG_START]
-        with _client_errors():
+        with client_errors():
             starts = self._consumer.beginning_offsets(at_start, self._timeout_ms) if at_start else {}
             self._consumer.assign(list(partitions.values()))
             self._positions = {}
@@ -119,14 +127,14 @@ class KafkaPythonConsumer:
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue an assigned partition from this offset."""
-        with _client_errors():
+        with client_errors():
             self._consumer.seek(TopicPartition(*partition), offset)
         self._positions[partition] = offset
 
     def poll(self, timeout_s: float) -> Poll:
         """Read what is there."""
         started_ns = time.monotonic_ns()
-        with _client_errors():
+        with client_errors():
             fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         polled = [self._with_records(Partition(*key), rows, started_ns) for key, rows in fetched.items()]
         covered = {each.partition for each in polled}
@@ -134,10 +142,10 @@ class KafkaPythonConsumer:
             PolledPartition(partition, position, position, answer.high_watermark, ())
             for partition, position in self._positions.items()
             if partition not in covered
-            and (answer := self._answer(partition, position, started_ns)) is not None
+            and (answer := self._watch.answer(partition, position, started_ns)) is not None
             and answer.empty
         ]
-        node = self._one_node(polled)
+        node = one_node(polled, self._watch)
         for each in polled:
             self._positions[each.partition] = each.next_position
         return Poll(polled, node)
@@ -146,18 +154,18 @@ class KafkaPythonConsumer:
         """Ask the partition's leader for its end; the node is the one whose answer was taken."""
         key = TopicPartition(*partition)
         self._watch.end_nodes.pop(partition, None)
-        with _client_errors():
+        with client_errors():
             offset = self._consumer.end_offsets([key], timeout_ms=int(timeout_s * 1000))[key]
         return EndOffset(int(offset), self._watch.end_nodes.get(partition))
 
     def close(self) -> None:
         """Disconnect."""
-        with _client_errors():
+        with client_errors():
             self._consumer.close(autocommit=False, timeout_ms=1_000)
 
     def _with_records(self, partition: Partition, records: list[Untyped], started_ns: int) -> PolledPartition:
         position = self._positions[partition]
-        answer = self._answer(partition, position, started_ns)
+        answer = self._watch.answer(partition, position, started_ns)
         return PolledPartition(
             partition,
             position,
@@ -166,23 +174,20 @@ class KafkaPythonConsumer:
             [PolledRecord(record.offset, record.leader_epoch, record.value) for record in records],
         )
 
-    def _answer(self, partition: Partition, position: int, started_ns: int) -> _Answer | None:
-        answer = self._watch.answers.get(partition)
-        if answer is None or answer.offset != position or answer.sent_ns < started_ns:
-            return None
-        return answer
 
-    def _one_node(self, polled: list[PolledPartition]) -> int | None:
-        answers = [self._watch.answers.get(each.partition) for each in polled]
-        nodes = {
-            answer.node if answer is not None and answer.offset == each.position else None
-            for each, answer in zip(polled, answers, strict=True)
-        }
-        return nodes.pop() if len(nodes) == 1 else None
+def one_node(polled: Sequence[PolledPartition], watch: FetchWatch) -> int | None:
+    """Name the broker that answered for all of a poll, if it was one."""
+    answers = [watch.answers.get(each.partition) for each in polled]
+    nodes = {
+        answer.node if answer is not None and answer.offset == each.position else None
+        for each, answer in zip(polled, answers, strict=True)
+    }
+    return nodes.pop() if len(nodes) == 1 else None
 
 
 @contextmanager
-def _client_errors() -> Iterator[None]:
+def client_errors() -> Iterator[None]:
+    """Turn what the library raises into `ClientError`."""
     try:
         yield
     except LogTruncationError as error:

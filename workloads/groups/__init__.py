@@ -1,0 +1,5 @@
+"""The `groups` workload: members of consumer groups beside producers and readers of a log."""
+
+from workloads.groups.workload import GroupsWorkload
+
+__all__ = ["GroupsWorkload"]

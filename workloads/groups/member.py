@@ -1,0 +1,230 @@
+"""One place in a consumer group, and whoever takes it: members that read, commit, ask, leave or crash, and come back.
+
+Every assignment begins a new logical process: what the one before read, and where it was, is another matter.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from workloads.clients.base import ClientError, Partition, Poll
+from workloads.clients.groups import Assigned, GroupMember, Revoked
+from workloads.pacing import SECOND_NS
+from workloads.recording import Member, Phase, Recorder
+
+RETRY_PAUSE_S: Final = 0.2
+FAILURES_MAX: Final = 10
+"""After so many failed calls in a row a member is replaced."""
+
+
+@dataclass(frozen=True)
+class MemberPlan:
+    """What happens at one place of a group."""
+
+    group: str
+    kept_in: int | None
+    partitions: Sequence[Partition]
+    process: int
+    successor: int  # added to the process's number whenever another goes on
+    seed: int
+    poll_timeout_s: float
+    poll_interval_s: float
+    commit_interval_s: float
+    ask_interval_s: float
+    life_s: float  # mean time until a member leaves or crashes
+    away_s: float  # mean time until another takes its place
+    crashes: float  # share of the departures that are without a word
+    request_timeout_s: float
+
+
+@dataclass(frozen=True)
+class _Tenure:
+    process: int
+    member: str
+    generation: int
+    since_ns: int
+
+
+class Place:
+    """Follows the plan. `step` and `close` are for one thread; the others may be called from another."""
+
+    def __init__(
+        self, plan: MemberPlan, connect: Callable[[], GroupMember], recorder: Recorder, now: Callable[[], int]
+    ) -> None:
+        self._plan = plan
+        self._connect = connect
+        self._recorder = recorder
+        self._now = now
+        self._choices = random.Random(f"{plan.seed}/{plan.process}")  # noqa: S311 - choices, not secrets
+        self._client: GroupMember | None = None
+        self._member = Member(plan.group, None, None, plan.kept_in)
+        self._process = plan.process
+        self._tenures: dict[Partition, _Tenure] = {}
+        self._positions: dict[Partition, int] = {}
+        self._uncommitted: set[Partition] = set()
+        self._failures = 0
+        self._draining = False
+        self._committing = False
+        self._unanswered: set[Partition] | None = None
+        self._commit_due_ns = self._ask_due_ns = self._departure_due_ns = 0
+
+    @property
+    def open(self) -> int:
+        """Commits under way."""
+        return int(self._committing)
+
+    def drain(self) -> None:
+        """Commit no more, and stay."""
+        self._draining = True
+
+    def begin_final(self) -> None:
+        """Ask for the committed offset of every partition; takes effect with the next step."""
+        self._unanswered = set(self._plan.partitions)
+
+    def unanswered(self) -> Sequence[Partition]:
+        """Tell what is still to be asked for in the final phase."""
+        return sorted(self._unanswered or ())
+
+    def process(self) -> int:
+        """Give the number of the logical process that is at work."""
+        return self._process
+
+    def step(self) -> float:
+        """Do one thing; returns for how many seconds to rest."""
+        try:
+            if self._client is None:
+                self._client = self._connect()
+                self._departure_due_ns = self._due(self._plan.life_s)
+            return self._act(self._client)
+        except ClientError:
+            self._failures += 1
+            if self._failures >= FAILURES_MAX:
+                self._depart(crash=False)
+            return RETRY_PAUSE_S
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._depart(crash=False)
+
+    def _act(self, client: GroupMember) -> float:
+        now_ns = self._now()
+        if self._unanswered is not None:
+            return self._ask_for_all(client, self._unanswered)
+        if now_ns >= self._departure_due_ns and not self._draining:
+            self._depart(crash=self._choices.random() < self._plan.crashes)
+            return self._choices.uniform(0.5, 1.5) * self._plan.away_s
+        if now_ns >= self._ask_due_ns:
+            self._ask_due_ns = self._due(self._plan.ask_interval_s)
+            self._ask(client, self._choices.choice(self._plan.partitions), "main")
+        if now_ns >= self._commit_due_ns and self._uncommitted:
+            self._commit_due_ns = self._due(self._plan.commit_interval_s)
+            self._commit(client)
+        return self._poll(client)
+
+    def _due(self, interval_s: float) -> int:
+        return self._now() + int(interval_s * self._choices.uniform(0.5, 1.5) * SECOND_NS)
+
+    def _poll(self, client: GroupMember) -> float:
+        process = self._process
+        invocation = self._recorder.invoke(process, "main", self._now())
+        try:
+            poll = client.poll(self._plan.poll_timeout_s)
+        except ClientError as error:
+            self._follow(client.changes())
+            self._recorder.read_failed(invocation, "poll", str(error), self._now())
+            raise
+        self._follow(client.changes())
+        fresh = {each.partition for each in poll.partitions if self._positions.get(each.partition) != each.position}
+        self._recorder.poll_ended(invocation._replace(process=self._process), poll, fresh, self._now())
+        self._failures = 0
+        self._take(poll)
+        return self._plan.poll_interval_s if any(each.records for each in poll.partitions) else 0.0
+
+    def _take(self, poll: Poll) -> None:
+        for each in poll.partitions:
+            self._positions[each.partition] = each.next_position
+            if each.records and each.partition in self._tenures:
+                self._uncommitted.add(each.partition)
+
+    def _commit(self, client: GroupMember) -> None:
+        self._committing = True  # before the look at `_draining`: once nothing is open and it is set, nothing will be
+        try:
+            if self._draining:
+                return
+            offsets = {partition: self._positions[partition] for partition in sorted(self._uncommitted)}
+            invocation = self._recorder.invoke(self._process, "main", self._now())
+            end = client.commit(offsets, self._plan.request_timeout_s)
+            self._recorder.commit_ended(invocation, self._member, offsets, end, self._now())
+            if end.status == "ok":
+                self._uncommitted.clear()
+            elif end.status == "info":
+                self._process += self._plan.successor
+        finally:
+            self._committing = False
+
+    def _ask(self, client: GroupMember, partition: Partition, phase: Phase) -> None:
+        invocation = self._recorder.invoke(self._process, phase, self._now())
+        try:
+            answer = client.committed(partition, self._plan.request_timeout_s)
+        except ClientError as error:
+            self._recorder.read_failed(invocation, "committed", str(error), self._now())
+            raise
+        self._recorder.committed_told(invocation, self._member, partition, answer, self._now())
+        self._failures = 0
+
+    def _ask_for_all(self, client: GroupMember, unanswered: set[Partition]) -> float:
+        if not unanswered:
+            return RETRY_PAUSE_S
+        partition = min(unanswered)
+        self._ask(client, partition, "final")
+        unanswered.discard(partition)
+        return 0.0
+
+    def _follow(self, changes: Sequence[Assigned | Revoked]) -> None:
+        for change in changes:
+            if isinstance(change, Revoked):
+                self._end(change.partitions, change.at_ns)
+            else:
+                self._end(frozenset(self._tenures), change.at_ns)
+                self._process += self._plan.successor
+                self._member = self._member._replace(name=change.member, generation=change.generation)
+                tenure = _Tenure(self._process, change.member, change.generation, change.at_ns)
+                self._tenures = dict.fromkeys(change.partitions, tenure)
+                self._positions = {}
+
+    def _end(self, partitions: frozenset[Partition], at_ns: int) -> None:
+        ended: Mapping[Partition, _Tenure] = {
+            partition: self._tenures.pop(partition) for partition in sorted(partitions) if partition in self._tenures
+        }
+        self._uncommitted -= partitions
+        for partition, tenure in ended.items():
+            self._recorder.ownership_ended({
+                "group": self._plan.group,
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "process": tenure.process,
+                "member": tenure.member,
+                "generation": tenure.generation,
+                "since_ns": tenure.since_ns,
+                "until_ns": at_ns,
+                "kept_in": self._plan.kept_in,
+            })  # fmt: skip
+
+    def _depart(self, *, crash: bool) -> None:
+        client, self._client = self._client, None
+        self._failures = 0
+        if client is None:
+            return
+        if crash:
+            self._end(frozenset(self._tenures), self._now())
+            client.crash()
+            return
+        try:
+            client.leave()
+        except ClientError:
+            client.crash()  # whoever cannot say goodbye goes without
+        self._follow(client.changes())
+        self._end(frozenset(self._tenures), self._now())
