@@ -16,6 +16,7 @@ from stand_in_broker import StandInBroker, Trouble
 from checkers.linearizability.check import check_history
 from history.reader import load_table
 from workloads.clients.base import Partition
+from workloads.registry import WORKLOADS
 from workloads.values import decode_value
 from workloads.worker import parse_ends
 
@@ -216,7 +217,7 @@ def test_without_a_broker_a_worker_ends_with_one_line(broker, tmp_path):
 def test_impossible_orders_end_a_worker_with_status_2(broker, tmp_path):
     with worker(orders(broker, tmp_path, workload="lag")) as running:
         assert running.process.wait(20) == 2
-        assert running.process.stderr.read() == "worker: unknown workload 'lag'; there are log, register, queue, groups\n"
+        assert running.process.stderr.read() == f"worker: unknown workload 'lag'; there are {', '.join(WORKLOADS)}\n"
     assert not (tmp_path / "history").exists()
 
 
