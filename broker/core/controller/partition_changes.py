@@ -23,12 +23,14 @@ def changed(
     unclean_allowed: bool = False,
     recovery_state: int | None = None,
     altered: bool = False,
+    dropped: bool = False,
 ) -> PartitionState | None:
     """EL-0: the state after the ISR becomes `isr` and an election is held; None if nothing changes.
 
     In this order: a reassignment that is now complete ends, the ELR follows, a leader is elected. `min_isr` is the
     configured one. `unclean` are brokers that were just found to have stopped uncleanly (ELR-4). `altered` says that
-    something else in `state`, such as the replicas, is not what it was before the change.
+    something else in `state`, such as the replicas, is not what it was before the change; `dropped` that replicas have
+    left before it was complete.
     """
     before = state
     state, isr, completed = _complete_reassignment(rules, state, isr, min_isr)
@@ -51,7 +53,7 @@ def changed(
         prefer_first=prefer_first,
         unclean_allowed=unclean_allowed,
     )
-    raised = completed or (rules.elections.raises_epoch_on_shrink() and len(election.isr) < len(before.isr))
+    raised = completed or dropped or (rules.elections.raises_epoch_on_shrink() and len(election.isr) < len(before.isr))
     new = state._replace(
         isr=election.isr,
         elr=election.elr,

@@ -105,6 +105,7 @@ def _apply(
         min_isr_of(controller, topic),
         unclean_allowed=allowed,
         altered=True,
+        dropped=controller.rules.reassignment.drops(before.replicas, after.replicas),
     )
     if new is not None:
         changes.append(controller, [PartitionSet(topic.topic_id, number, new)])

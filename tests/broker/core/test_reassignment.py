@@ -63,6 +63,33 @@ def test_a_reassignment_to_a_dead_broker_waits_and_can_be_cancelled(cluster: Clu
     assert _reassign(cluster, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
+def test_the_leader_epoch_rises_when_a_replica_that_was_to_be_added_is_given_up(cluster: Cluster) -> None:
+    cluster.kill(4)
+    assert _reassign(cluster, (1, 2, 4)) == ErrorCode.NONE
+    epoch = cluster.view()["leader_epoch"]
+    assert _reassign(cluster, (2, 1, 4)) == ErrorCode.NONE
+    assert cluster.view()["leader_epoch"] == epoch, "nobody has left"
+    assert _reassign(cluster, None) == ErrorCode.NONE
+    assert cluster.view()["leader_epoch"] == epoch + 1  # type: ignore[operator]
+
+
+def test_a_replica_that_hears_late_of_having_been_given_up_does_not_join_the_isr_and_delete_its_log() -> None:
+    cluster = Cluster(brokers=4, metadata_fetch_max_bytes=1)  # it hears of one change at a time
+    cluster.create_topic()
+    assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
+    cluster.isolate(4)
+    for target in ((1, 2, 3, 4), None, (1, 2, 3, 4)):
+        assert _reassign(cluster, target) == ErrorCode.NONE
+    cluster.heal()
+    joined = 0
+    for _ in range(2_000):
+        cluster.run(1)
+        member = 4 in cluster.view()["isr"]  # type: ignore[operator]
+        joined += member
+        assert not member or cluster.replica(4).get("log_end") == 1
+    assert joined
+
+
 def test_a_reassignment_to_nobody_or_to_strangers_is_refused(cluster: Cluster) -> None:
     for target in ((), (1, 1), (1, 9)):
         assert _reassign(cluster, target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
