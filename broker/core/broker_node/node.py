@@ -133,8 +133,8 @@ class BrokerNode:
             case RequestReceived():
                 try:
                     self._request(event)
-                except NotServed as error:
-                    broker.runtime.refuse(event.connection, str(error))
+                except NotServed as refused:
+                    broker.runtime.refuse(event.connection, str(refused))
             case ResponseReceived(request_id, response):
                 opened = broker.runtime.open_requests.pop(request_id, None)
                 if opened is not None:
@@ -169,8 +169,6 @@ class BrokerNode:
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
         broker.runtime.set_timer((deletion.RETENTION,), settings.log_retention_check_interval_ms)
         broker.runtime.set_timer((idle_producers.CHECK,), settings.producer_id_expiration_check_interval_ms)
-        if settings.log_flush_interval_ms:
-            broker.runtime.set_timer((storage.FLUSH_INTERVAL,), settings.log_flush_interval_ms)
 
     def _request(self, event: RequestReceived) -> None:
         broker = self.state
@@ -216,29 +214,31 @@ class BrokerNode:
         broker = self.state
         context: Hashable = opened.context
         match opened.purpose, opened.request, response:
-            case replication.FETCH, _, (FetchResponse() | None) as answer:
+            case replication.FETCH, _, answer if answer is None or isinstance(answer, FetchResponse):
                 replication.fetched(broker, int(str(context)), answer)
-            case publishing.FETCH, _, (FetchResponse() | None) as answer:
+            case publishing.FETCH, _, answer if answer is None or isinstance(answer, FetchResponse):
                 publishing.fetched(broker, answer)
             case lifecycle.HEARTBEAT, BrokerHeartbeatRequest() as request, BrokerHeartbeatResponse() as answer:
                 lifecycle.heartbeat_answered(broker, request.broker_epoch, answer)
-            case lifecycle.REGISTER, _, (BrokerRegistrationResponse() | None) as answer:
+            case lifecycle.REGISTER, _, answer if answer is None or isinstance(answer, BrokerRegistrationResponse):
                 if lifecycle.registered(broker, answer):
                     publishing.publish_if_caught_up(broker)
                     lifecycle.heartbeat(broker)
-            case publishing.FETCH_SNAPSHOT, _, (FetchSnapshotResponse() | None) as answer:
+            case publishing.FETCH_SNAPSHOT, _, answer if answer is None or isinstance(answer, FetchSnapshotResponse):
                 publishing.snapshot_arrived(broker, answer)
-            case directories.REPORT, _, (AssignReplicasToDirsResponse() | None) as answer:
+            case directories.REPORT, _, answer if answer is None or isinstance(answer, AssignReplicasToDirsResponse):
                 directories.reported(broker, answer)
-            case isr_changes.ALTER_PARTITION, AlterPartitionRequest() as request, (
-                AlterPartitionResponse() | None
-            ) as answer:
+            case isr_changes.ALTER_PARTITION, AlterPartitionRequest() as request, answer if (
+                answer is None or isinstance(answer, AlterPartitionResponse)
+            ):
                 part = request.partitions[0]
                 isr_changes.answered(broker, (part.topic, part.partition), request, answer)
             case forwarding.FORWARD, request, _ if isinstance(request, forwarding.Forwarded):
                 assert isinstance(context, forwarding.Asked)
                 forwarding.forwarded(broker, context, request, response)
-            case forwarding.PRODUCER_IDS, _, (AllocateProducerIdsResponse() | None) as answer:
+            case forwarding.PRODUCER_IDS, _, answer if answer is None or isinstance(
+                answer, AllocateProducerIdsResponse
+            ):
                 forwarding.producer_ids_came(broker, answer)
             case replication.LEADER_END, ListOffsetsRequest() as request, ListOffsetsResponse() as answer:
                 asked = request.partitions[0]
@@ -300,6 +300,7 @@ class BrokerNode:
         replica: Replica | None = broker.replicas.get(token)  # type: ignore[call-overload]
         if error is not None and (replica is not None or len(broker.settings.log_dirs) == 1):
             directories.fail(broker, StorageError(error, replica.log.directory if replica is not None else ""))
+            replication.fetch_from_all(broker)  # the other directories' replicas may have waited for this
             return
         if replica is None:  # removed, or offline with its directory
             return

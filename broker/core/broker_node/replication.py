@@ -87,7 +87,10 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
 
 
 def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tuple[str, int], FetchPartition]:
-    """What is to be fetched from a leader now; what stands where it stood is the same object as before."""
+    """What is to be fetched from a leader now; what stands where it stood is the same object as before.
+
+    Nothing, while one of the replicas waits for its fsync: the end of that will ask again.
+    """
     now_ms = broker.runtime.now_ms
     wanted: dict[tuple[str, int], FetchPartition] = {}
     retry_at_ms = None
@@ -95,7 +98,8 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
         if replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
         if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
-            continue  # a fetch at the log end says "I have it": not before it is on the disk
+            return {}  # a fetch at the log end says "I have it": not before it is on the disk; one without it would be
+            # held for the others, and this one would wait with it
         if replica.retry_fetch_at_ms > now_ms:
             retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
             continue

@@ -180,6 +180,15 @@ def test_fsync_on_every_write_survives_the_loss_of_all_page_caches() -> None:
     assert cluster.read(cluster.leader()) == [1, 2]
 
 
+def test_a_replica_that_waits_for_its_fsync_is_not_left_out_of_a_long_fetch() -> None:
+    cluster = Cluster(log_flush_interval_messages=1, replica_fetch_wait_max_ms=30_000, request_timeout_ms=60_000)
+    cluster.create_topic(partitions=6)
+    leader = cluster.leader(0)
+    assert any(cluster.leader(other) == leader for other in range(1, 6)), "a fetch for p0 alone is never held"
+    for value in range(3):
+        assert cluster.produce(leader, value) == ErrorCode.NONE
+
+
 def test_acknowledging_before_replication_loses_the_record() -> None:
     cluster = Cluster(flaws=("ack-before-replication",))
     cluster.create_topic()
