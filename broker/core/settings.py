@@ -118,6 +118,9 @@ class Settings:
     """How long a controller may hold a broker's fetch of the metadata log that finds nothing new."""
 
     metadata_fetch_max_bytes: int = 8 << 20
+    metadata_snapshot_fetch_max_bytes: int = 8 << 20
+    """How much of a snapshot one piece holds (QU-21)."""
+
     metadata_retry_backoff_ms: int = 100
     """Pause after a failed request to the controller."""
 

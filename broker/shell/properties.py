@@ -290,6 +290,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "harrow.metadata.snapshot.records": _Setting("metadata_snapshot_records", _count),
     "controller.quorum.fetch.wait.max.ms": _Setting("metadata_fetch_wait_max_ms", _milliseconds),
     "controller.quorum.fetch.max.bytes": _Setting("metadata_fetch_max_bytes", _count),
+    "controller.quorum.fetch.snapshot.max.bytes": _Setting("metadata_snapshot_fetch_max_bytes", _count),
     "controller.quorum.retry.backoff.ms": _Setting("metadata_retry_backoff_ms", _milliseconds),
     "request.timeout.ms": _Setting("request_timeout_ms", _milliseconds),
     "max.incremental.fetch.session.cache.slots": _Setting("fetch_session_slots", _integer(0, _INT32_MAX)),

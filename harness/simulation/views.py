@@ -18,9 +18,11 @@ from harness.simulation.world import World
 def controllers(world: World) -> Iterator[tuple[int, ControllerState]]:
     """Controllers that are up."""
     for node_id, machine in world.machines.items():
-        node = machine.node.controller if isinstance(machine.node, CombinedNode) else machine.node
+        node = machine.node
         if isinstance(node, ControllerNode):
             yield node_id, node.state
+        elif isinstance(node, CombinedNode):
+            yield node_id, node.controller.state
 
 
 def brokers(world: World) -> Iterator[tuple[int, BrokerState]]:
@@ -33,9 +35,9 @@ def brokers(world: World) -> Iterator[tuple[int, BrokerState]]:
 
 def broker_state(node: Node | None) -> BrokerState | None:
     """The broker's part of a node, if it has one."""
-    if isinstance(node, CombinedNode):
-        return node.broker.state
-    return node.state if isinstance(node, BrokerNode) else None
+    if isinstance(node, BrokerNode):
+        return node.state
+    return node.broker.state if isinstance(node, CombinedNode) else None
 
 
 def leading(world: World) -> ControllerState | None:

@@ -46,6 +46,8 @@ from harness.simulation.tape import RollingHash, Tape
 MS = 1_000
 """Microseconds in a millisecond."""
 
+_ASK_EVERY_US = 10 * MS
+
 NOBODY = 0
 """Stands for a node in notes of what the nemesis does."""
 
@@ -164,7 +166,7 @@ class World:
         self.at(self.now_us + delay_us, action, *arguments)
 
     def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
-        """Let time pass up to `end_us`, or until `done`, asked once in a millisecond; returns whether it was done."""
+        """Let time pass up to `end_us`, or until `done`, asked every 10 ms; returns whether it was done."""
         heap = self._heap
         ask_us = 0 if done is not None else end_us + 1
         while heap and heap[0][0] <= end_us:
@@ -172,7 +174,7 @@ class World:
             self.now_us = at_us
             action(*arguments)
             if at_us >= ask_us:
-                ask_us = at_us + MS
+                ask_us = at_us + _ASK_EVERY_US
                 if done is not None and done():
                     return True
         self.now_us = max(self.now_us, end_us)

@@ -66,7 +66,7 @@ def _ask_for_snapshot(broker: BrokerState, snapshot_id: tuple[int, int], data: b
         FetchSnapshotRequest(
             broker.settings.cluster_id,
             broker.broker_id,
-            broker.settings.metadata_fetch_max_bytes,
+            broker.settings.metadata_snapshot_fetch_max_bytes,
             -1,
             snapshot_id,
             len(data),

@@ -68,6 +68,7 @@ class BrokerState:
     lifecycle: Lifecycle = Lifecycle.STARTING
     broker_epoch: int = -1
     caught_up: bool = False
+    flush_is_planned: bool = False  # by `log.flush.interval.ms`
     fenced: bool = True
     published: bool = False
     stop_wanted: bool = False

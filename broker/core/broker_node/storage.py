@@ -157,9 +157,13 @@ def _offsets(broker: BrokerState, place: int, name: str) -> dict[tuple[str, int]
 
 
 def appended(broker: BrokerState, replica: Replica) -> None:
-    """Flush after so many records, if the settings say so."""
+    """Flush after so many records or so much time, if the settings say so."""
     if replica.log.flush_due:
         flush(broker, replica)
+    elif broker.settings.log_flush_interval_ms and not broker.flush_is_planned:
+        broker.flush_is_planned = replica.log.flushed_offset < replica.log.end_offset
+        if broker.flush_is_planned:
+            broker.runtime.set_timer((FLUSH_INTERVAL,), broker.settings.log_flush_interval_ms)
 
 
 def flush(broker: BrokerState, replica: Replica) -> None:
@@ -178,10 +182,10 @@ def flushed(broker: BrokerState, replica: Replica) -> None:
 
 
 def flush_all(broker: BrokerState) -> None:
-    """`log.flush.interval.ms`."""
+    """`log.flush.interval.ms` after something was appended."""
+    broker.flush_is_planned = False
     for replica in broker.replicas.values():
         flush(broker, replica)
-    broker.runtime.set_timer((FLUSH_INTERVAL,), broker.settings.log_flush_interval_ms)
 
 
 def checkpoint(broker: BrokerState) -> None:

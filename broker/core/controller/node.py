@@ -112,8 +112,8 @@ class ControllerNode:
             case RequestReceived():
                 try:
                     self._request(event)
-                except NotServed as error:
-                    controller.runtime.refuse(event.connection, str(error))
+                except NotServed as refused:
+                    controller.runtime.refuse(event.connection, str(refused))
             case ResponseReceived(request_id, response):
                 opened = controller.runtime.open_requests.pop(request_id, None)
                 if opened is not None:
@@ -210,9 +210,9 @@ class ControllerNode:
         """An answer to a request of ours, None if there will be none."""
         quorum = self.state.quorum
         match opened.request, response:
-            case FetchRequest() as request, (FetchResponse() | None) as answer:
+            case FetchRequest() as request, answer if answer is None or isinstance(answer, FetchResponse):
                 replication.fetched(quorum, opened.to, request, answer)
-            case VoteRequest() as request, (VoteResponse() | None) as answer:
+            case VoteRequest() as request, answer if answer is None or isinstance(answer, VoteResponse):
                 elections.vote_answered(quorum, opened.to, request, answer)
                 replication.fetch(quorum)
             case BeginQuorumEpochRequest(), (BeginQuorumEpochResponse() as answer):
@@ -224,12 +224,14 @@ class ControllerNode:
                     for other in self.state.runtime.open_requests.values()
                 ):
                     self._exit()
-            case FetchSnapshotRequest(), (FetchSnapshotResponse() | None) as answer:
+            case FetchSnapshotRequest(), answer if answer is None or isinstance(answer, FetchSnapshotResponse):
                 image = snapshots.arrived(quorum, answer)
                 if image is not None:
                     self.state.image = image
                 replication.fetch(quorum)
-            case GetReplicaLogInfoRequest() as request, (GetReplicaLogInfoResponse() | None) as answer:
+            case GetReplicaLogInfoRequest() as request, answer if answer is None or isinstance(
+                answer, GetReplicaLogInfoResponse
+            ):
                 recovery.answered(self.state, request, opened.to, int(str(opened.context)), answer)
             case _:
                 pass  # a BeginQuorumEpoch that was not answered is repeated by `check_quorum`

@@ -54,7 +54,7 @@ def _election(old: PartitionState, new: PartitionState) -> Iterator[Mark]:
             yield LEADER_KEPT
     elif new.leader == NO_LEADER:
         yield NONE
-    elif new.recovery_state == RECOVERING and new.isr == (new.leader,) and new.leader not in (*old.isr, *old.elr):
+    elif new.recovery_state == RECOVERING and new.isr == (new.leader,) and new.leader not in old.isr + old.elr:
         yield UNCLEAN
     elif not old.isr and new.leader in old.elr:
         yield FROM_ELR

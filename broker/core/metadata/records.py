@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from broker.core.messages import Listener
@@ -116,6 +117,7 @@ def decode_change(batches: bytes, position: int = 0) -> Iterator[tuple[int, Meta
         yield record.offset, _decode(record.value)
 
 
+@lru_cache(maxsize=4_096)  # every node of a simulation reads the same records
 def _decode(value: bytes | None) -> MetadataRecord:
     if value is None:
         raise ValueError("a metadata record without a value")

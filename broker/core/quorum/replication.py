@@ -154,10 +154,10 @@ def read(quorum: Quorum, request: FetchRequest) -> FetchedPartition:
     part = request.partitions[0]
     bound = quorum.log.end_offset if request.replica_id in quorum.voters else quorum.high_watermark
     records = quorum.log.read(part.fetch_offset, part.max_bytes, bound) if part.fetch_offset < bound else b""
-    return _answer(quorum, ErrorCode.NONE)._replace(records=records)
+    return _answer(quorum, ErrorCode.NONE, records)
 
 
-def _answer(quorum: Quorum, error: ErrorCode) -> FetchedPartition:
+def _answer(quorum: Quorum, error: ErrorCode, records: bytes = b"") -> FetchedPartition:
     return FetchedPartition(
         METADATA_TOPIC,
         0,
@@ -165,6 +165,7 @@ def _answer(quorum: Quorum, error: ErrorCode) -> FetchedPartition:
         quorum.high_watermark,
         quorum.high_watermark,
         quorum.log.start_offset,
+        records,
         current_leader=(quorum.leader, quorum.epoch),
     )
 

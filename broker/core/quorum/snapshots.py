@@ -116,7 +116,7 @@ def ask(quorum: Quorum) -> None:
         FetchSnapshotRequest(
             quorum.settings.cluster_id,
             quorum.node_id,
-            quorum.settings.metadata_fetch_max_bytes,
+            quorum.settings.metadata_snapshot_fetch_max_bytes,
             quorum.epoch,
             snapshot_id,
             len(data),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from enum import Enum
+from zlib import crc32
 
 from broker.core.files import Files
 from broker.core.log.log import Log
@@ -93,8 +93,7 @@ class Quorum:
     def jitter_ms(self, bound_ms: int) -> int:
         """A number below `bound_ms` that differs between voters and lives, from what the host handed in."""
         self.draws += 1
-        digest = hashlib.sha256(f"{self.incarnation_id}/{self.node_id}/{self.draws}".encode()).digest()
-        return int.from_bytes(digest[:8], "big") % max(1, bound_ms)
+        return crc32(f"{self.incarnation_id}/{self.node_id}/{self.draws}".encode()) % max(1, bound_ms)
 
     def persist(self) -> None:
         """QU-8: durable before anything that depends on it is said."""

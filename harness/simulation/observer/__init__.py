@@ -53,13 +53,13 @@ class PropertyObserver:
             known = self._known = Knowledge.of(world)
         machine = world.machines[step.node_id]
         node = machine.node
-        if isinstance(node, CombinedNode):
-            self._controller(known, step, node.controller, machine.life)
-            self._broker(known, step, node.broker.state, machine.life)
-        elif isinstance(node, BrokerNode):
+        if isinstance(node, BrokerNode):
             self._broker(known, step, node.state, machine.life)
         elif isinstance(node, ControllerNode):
             self._controller(known, step, node, machine.life)
+        elif isinstance(node, CombinedNode):
+            self._controller(known, step, node.controller, machine.life)
+            self._broker(known, step, node.broker.state, machine.life)
         else:
             _exited(known, step)
 

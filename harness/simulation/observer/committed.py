@@ -66,7 +66,7 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
     if state is None or not ghost.trusted:
         return
     end = len(ghost.committed)
-    for member in (*state.isr, *state.elr):
+    for member in state.isr + state.elr:
         broker = known.brokers[member]
         mirror = ghost.mirrors.get(member)
         if not broker.up or broker.broker_epoch != known.image.broker_epoch(member):

@@ -131,7 +131,7 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
 
 def _is_unclean(old: PartitionState, new: PartitionState) -> bool:
     elected = new.leader_epoch > old.leader_epoch and new.recovery_state == RECOVERING and new.isr == (new.leader,)
-    return elected and (old.recovery_state != RECOVERING or new.leader not in (*old.isr, *old.elr))
+    return elected and (old.recovery_state != RECOVERING or new.leader not in old.isr + old.elr)
 
 
 def election_asked(known: Knowledge, request: ElectLeadersRequest) -> None:
