@@ -23,6 +23,11 @@ LOSSY_KINDS = frozenset(
 )
 """Kinds of fault after which a replica may lack what it had written: the lossy unclean shutdowns."""
 
+ENDING_KINDS = frozenset(
+    {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "out-of-memory", "broker-removal"}
+)
+"""Further kinds of fault that end a node's process: what a system loses that keeps its records in memory alone."""
+
 _NS_PER_MS = 1_000_000
 _BOUND_MS_MAX = 10**9
 """Eleven days; a longer bound is a mistake, and no run lasts to its end."""
@@ -46,6 +51,8 @@ class Settings:
     unavailable_after_ns: int | None
     workload: str | None
     """What clients did, as the specification says."""
+    volatile: bool
+    """The system keeps nothing beyond the end of a node's process: every end of one is a lossy shutdown."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +67,8 @@ class Fault:
     """When it was healed; None if nobody saw that."""
     took_hold: bool
     healed: bool
-
-    @property
-    def lossy(self) -> bool:
-        """Whether the targets may have lost what they had not synced."""
-        return self.kind in LOSSY_KINDS and self.took_hold
+    lossy: bool
+    """Whether the targets may have lost what they had not synced, or all that a system keeps in memory alone."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ def facts_of(files: RunFiles) -> RunFacts:
     return RunFacts(
         run_id=files.run_id,
         settings=settings,
-        faults=tuple(_faults(files.small["faults"], malformed)),
+        faults=tuple(_faults(files.small["faults"], malformed, settings.volatile)),
         phases=_phases(files.small["phases"], malformed),
         ends=tuple(_ends(files.small["ends"], malformed)),
         controller_elections=len({row["epoch"] for row in files.small["quorum"] if row["role"] == "leader"}),
@@ -150,6 +154,7 @@ def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Settings
         faults_wanted=row.get("faults_wanted") is True,
         unavailable_after_ns=bound_ms * _NS_PER_MS if bound_ms is not None and bound_ms <= _BOUND_MS_MAX else None,
         workload=_workload(row.get("spec")),
+        volatile=row.get("volatile") is True,
     )
 
 
@@ -166,7 +171,8 @@ def _positive(number: int | None) -> int | None:
     return number if number is not None and number > 0 else None
 
 
-def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[Fault]:
+def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]], volatile: bool) -> Iterable[Fault]:
+    lossy_kinds = LOSSY_KINDS | ENDING_KINDS if volatile else LOSSY_KINDS
     faults = []
     for row in rows:
         number, started, ended = row["fault"], row["started_ns"], row["ended_ns"]
@@ -185,6 +191,7 @@ def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[F
                 ended_ns=ended,
                 took_hold=row["took_hold"] is True,
                 healed=row["healed"] is True,
+                lossy=row["kind"] in lossy_kinds and row["took_hold"] is True,
             )
         )
     return sorted(faults, key=lambda fault: (fault.started_ns, fault.number))

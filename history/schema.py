@@ -20,6 +20,7 @@ RUNS = pa.schema(
         ("name", pa.string()),
         ("seed", pa.int64()),
         ("system", pa.string()),  # "harrow" or the name of a system definition
+        ("volatile", pa.bool_()),  # the system keeps nothing beyond the end of a node's process, and promises no more
         ("environment", pa.string()),
         ("started_unix_ms", pa.int64()),
         ("brokers", pa.int32()),

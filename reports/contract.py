@@ -90,6 +90,12 @@ RECORD_ANOMALIES = frozenset({
 def contract_sentences(run: Run) -> list[str]:
     """Say what the configuration promises about acknowledged records and about reads, and where that ends."""
     sentences = [_durability(run)]
+    if run.flag("volatile"):
+        sentences.append(
+            f"{run.text('system')} keeps its records in memory alone, so its definition says: it promises nothing"
+            " beyond the end of a node's process. So every fault that ends one is a lossy shutdown of all that the node"
+            " held."
+        )
     if run.flag("unclean_election"):
         sentences.append(
             "Unclean leader election is on: once a replica outside the ISR (and outside the ELR) was elected, any loss"

@@ -46,7 +46,12 @@ def _valid_sentence(run: Run, acknowledged: int, took_hold: int) -> str:
     faults = f"{plural(took_hold, 'fault')} that took hold" if took_hold else "a run without faults"
     allowed = allowed_total(anomaly_totals(run))
     sentence = f"No promise was broken: {plural(acknowledged, 'acknowledged write')}, {faults}, no violation"
-    return f"{sentence}, {plural(allowed, 'anomaly', 'anomalies')} within the contract." if allowed else f"{sentence}."
+    if not allowed:
+        return f"{sentence}."
+    sentence = f"{sentence}, {plural(allowed, 'anomaly', 'anomalies')} within the contract."
+    if run.flag("volatile"):
+        sentence += f" {run.text('system')} keeps its records in memory alone: what ends a node's process ends them."
+    return sentence
 
 
 def _invalid_sentence(run: Run, reasons: tuple[str, ...]) -> str:

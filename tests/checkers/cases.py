@@ -209,6 +209,42 @@ def two_lossy_shutdowns_at_once_excuse_a_loss(history: History) -> None:
     history.final([])
 
 
+@case({"lost-acked-write": (0, 1)}, volatile=True, system="memory", replication_factor=1, min_insync_replicas=1)
+def what_is_kept_in_memory_alone_ends_with_its_process(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.written([100])
+    history.fault("kill", [1], (100, 500))
+    history.sampled(700, 1, 0)
+    history.final([])
+
+
+@case({"lost-acked-write": (1, 0)}, system="files", replication_factor=1, min_insync_replicas=1)
+def a_kill_takes_nothing_that_was_written_to_files(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.written([100])
+    history.fault("kill", [1], (100, 500))
+    history.sampled(700, 1, 0)
+    history.final([])
+
+
+@case({"lost-acked-write": (1, 0)}, volatile=True, system="memory")
+def a_copy_in_another_memory_outlives_the_end_of_one_process(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.written([100])
+    history.fault("kill", [1], (100, 500))
+    history.sampled(700, 2, 1)
+    history.final([])
+
+
+@case({"lost-acked-write": (1, 0)}, volatile=True, system="memory", replication_factor=1, min_insync_replicas=1)
+def a_pause_ends_no_process(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.written([100])
+    history.fault("pause", [1], (100, 500))
+    history.sampled(700, 1, 0)
+    history.final([])
+
+
 @case({"lost-acked-write": (0, 1)})
 def a_window_lasts_until_the_replica_is_back_in_sync(history: History) -> None:
     history.sampled(5, 1, 0)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from checkers.runs import LOSSY_KINDS
+from checkers.runs import ENDING_KINDS, LOSSY_KINDS
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.local.offers import DISKS
 from harness.environments.machine.processes import wait_until
@@ -303,3 +303,5 @@ def test_every_kind_of_disk_fault_is_shown_here_and_known_to_the_contract() -> N
         "disk-rollback",
     }
     assert {name for name, kind in KINDS.items() if kind.lossy} == LOSSY_KINDS
+    assert not ENDING_KINDS & LOSSY_KINDS
+    assert set(KINDS) > ENDING_KINDS
