@@ -18,12 +18,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
-from nemesis.targets import ROLES, Target
+from nemesis.targets import OF_CONTROLLERS, OF_MANY, ROLES, Role, Target
 from nemesis.triggers import CONDITIONS, Trigger
 
 _TOGETHER_MS = 1_000
@@ -54,6 +54,27 @@ class Schedule:
     entries: tuple[Entry, ...]
 
 
+class Shape(NamedTuple):
+    """What the draw knows of the cluster."""
+
+    controllers: int
+    brokers: int | None  # None: enough to have followers and majorities
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one broker, whom nobody follows."""
+        return self.brokers == 1
+
+    def roles(self, kind: Kind) -> tuple[Role, ...]:
+        """Whom a fault may be aimed at here."""
+        roles = kind.roles_among(self.controllers)
+        if self.controllers == 0:
+            roles = tuple(role for role in roles if role not in OF_CONTROLLERS)
+        if self.alone:
+            roles = tuple(role for role in roles if role not in OF_MANY)
+        return roles or ("broker",)
+
+
 class ScheduleError(ValueError):
     """A stored schedule that can't be read. One line: what was expected, what was found."""
 
@@ -67,6 +88,7 @@ def draw(
     lossy_budget: int = 1,
     controllers: int = 1,
     intensity: int = 1,
+    brokers: int | None = None,
 ) -> Schedule:
     """Draw a schedule.
 
@@ -76,13 +98,14 @@ def draw(
     `interval_ms` is the mean time from the start of one fault to the start of the next (a long fault pushes
     the next one back). Kinds come from a shuffled deck, so that each comes up once before any comes up
     twice. With `lossy_budget` 0 no kind that loses unsynced data is drawn. With several controllers further
-    roles, parameters and a composition are in the draw; with one it is as if there were no such thing.
+    roles, parameters and a composition are in the draw; with one it is as if there were no such thing. Where there is
+    one of the `brokers` alone, nobody is drawn who would follow it, or be a part of many; without controllers, none.
     """
     wanted = [name for name in kinds if lossy_budget > 0 or not _is_lossy(name)]
     if not wanted:
         return Schedule(())
     lines = [
-        _drawn(Draws(seed, name), wanted, duration_ms, interval_ms, partitions, controllers)
+        _drawn(Draws(seed, name), wanted, duration_ms, interval_ms, partitions, Shape(controllers, brokers))
         for name in ("schedule", *(f"schedule-{number}" for number in range(2, intensity + 1)))
     ]
     if intensity == 1:
@@ -108,7 +131,7 @@ def _is_lossy(name: str) -> bool:
 
 
 def _drawn(
-    draws: Draws, wanted: Sequence[str], duration_ms: int, interval_ms: int, partitions: int, controllers: int
+    draws: Draws, wanted: Sequence[str], duration_ms: int, interval_ms: int, partitions: int, shape: Shape
 ) -> list[Entry]:
     """Draw one fault, or one composition, after the other."""
     entries: list[Entry] = []
@@ -116,12 +139,12 @@ def _drawn(
     deck: list[str] = []
     while at_ms < duration_ms - 1_000:
         if not deck:
-            deck = draws.shuffled([*wanted, *_compositions(wanted, controllers)])
+            deck = draws.shuffled([*wanted, *_compositions(wanted, shape)])
         card = deck.pop()
         if card in _COMPOSED:
             drawn = _COMPOSED[card](draws, wanted, partitions)
         else:
-            drawn = _at_once(draws, card, partitions, controllers)
+            drawn = _at_once(draws, card, partitions, shape)
         entries.extend(_placed(drawn, at_ms, len(entries), duration_ms))
         busy_ms = max(entry.at_ms + entry.duration_ms for entry in drawn)
         gap_ms = interval_ms * draws.between(70, 130) // 100
@@ -139,18 +162,18 @@ def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -
     return placed
 
 
-def _at_once(draws: Draws, card: str, partitions: int, controllers: int) -> list[Entry]:
+def _at_once(draws: Draws, card: str, partitions: int, shape: Shape) -> list[Entry]:
     """One fault, or those of a composition by name: the second and further ones come beside the first."""
-    first, *others = (_single(draws, name, partitions, controllers) for name in parts(card))
+    first, *others = (_single(draws, name, partitions, shape) for name in parts(card))
     together = [replace(other, at_ms=draws.below(_TOGETHER_MS), beside=True) for other in others]
     return [first, *sorted(together, key=lambda entry: entry.at_ms)]
 
 
-def _single(draws: Draws, name: str, partitions: int, controllers: int) -> Entry:
+def _single(draws: Draws, name: str, partitions: int, shape: Shape) -> Entry:
     kind = KINDS[name]
-    target = Target(draws.choice(kind.roles_among(controllers)), draws.below(partitions), draws.below(1 << 30))
+    target = Target(draws.choice(shape.roles(kind)), draws.below(partitions), draws.below(1 << 30))
     duration_ms = draws.between(*kind.lasts_ms) if kind.lasts_ms is not None else _duration_ms(draws)
-    return Entry(0, 0, name, target, duration_ms, kind.parameters(draws, controllers))
+    return Entry(0, 0, name, target, duration_ms, kind.parameters(draws, shape.controllers))
 
 
 def _duration_ms(draws: Draws) -> int:
@@ -169,13 +192,15 @@ _STRIKERS = ("kill", "pause", "isolate")
 """Kinds that take replicas away without losing anything."""
 
 
-def _compositions(wanted: Sequence[str], controllers: int) -> list[str]:
+def _compositions(wanted: Sequence[str], shape: Shape) -> list[str]:
+    if shape.alone:
+        return []
     names = []
     if set(wanted) & set(_HOLDERS) and set(wanted) & set(_STRIKERS):
         names.append("lag")
     if "isolate" in wanted and set(wanted) & set(_STRIKERS):
         names.append("succession")
-    if controllers > 1 and set(wanted) & set(_STRIKERS):
+    if shape.controllers > 1 and set(wanted) & set(_STRIKERS):
         names.append("interregnum")
     return names
 

@@ -30,6 +30,9 @@ ROLES: tuple[Role, ...] = get_args(Role)
 OF_CONTROLLERS: frozenset[Role] = frozenset({"active-controller", "controller"})
 """Roles that only a controller has."""
 
+OF_MANY: frozenset[Role] = frozenset({"in-sync-follower", "minority", "majority"})
+"""Roles that nobody has where there is one broker, or that it has anyway."""
+
 DESCRIPTIONS: dict[Role, str] = {
     "leader": "the leader of partition {partition}",
     "in-sync-follower": "an in-sync follower of partition {partition}",

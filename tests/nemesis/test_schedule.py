@@ -193,3 +193,14 @@ def test_a_trigger_is_stored_with_its_entry() -> None:
 def test_a_trigger_that_makes_no_sense_is_refused(when: dict[str, object]) -> None:
     with pytest.raises(ScheduleError, match="entry 1 of the schedule: expected"):
         loads(json.dumps({"entries": [{**GOOD, "when": when}]}))
+
+
+@given(seeds)
+def test_a_broker_on_its_own_has_no_followers_and_no_majority_to_hit(seed: int) -> None:
+    roles = {entry.target.role for entry in drawn(seed, tuple(KINDS), brokers=1, controllers=0).entries}
+    assert roles <= {"leader", "broker", "brokers", "everyone"}
+
+
+@given(seeds)
+def test_more_brokers_than_one_change_nothing_in_the_draw(seed: int) -> None:
+    assert drawn(seed, brokers=5) == drawn(seed)
