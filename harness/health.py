@@ -18,7 +18,7 @@ class End:
     topic: str
     partition: int
     end_offset: int
-    agreed: bool  # log end and high watermark of every replica stood there
+    agreed: bool  # log end and high watermark of every replica that tells stood there
 
 
 def lacking(cluster: Cluster) -> str | None:
@@ -35,6 +35,8 @@ def lacking(cluster: Cluster) -> str | None:
 
 
 def _quorum_lack(cluster: Cluster) -> str | None:
+    if not any(node.role == "controller" for node in cluster.nodes.values()):
+        return None  # the brokers keep the metadata among themselves
     voters = cluster.voters()
     active = active_among(voters)
     if active is None:
@@ -59,12 +61,17 @@ def _lack(view: PartitionView) -> str | None:
 
 
 def ends(system: System, plans: Sequence[NodePlan], views: Sequence[PartitionView]) -> Sequence[End]:
-    """Tell where each partition ends by the account of all its replicas."""
+    """Tell where each partition ends by the account of all its replicas, or of its leader alone."""
     told: dict[tuple[str, int], list[ReplicaState]] = defaultdict(list)
     for plan in plans:
         for replica in system.replicas(plan):
             told[replica.topic, replica.partition].append(replica)
-    return [_end(view, told[view.topic, view.partition]) for view in views if not is_internal(view.topic)]
+    told_by_all = system.traits.tells_followers
+    return [
+        _end(view, told[view.topic, view.partition], len(view.replicas) if told_by_all else 1)
+        for view in views
+        if not is_internal(view.topic)
+    ]
 
 
 def is_internal(topic: str) -> bool:
@@ -72,9 +79,9 @@ def is_internal(topic: str) -> bool:
     return topic.startswith("__")
 
 
-def _end(view: PartitionView, replicas: Sequence[ReplicaState]) -> End:
+def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int) -> End:
     positions = {position for replica in replicas for position in (replica.log_end, replica.high_watermark)}
-    agreed = len(replicas) == len(view.replicas) and len(positions) == 1
+    agreed = len(replicas) == wanted and len(positions) == 1
     end = max((replica.high_watermark for replica in replicas), default=0)
     return End(view.topic, view.partition, end, agreed)
 

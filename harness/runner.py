@@ -18,7 +18,7 @@ from harness.phases.set_up import set_up, worker_count
 from harness.phases.stage import Outcome, Plan, Stage
 from harness.progress import Progress
 from harness.sampler import Sampler
-from harness.spec import to_json
+from harness.spec import OWN_SYSTEM, to_json
 from harness.stopping import Stop
 from history import HistoryWriter, RunClock
 from nemesis import schedule
@@ -43,7 +43,7 @@ def run(
     clock = RunClock.starting_now()
     journal = Journal(plan.directory)
     environment = make_environment(journal)
-    text = to_json(plan.spec, environment.mechanisms, plan.reproduce)
+    text = to_json(plan.spec, environment.mechanisms, plan.reproduce, system.traits.versions)
     (plan.directory / "spec.json").write_text(text)
     (plan.directory / "schedule.json").write_text(schedule.dumps(plan.schedule))
     with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
@@ -59,8 +59,12 @@ def run(
 
 
 def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
-    environment, spec = stage.environment, stage.plan.spec
-    told = f"{_count(spec.brokers, 'broker')} and {_count(spec.controllers, 'controller')}"
+    environment, system, spec = stage.environment, stage.system, stage.plan.spec
+    told = _count(spec.brokers, "broker")
+    if spec.controllers:
+        told += f" and {_count(spec.controllers, 'controller')}"
+    if system.name != OWN_SYSTEM:
+        told += f" of {system.name}"
     with stage.phase("set-up", told):
         set_up(stage)
     sampler = Sampler(stage.system, environment.plans, stage.clock.now, stage.adder("cluster"), stage.adder("quorum"))
@@ -96,6 +100,7 @@ def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
         "name": spec.name,
         "seed": spec.seed,
         "system": system.name,
+        "volatile": system.traits.volatile,
         "environment": spec.environment,
         "started_unix_ms": time.time_ns() // 1_000_000,
         "brokers": spec.brokers,

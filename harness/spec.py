@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, get_type_hints
 
 from harness.versions import versions
@@ -21,6 +22,9 @@ from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import parts
 
 ENVIRONMENTS: Final = ("local",)
+OWN_SYSTEM: Final = "harrow"
+"""Harrow's own broker."""
+
 WORKLOADS: Final = ("log", "register", "queue", "groups")
 CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -41,6 +45,7 @@ class Spec:
 
     seed: int
     name: str = "log"
+    system: str = OWN_SYSTEM  # or the path of a system definition
     environment: str = "local"
     brokers: int = 3
     controllers: int = 1  # voters of the quorum that keeps the metadata
@@ -82,7 +87,7 @@ class Spec:
 def _check(spec: Spec) -> None:
     _whole("seed", spec.seed, 0, (1 << 63) - 1)
     _whole("brokers", spec.brokers, 1, 9)
-    _whole("controllers", spec.controllers, 1, 9)
+    _whole("controllers", spec.controllers, 0, 9)
     _whole("partitions", spec.partitions, 1, 100)
     _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
     _whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")
@@ -216,9 +221,15 @@ _NOTES: Final = ("reproduce", "mechanisms", "versions")
 """What `spec.json` holds besides the specification, for its readers."""
 
 
-def to_json(spec: Spec, mechanisms: Mapping[str, str], command: str) -> str:
+def to_json(
+    spec: Spec, mechanisms: Mapping[str, str], command: str, further_versions: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """All fields, for `spec.json`, with the command that runs it again, and how and with what things are done."""
-    notes = {"reproduce": command, "mechanisms": dict(mechanisms), "versions": dict(versions(spec.client))}
+    notes = {
+        "reproduce": command,
+        "mechanisms": dict(mechanisms),
+        "versions": {**versions(spec.client), **further_versions},
+    }
     return json.dumps({**asdict(spec), **notes}, indent=2) + "\n"
 
 

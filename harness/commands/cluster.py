@@ -48,12 +48,13 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     from harness.standing.orders import ABOUT, about
     from harness.stopping import Failed
     from harness.store import make_run_directory
+    from harness.systems import choice
 
     if (_place(store) / ABOUT).exists():
         raise Failed(f"expected no cluster in {store}, found one that stands; harrow cluster down")
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
-    registry.check(spec, [KINDS[name] for name in spec.faults])
+    registry.check(spec, [KINDS[name] for name in spec.faults], choice.make(spec))
     directory = make_run_directory(store, NAME, 0)
     log = directory / "owner.log"
     with log.open("wb") as errors:

@@ -23,6 +23,7 @@ from nemesis.schedule import Schedule
 from nemesis.script import loads_file
 
 if TYPE_CHECKING:
+    from harness.environments.base import System
     from harness.judging import WarmSpark
     from harness.phases.stage import Plan
     from harness.progress import Progress
@@ -42,6 +43,7 @@ def _flag(*names: str, told: str, **settings: Any) -> tuple[tuple[str, ...], dic
 
 
 _FLAGS = (
+    _flag("--system", metavar="FILE", told="Torment the broker that a definition tells of (default: Harrow's own)."),
     _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default)."),
     _flag("--brokers", type=int, metavar="N", told="Number of brokers (3)."),
     _flag("--controllers", type=int, metavar="N", told="Number of controllers, which vote on the metadata (1)."),
@@ -102,29 +104,37 @@ def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any
     harrow run --flaw ack-before-replication           a broker that lies; Harrow finds out
     harrow run --acks 1 --faults kill,isolate          what acks=1 loses, and that it was allowed to
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are among the targets
+    harrow run --system systems/apache-kafka.toml      somebody else's broker; see docs/systems.md
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
 
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.
     """  # noqa: D301 (\b is for click)
+    from harness.systems import choice
+
     spec = _spec(file, flags)
+    system = choice.make(spec)
+    if set(spec.faults) == set(KINDS):
+        spec = replace(spec, faults=_possible(spec, system))
     schedule = _schedule(spec, schedule_file)
-    _check(spec, schedule)
-    sys.exit(_run(spec, schedule, schedule_file, store))
+    _check(spec, schedule, system)
+    sys.exit(_run(spec, schedule, system, schedule_file, store))
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
+    from harness.systems import choice
+
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
-    spec = specs.resolve(given, secrets.randbelow(specs.SEEDS))
-    return replace(spec, faults=_possible(spec)) if set(spec.faults) == set(KINDS) else spec
+    given = {**choice.defaults(given.get("system", specs.OWN_SYSTEM)), **given}
+    return specs.resolve(given, secrets.randbelow(specs.SEEDS))
 
 
-def _possible(spec: Spec) -> tuple[str, ...]:
+def _possible(spec: Spec, system: System) -> tuple[str, ...]:
     """All faults means: all that can be injected here. One that is asked for by name must be."""
     from harness.environments import registry
 
-    return registry.possible(spec)
+    return registry.possible(spec, system)
 
 
 def _schedule(spec: Spec, file: Path | None) -> Schedule:
@@ -139,12 +149,12 @@ def _schedule(spec: Spec, file: Path | None) -> Schedule:
         spec.lossy_budget,
         spec.controllers,
         spec.intensity,
+        spec.brokers,
     )
 
 
-def _check(spec: Spec, schedule: Schedule) -> None:
+def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     from harness.environments import registry
-    from harness.systems.harrow_broker import check_rules
     from workloads.clients import client_named
     from workloads.clients.base import ClientMissingError
     from workloads.clients.groups import group_library
@@ -155,14 +165,11 @@ def _check(spec: Spec, schedule: Schedule) -> None:
             group_library(library)
     except ClientMissingError as error:
         raise SpecError(str(error)) from error
-    check_rules(spec)
-    registry.check(
-        spec,
-        [*schedules.kinds_of(schedule), *(KINDS[part] for fault in spec.faults for part in schedules.parts(fault))],
-    )
+    wanted = [KINDS[part] for fault in spec.faults for part in schedules.parts(fault)]
+    registry.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
-def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path) -> Exit:
+def _run(spec: Spec, schedule: Schedule, system: System, schedule_file: Path | None, store: Path) -> Exit:
     from harness import consoles
     from harness.judging import WarmSpark, judge, need_java
     from harness.phases.stage import Plan
@@ -178,7 +185,7 @@ def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path
     try:
         with Progress(consoles.progress()) as progress:
             progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
-            _perform(Plan(spec, schedule, directory, command), progress, spark)
+            _perform(Plan(spec, schedule, directory, command), system, progress, spark)
             progress.phase("check", "Spark reads the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
@@ -193,14 +200,12 @@ def _run(spec: Spec, schedule: Schedule, schedule_file: Path | None, store: Path
     return VERDICTS[verdict]
 
 
-def _perform(plan: Plan, progress: Progress, spark: WarmSpark) -> None:
+def _perform(plan: Plan, system: System, progress: Progress, spark: WarmSpark) -> None:
     """Run the cluster; Ctrl-C and SIGTERM end it in good order."""
     from harness import runner
     from harness.environments import registry
     from harness.stopping import Stop, on_signals
-    from harness.systems.harrow_broker import HarrowBroker
 
-    system = HarrowBroker(plan.spec)
     needs = frozenset().union(*(kind.needs for kind in schedules.kinds_of(plan.schedule)))
     make = partial(registry.make, plan.spec, needs, plan.directory, system)
     stop = Stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
@@ -46,7 +46,7 @@ class LogRecord:
 
     offset: int
     leader_epoch: int
-    crc: int
+    crc: int | None  # None where the node does not tell
     value: bytes
 
 
@@ -67,11 +67,27 @@ class ReplicaState:
     broker_epoch: int
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What is so of every node of a system, whoever asks and whenever."""
+
+    tells_followers: bool = True  # a follower tells where its log ends, not the leader alone
+    volatile: bool = False  # keeps nothing beyond the end of its process, and promises no more
+    versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for readers of the run
+
+
 class System(Protocol):
     """The system under test. `configure` is called once per node before the first start."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
+        """What faults cannot do to this system, with its links carried and its files kept by these mechanisms."""
+        ...
 
     def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
         """Names of the listeners that a node of this role has, e.g. CLIENT, BROKER."""
@@ -87,6 +103,14 @@ class System(Protocol):
 
     def keeper_of(self, group: str) -> int | None:
         """The partition of the topic `__consumer_offsets` that keeps a consumer group, if that is known."""
+        ...
+
+    def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
+        """The command that has a running node shut down in good order; None: SIGTERM does."""
+        ...
+
+    def log_files(self, plan: NodePlan) -> Sequence[Path]:
+        """Where the node logs besides its standard output and error."""
         ...
 
     def is_ready(self, plan: NodePlan) -> bool:

@@ -9,7 +9,7 @@ from typing import get_args
 from harness.environments.base import Environment, EnvironmentFailed, Offers, System
 from harness.environments.local import offers as local
 from harness.journal import Journal
-from harness.spec import Spec, SpecError
+from harness.spec import OWN_SYSTEM, Spec, SpecError
 from nemesis.cluster import Capability
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
@@ -17,8 +17,8 @@ from nemesis.faults.base import Kind
 OFFERS: Mapping[str, Offers] = {"local": local}
 
 
-def check(spec: Spec, kinds: Iterable[Kind]) -> None:
-    """See that the environment can inject these faults, by the mechanisms that were asked for.
+def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
+    """See that the environment can inject these faults into the system, by the mechanisms that were asked for.
 
     Nothing is started but, for mechanisms, a short trial. Raises `SpecError`.
     """
@@ -33,24 +33,32 @@ def check(spec: Spec, kinds: Iterable[Kind]) -> None:
                 f"{spec.replication_factor} replicas; raise --brokers, or leave it out of --faults"
             )
     needed: frozenset[Capability] = frozenset().union(*wanted.values())
-    if (spec.network, spec.page_cache) == ("auto", "auto") and offers.sure_of(needed):
+    chosen = (spec.network, spec.page_cache)
+    if spec.system == OWN_SYSTEM and chosen == ("auto", "auto") and offers.sure_of(needed):
         return
     try:
         mechanisms = offers.choose(spec.network, spec.page_cache, needed)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
     capabilities = offers.offered(mechanisms)
+    cannot = system.cannot(*mechanisms)
     for name, needs in wanted.items():
         if needs - capabilities:
             raise _not_offered(spec, name, needs - capabilities, " and ".join(mechanisms))
+        if needs & cannot:
+            raise SpecError(
+                f"faults: {name} needs {', '.join(sorted(needs & cannot))}, which {system.name} does not go along with "
+                f"by {' and '.join(mechanisms)}; leave it out of --faults, or see docs/systems.md"
+            )
 
 
-def possible(spec: Spec) -> tuple[str, ...]:
+def possible(spec: Spec, system: System) -> tuple[str, ...]:
     """All kinds of fault that one run in this environment can inject on this machine. Raises `SpecError`."""
     offers = OFFERS[spec.environment]
     try:
         everything: frozenset[Capability] = frozenset().union(*(kind.needs for kind in KINDS.values()))
-        capabilities = offers.offered(offers.choose(spec.network, spec.page_cache, everything))
+        mechanisms = offers.choose(spec.network, spec.page_cache, everything)
+        capabilities = offers.offered(mechanisms) - system.cannot(*mechanisms)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
     capabilities &= _of_the_cluster(spec)

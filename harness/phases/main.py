@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from harness.phases.stage import Stage
+from harness.phases.topics import TopicWatch
 from harness.workers import acked
 from nemesis.clock import RealClock
 from nemesis.faults.base import Site
@@ -28,11 +29,13 @@ def torment(stage: Stage) -> None:
     end_ns = start_ns + int(stage.plan.spec.duration * 1e9)
     nemesis = _Thread(lambda unwanted: conductor.run(start_ns, end_ns, unwanted))
     nemesis.start()
+    topic = TopicWatch(stage)
     try:
         while stage.clock.now() < end_ns or nemesis.is_alive():
             stage.stop.rest(TICK_S)
             stage.see_workers_alive()
             stage.see_nodes_alive(lambda: conductor.held_nodes)
+            topic.look()
             stage.progress.status(acked(stage.workers), conductor.active)
     finally:
         nemesis.finish()

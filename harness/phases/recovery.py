@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.health import End, ends, lacking
 from harness.phases.stage import Stage
+from harness.phases.topics import TopicWatch
 from harness.workers import acked, all_report
 
 WHOLE_S = 60.0
@@ -30,10 +31,12 @@ def recover(stage: Stage) -> Sequence[End]:
 def _become_whole(stage: Stage) -> None:
     cluster = stage.environment.cluster
     started_ns = stage.clock.now()
+    topic = TopicWatch(stage)
 
     def whole() -> bool:
         stage.see_workers_alive()
         stage.see_nodes_alive()
+        topic.look()
         stage.progress.status(acked(stage.workers), ())
         return lacking(cluster) is None
 

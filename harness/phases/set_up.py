@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from harness.phases.stage import Stage, last_words, with_log
+from harness.phases.stage import Stage, last_words
+from harness.phases.topics import TIMEOUT_S, TOPIC, bootstrap, create_topic
 from harness.stopping import Failed
 from harness.workers import all_report, start_workers
-from nemesis.cluster import CLIENTS
 
-TOPIC = "harrow"
-TIMEOUT_S = 60.0
 WORKERS_MAX = 2
 """Worker processes; more would only compete with the brokers for a small machine."""
 
@@ -24,14 +19,12 @@ REQUEST_TIMEOUT_MS = 2_500
 DELIVERY_TIMEOUT_MS = 5_000
 """Shorter than the clients' own: a process that waits for a dead leader sends nothing to the living."""
 
-_TAIL_LINES = 5
-
 
 def set_up(stage: Stage) -> None:
     """Do it all; with status 4 in mind, everything that goes wrong is told in one line."""
     stage.environment.set_up()
     _await_nodes(stage)
-    _create_topic(stage)
+    create_topic(stage)
     directory = stage.plan.clients
     stage.workers = start_workers(stage.environment, directory, _orders(stage))
     if not stage.until(all_report(stage.workers, "ready"), TIMEOUT_S):
@@ -52,25 +45,6 @@ def _await_nodes(stage: Stage) -> None:
         raise Failed(last_words(idle, f"serve within {TIMEOUT_S:g} s", "does not"))
 
 
-def _create_topic(stage: Stage) -> None:
-    spec = stage.plan.spec
-    orders = {
-        "bootstrap": _bootstrap(stage),
-        "topic": TOPIC,
-        "partitions": spec.partitions,
-        "replication_factor": spec.replication_factor,
-        "min_insync_replicas": spec.min_insync_replicas,
-        "timeout_s": TIMEOUT_S / 2,
-    }
-    log = stage.plan.clients / "topic.log"
-    process = stage.environment.spawn_client((sys.executable, "-m", "harness.topic", json.dumps(orders)), log)
-    if not stage.until(lambda: process.poll() is not None, TIMEOUT_S):
-        process.kill()
-        raise Failed(f"expected the topic to be created within {TIMEOUT_S:g} s, found that it was not")
-    if process.poll() != 0:
-        raise Failed(with_log("expected the topic to be created, found that it was not", _tail(log)))
-
-
 def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
     """Share the specification's rate and processes among the workers."""
     plan = stage.plan
@@ -83,7 +57,7 @@ def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
             "worker": number,
             "workers": workers,
             "history": str((plan.directory / "history").absolute()),
-            "bootstrap": _bootstrap(stage),
+            "bootstrap": bootstrap(stage),
             "topics": {TOPIC: spec.partitions},
             "workload": spec.workload,
             "groups": {group: stage.system.keeper_of(group) for group in GROUPS} if spec.workload == "groups" else {},
@@ -103,13 +77,3 @@ def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
 def worker_count(concurrency: int) -> int:
     """Tell how many worker processes share so many logical ones."""
     return min(WORKERS_MAX, concurrency)
-
-
-def _bootstrap(stage: Stage) -> list[str]:
-    reach = stage.environment.addresses.reach
-    brokers = [plan.node_id for plan in stage.environment.plans if plan.role == "broker"]
-    return [f"{host}:{port}" for host, port in (reach(CLIENTS, broker, "CLIENT") for broker in brokers)]
-
-
-def _tail(log: Path) -> Sequence[str]:
-    return log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if log.exists() else ()

@@ -24,7 +24,7 @@ from harness.journal import Journal
 from harness.spec import Spec, from_json
 from harness.standing.orders import ABOUT
 from harness.stopping import Stop, on_signals
-from harness.systems.harrow_broker import HarrowBroker
+from harness.systems.choice import make
 from nemesis.clock import RealClock
 from nemesis.cluster import CLIENTS, NodeError
 from nemesis.faults import KINDS
@@ -130,7 +130,7 @@ def stand(directory: Path, spec: Spec, stop: Stop) -> None:
     """Set a cluster up, own it until told to take it down. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
     needs = frozenset().union(*(kind.needs for kind in KINDS.values() if kind.name in spec.faults))
-    environment = registry.make(spec, needs, directory, HarrowBroker(spec), journal)
+    environment = registry.make(spec, needs, directory, make(spec), journal)
     assert isinstance(environment, LocalEnvironment)
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-") as place:
         try:

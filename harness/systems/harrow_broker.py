@@ -6,29 +6,21 @@ Unix socket, which works whatever became of the network. A paused or dead node i
 
 from __future__ import annotations
 
-import base64
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlencode
+from typing import Literal
 
 from broker.core.broker_node.groups.topic import partition_of
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
-from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState
+from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.spec import Spec, SpecError
-from harness.systems.unix_http import NoAnswer, get_json
-from nemesis.cluster import CLIENTS, PartitionView, VoterView, active_among
+from harness.systems.admin_endpoint import State, log_of, newest_views, replica_of, state_of, states_of, view_of
+from nemesis.cluster import CLIENTS, Capability, PartitionView, VoterView, active_among
 
 SETTINGS_NAME = "node.properties"
-ANSWER_TIMEOUT_S = 0.5
-"""A healthy node answers within milliseconds; what takes longer is as good as silent to an observer."""
-
-DUMP_TIMEOUT_S = 10.0
-_PAGE_RECORDS = 5_000
-
 SHORT_RUN: Mapping[str, object] = {
     "broker.session.timeout.ms": 3_000,
     "broker.heartbeat.interval.ms": 500,
@@ -52,6 +44,15 @@ class HarrowBroker:
 
     spec: Spec
     name: str = "harrow"
+
+    @property
+    def traits(self) -> Traits:
+        """What is usual."""
+        return Traits()
+
+    def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
+        """Nothing: it keeps a ledger of what it synced, and may be told of each peer by another address."""
+        return frozenset()
 
     def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
         """Names of the listeners that a node of this role has."""
@@ -116,36 +117,36 @@ class HarrowBroker:
         """Give the command that runs the node in the foreground."""
         return (sys.executable, "-m", "broker.shell", str((plan.directory / SETTINGS_NAME).absolute()))
 
+    def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:  # noqa: ARG002
+        """SIGTERM does."""
+        return None
+
+    def log_files(self, plan: NodePlan) -> Sequence[Path]:  # noqa: ARG002
+        """All is on standard error."""
+        return ()
+
     def is_ready(self, plan: NodePlan) -> bool:
         """Whether the node serves, by its own account: a controller does once it knows who leads the quorum."""
-        state = _state(plan)
+        state = state_of(plan)
         if state is None or state["lifecycle"] != "running":
             return False
         return plan.role == "broker" or state["controller"] >= 0
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
         """Tell what this node believes of each of its replicas; nothing if it does not answer."""
-        state = _state(plan)
+        state = state_of(plan)
         if state is None or plan.role == "controller":
             return ()
-        epoch = state["broker_epoch"]
-        return [_replica(partition, epoch) for partition in state["partitions"]]
+        return [replica_of(partition, state["broker_epoch"]) for partition in state["partitions"]]
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
         """Tell the active controller's view, or the newest of what everybody else knows while there is none."""
-        controllers = _states(plans, "controller")
+        controllers = states_of(plans, "controller")
         active = active_among(map(_voter, controllers))
         for state in controllers:
             if active is not None and state["node"] == active.controller:
-                return [_view(partition) for partition in state["partitions"]]
-        brokers = _states(plans, "broker")
-        newest: dict[tuple[str, int], dict[str, Any]] = {}
-        for state in (*brokers, *controllers):
-            for partition in state["partitions"]:
-                key = (partition["topic"], partition["partition"])
-                if key not in newest or _epochs(partition) > _epochs(newest[key]):
-                    newest[key] = partition
-        return [_view(partition) for _, partition in sorted(newest.items())]
+                return [view_of(partition) for partition in state["partitions"]]
+        return newest_views([*states_of(plans, "broker"), *controllers])
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         """Name the node that is the active controller."""
@@ -154,21 +155,11 @@ class HarrowBroker:
 
     def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
         """Tell what each of the controllers says of the quorum, as far as it answers."""
-        return [_voter(state) for state in _states(plans, "controller")]
+        return [_voter(state) for state in states_of(plans, "controller")]
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
         """Read a replica's whole log, page by page, as far as the node answers."""
-        offset, log_end = 0, 1
-        while offset < log_end:
-            query = {"topic": topic, "partition": partition, "offset": offset, "limit": _PAGE_RECORDS}
-            try:
-                page = get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S)
-            except NoAnswer:
-                return
-            for at, epoch, crc, _key, value in page["records"]:
-                yield LogRecord(at, epoch, crc, base64.b64decode(value or ""))
-                offset = at + 1
-            log_end = page["log_end"] if page["records"] else offset
+        return log_of(plan, topic, partition)
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
         """Drop what the dead node's ledger does not know as synced."""
@@ -216,18 +207,7 @@ def _range(generations: Sequence[str]) -> str:
     return first if first == last else f"{first} … {last}"
 
 
-def _state(plan: NodePlan) -> dict[str, Any] | None:
-    try:
-        return get_json(plan.socket, "/state", ANSWER_TIMEOUT_S)
-    except NoAnswer:
-        return None
-
-
-def _states(plans: Sequence[NodePlan], role: str) -> Sequence[dict[str, Any]]:
-    return [state for plan in plans if plan.role == role and (state := _state(plan)) is not None]
-
-
-def _voter(state: Mapping[str, Any]) -> VoterView:
+def _voter(state: State) -> VoterView:
     return VoterView(
         controller=state["node"],
         role=state["quorum_role"],
@@ -236,38 +216,6 @@ def _voter(state: Mapping[str, Any]) -> VoterView:
         log_end=state["log_end"],
         high_watermark=state["high_watermark"],
     )
-
-
-def _replica(partition: Mapping[str, Any], broker_epoch: int) -> ReplicaState:
-    return ReplicaState(
-        topic=partition["topic"],
-        partition=partition["partition"],
-        role=partition["role"],
-        leader=partition["leader"],
-        leader_epoch=partition["leader_epoch"],
-        log_start=partition["log_start"],
-        log_end=partition["log_end"],
-        high_watermark=partition["high_watermark"],
-        isr=tuple(partition["isr"]),
-        elr=tuple(partition["elr"]),
-        broker_epoch=broker_epoch,
-    )
-
-
-def _view(partition: Mapping[str, Any]) -> PartitionView:
-    return PartitionView(
-        topic=partition["topic"],
-        partition=partition["partition"],
-        leader=partition["leader"],
-        leader_epoch=partition["leader_epoch"],
-        isr=tuple(partition["isr"]),
-        elr=tuple(partition["elr"]),
-        replicas=tuple(partition["replicas"]),
-    )
-
-
-def _epochs(partition: Mapping[str, Any]) -> tuple[int, int]:
-    return partition["leader_epoch"], partition["partition_epoch"]
 
 
 def _address(address: tuple[str, int]) -> str:

@@ -4,20 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from harness.environments.base import NodePlan, ReplicaState
+from harness.environments.base import NodePlan, ReplicaState, Traits
 from harness.health import End, by_topic, ends, lacking
 from nemesis.cluster import PartitionView
 from tests.support.fake_cluster import FakeCluster, quorum_cluster
 
 VIEW = PartitionView("harrow", 0, 1, 3, (1, 2, 3), (), (1, 2, 3))
+USUAL = Traits()
 REPLICA = ReplicaState("harrow", 0, "follower", 1, 3, 0, 50, 50, (1, 2, 3), (), 9)
 
 
 class Told:
     """A system whose replicas are given."""
 
-    def __init__(self, replicas: dict[int, list[ReplicaState]]) -> None:
+    def __init__(self, replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> None:
         self._replicas = replicas
+        self.traits = traits
 
     def replicas(self, plan: NodePlan) -> list[ReplicaState]:
         return self._replicas.get(plan.node_id, [])
@@ -27,8 +29,8 @@ def plans() -> list[NodePlan]:
     return [NodePlan(node, "broker", None, None, None, "files") for node in (1, 2, 3)]
 
 
-def ended(replicas: dict[int, list[ReplicaState]]) -> End:
-    (end,) = ends(Told(replicas), plans(), [VIEW])
+def ended(replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> End:
+    (end,) = ends(Told(replicas, traits), plans(), [VIEW])
     return end
 
 
@@ -103,3 +105,19 @@ def test_an_end_that_is_not_agreed_is_the_highest_that_is_committed() -> None:
 def test_workers_are_told_ends_by_topic_and_partition() -> None:
     found = [End("a", 0, 5, agreed=True), End("a", 1, 6, agreed=True), End("b", 0, 7, agreed=False)]
     assert by_topic(found) == {"a": {"0": 5, "1": 6}, "b": {"0": 7}}
+
+
+def test_where_followers_do_not_tell_the_leader_decides_on_the_end() -> None:
+    leader = {1: [replace(REPLICA, role="leader")]}
+    assert ended(leader, Traits(tells_followers=False)) == End("harrow", 0, 50, True)
+    assert not ended(leader).agreed
+    assert not ended({}, Traits(tells_followers=False)).agreed
+
+
+def test_brokers_that_keep_the_metadata_among_themselves_need_no_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    monkeypatch.setattr(cluster, "voters", list)
+    assert lacking(cluster) == "the controllers have no leader"
+    brokers = {node_id: node for node_id, node in cluster.nodes.items() if node.role == "broker"}
+    monkeypatch.setattr(cluster, "nodes", brokers)
+    assert lacking(cluster) is None

@@ -8,7 +8,7 @@ import queue
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.environments.base import LogRecord, NodePlan, ReplicaState
+from harness.environments.base import LogRecord, NodePlan, ReplicaState, Traits
 from nemesis.cluster import PartitionView, VoterView
 from tests.support.fake_cluster import FakeCluster
 from workloads.values import encode_value
@@ -137,6 +137,7 @@ class FakeSystem:
     """Three partitions of ten records each, the same on every broker."""
 
     name = "fake"
+    traits = Traits()
 
     def __init__(self, environment: FakeEnvironment) -> None:
         self._cluster = environment.cluster

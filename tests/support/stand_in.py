@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.environments.base import Addresses, NodePlan, ReplicaState
-from nemesis.cluster import PartitionView, VoterView
+from harness.environments.base import Addresses, NodePlan, ReplicaState, Traits
+from nemesis.cluster import Capability, PartitionView, VoterView
 
 _LEDGER = "ledger.json"
 
@@ -29,6 +29,7 @@ class StandIn:
     """The test's half."""
 
     name = "stand-in"
+    traits = Traits()
 
     def __init__(self, command: Sequence[str] | None = None, *, deaf_to_sigterm: bool = False) -> None:
         self._command = command
@@ -49,6 +50,15 @@ class StandIn:
 
     def command(self, plan: NodePlan) -> Sequence[str]:
         return self._command or [sys.executable, "-m", "tests.support.stand_in", str(plan.directory / "settings.json")]
+
+    def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
+        return frozenset()
+
+    def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
+        return None
+
+    def log_files(self, plan: NodePlan) -> Sequence[Path]:
+        return ()
 
     def is_ready(self, plan: NodePlan) -> bool:
         try:

@@ -37,7 +37,7 @@ class LocalEnvironment(MachineEnvironment):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What faults can count on."""
-        return offered(self._chosen)
+        return offered(self._chosen) - self._system.cannot(*self._chosen)
 
     @property
     def mechanisms(self) -> Mapping[str, str]:

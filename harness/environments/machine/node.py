@@ -173,7 +173,10 @@ class MachineNode:
         """Controlled shutdown (SIGTERM); returns the exit status. `NodeError`, and SIGKILL, when it does not heed."""
         with self._lock:
             process = self._living()
-            process.terminate()
+            if (command := self._system.stop_command(self.plan, process.pid)) is None:
+                process.terminate()
+            else:
+                self._host.launch(command, self._log)
             try:
                 return process.wait(timeout_s)
             except TimeoutError:
@@ -285,13 +288,8 @@ class MachineNode:
                 raise self._error(f"expected to drop the page cache of node {self.node_id}, found: {error}") from error
 
     def log_tail(self) -> list[str]:
-        """The last lines that the node wrote."""
-        try:
-            with self._log.open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-                return file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
-        except FileNotFoundError:
-            return []
+        """The last lines that the node wrote, to its files of log and to its output."""
+        return [line for log in (*self._system.log_files(self.plan), self._log) for line in _tail(log)]
 
     @property
     def _log(self) -> Path:
@@ -315,3 +313,12 @@ class MachineNode:
         if not lines:
             return NodeError(summary)
         return NodeError("\n  ".join([f"{summary}; its last log lines:", *lines]))
+
+
+def _tail(log: Path) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,97 @@
+"""One connection to one broker, spoken with kafka-python's messages: no bootstrap, no retries, no other broker."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+Untyped = Any
+"""A message of kafka-python, which carries no types."""
+
+CLIENT_ID = "harrow-attendant"
+_FRAME_BYTES_MAX = 64 << 20
+
+
+class NodeSilent(Exception):
+    """The node gave no answer, or not one to what was asked. The message says what was found."""
+
+
+class Connection:
+    """Connects with the first question, and again after whatever went wrong."""
+
+    def __init__(self, address: tuple[str, int], timeout_s: float) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._asked = 0
+
+    def ask(self, request: Untyped, answer: Untyped, *, at_most: int | None = None) -> Untyped:
+        """Ask in the latest version that both sides know, at most that. Raises `NodeSilent`."""
+        with self._to_be_answered(request):
+            self._connect()
+            return self._exchange(request, answer, self._version(request, at_most))
+
+    def supports(self, request: Untyped) -> bool:
+        """Whether the broker speaks this message. Raises `NodeSilent`."""
+        with self._to_be_answered(ApiVersionsRequest):
+            self._connect()
+        return request.API_KEY in self._versions
+
+    @contextmanager
+    def _to_be_answered(self, request: Untyped) -> Iterator[None]:
+        """What a broker sends may be anything: whatever the decoder makes of it, it is no answer."""
+        try:
+            yield
+        except (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
+            self.close()
+            raise NodeSilent(f"{request.name}: {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        """Disconnect; the next question connects again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connect(self) -> None:
+        if self._socket is not None:
+            return
+        self._socket = socket.create_connection(self._address, self._timeout_s)
+        told = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in told.api_keys}
+
+    def _version(self, request: Untyped, at_most: int | None) -> int:
+        low, high = self._versions.get(request.API_KEY, (0, -1))
+        version = min(high, int(request.max_version), high if at_most is None else at_most)
+        if version < low:
+            raise ValueError(f"the broker knows versions {low} to {high}")
+        return version
+
+    def _exchange(self, request: Untyped, answer: Untyped, version: int) -> Untyped:
+        assert self._socket is not None
+        self._asked += 1
+        request.API_VERSION = version
+        request.with_header(correlation_id=self._asked, client_id=CLIENT_ID)
+        self._socket.sendall(request.encode(header=True, framed=True))
+        size = int.from_bytes(self._receive(4), "big")
+        if not 4 <= size <= _FRAME_BYTES_MAX:
+            raise ValueError(f"a frame of {size} bytes")
+        frame = self._receive(size)
+        if int.from_bytes(frame[:4], "big") != self._asked:
+            raise ValueError("the answer to another question")
+        return answer.decode(frame, version=version, header=True)
+
+    def _receive(self, size: int) -> bytes:
+        assert self._socket is not None
+        received = bytearray()
+        while len(received) < size:
+            data = self._socket.recv(size - len(received))
+            if not data:
+                raise ConnectionError("the connection was closed")
+            received += data
+        return bytes(received)

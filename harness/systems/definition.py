@@ -1,0 +1,157 @@
+"""A system definition: the TOML file that tells how to run somebody else's broker (docs/systems.md).
+
+What is wrong with a file is said in one line, before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from harness.spec import Spec
+from harness.systems.templating import CLIENT
+from harness.toml_table import Table
+from nemesis.cluster import Capability
+
+Command = tuple[str, ...]
+
+_SEE = "see docs/systems.md"
+_NOT_FOR_DEFAULTS = frozenset({"seed", "system", "flaws", "generation"})
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """How the nodes of one role are run. Texts are templates."""
+
+    listeners: tuple[str, ...]
+    start: Command | None = None  # None: only an image is known
+    stop: Command | None = None  # None: SIGTERM
+    prepare: tuple[Command, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # name in the node's directory → text
+    ready: Literal["kafka", "port"] | Command = "kafka"
+    logs: tuple[str, ...] = ()  # patterns in the node's directory
+
+    @property
+    def templates(self) -> Sequence[str]:
+        """All texts that depend on the node, but for the command that stops it."""
+        ready = () if isinstance(self.ready, str) else self.ready
+        prepared = (word for command in self.prepare for word in command)
+        return [*(self.start or ()), *prepared, *ready, *self.environment.values(), *self.files.values()]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A system under test that the harness knows from a file alone."""
+
+    path: Path
+    name: str
+    broker: NodeKind
+    controller: NodeKind | None = None  # None: its brokers keep the metadata among themselves
+    image: str | None = None
+    install: str = ""  # what to do when a program is missing
+    keeps: Literal["files", "memory"] = "files"
+    brokers_max: int = 9
+    values: Mapping[str, Command] = field(default_factory=dict)  # name → command that prints the value
+    version: Command | None = None
+    without: frozenset[Capability] = frozenset()
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the specification, by field name
+
+    @property
+    def kinds(self) -> Mapping[str, NodeKind]:
+        """By role."""
+        return {"broker": self.broker} | ({"controller": self.controller} if self.controller is not None else {})
+
+
+def load(path: Path) -> Definition:
+    """Read a definition. Raises `SpecError`."""
+    return _definition(Table.load(path, "a system definition", _SEE), path)
+
+
+def _definition(table: Table, path: Path) -> Definition:
+    table.only(
+        "name", "about", "image", "install", "keeps", "brokers-max", "version", "without", "values", "defaults",
+        "broker", "controller",
+    )  # fmt: skip
+    table.text("about", "")
+    broker, controller = table.table("broker", needed=True), table.table("controller")
+    assert broker is not None
+    image = table.text("image") if "image" in table.raw else None
+    values = table.table("values")
+    return Definition(
+        path=path,
+        name=table.text("name"),
+        broker=_node_kind(broker, (CLIENT,), has_image=image is not None),
+        controller=None if controller is None else _node_kind(controller, ("CONTROLLER",), has_image=image is not None),
+        image=image,
+        install=table.text("install", ""),
+        keeps="memory" if table.one_of("keeps", ("files", "memory")) == "memory" else "files",
+        brokers_max=table.number("brokers-max", 9, 1, 9),
+        values={} if values is None else {name: values.command(name) or () for name in values.raw},
+        version=table.command("version"),
+        without=_without(table),
+        defaults=_defaults(table.table("defaults")),
+    )
+
+
+def _node_kind(table: Table, usual: tuple[str, ...], *, has_image: bool) -> NodeKind:
+    table.only("listeners", "start", "stop", "prepare", "environment", "files", "ready", "logs")
+    listeners = table.texts("listeners") or usual
+    if listeners[0] != usual[0] or len(set(listeners)) != len(listeners):
+        raise table.wrong("listeners", f"different names, {usual[0]} first", list(listeners))
+    start = table.command("start")
+    if start is None and not has_image:
+        raise table.wrong("start", "the command that runs a node, or an image", "neither")
+    return NodeKind(
+        listeners=listeners,
+        start=start,
+        stop=table.command("stop"),
+        prepare=table.commands("prepare"),
+        environment=table.mapping("environment"),
+        files=_files(table),
+        ready=_ready(table),
+        logs=_inside(table, "logs", table.texts("logs")),
+    )
+
+
+def _ready(table: Table) -> Literal["kafka", "port"] | Command:
+    value = table.raw.get("ready", "kafka")
+    if value == "kafka":
+        return "kafka"
+    if value == "port":
+        return "port"
+    if isinstance(value, list):
+        return table.command("ready") or ()
+    raise table.wrong("ready", "kafka, port or a command", repr(value))
+
+
+def _files(table: Table) -> Mapping[str, str]:
+    files = table.mapping("files")
+    _inside(table, "files", tuple(files))
+    return files
+
+
+def _inside(table: Table, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise table.wrong(key, "names inside the node's directory", repr(name))
+    return names
+
+
+def _without(table: Table) -> frozenset[Capability]:
+    known: tuple[Capability, ...] = get_args(Capability)
+    named = table.texts("without")
+    for name in named:
+        if name not in known:
+            raise table.wrong("without", f"capabilities ({', '.join(known)})", repr(name))
+    return frozenset(capability for capability in known if capability in named)
+
+
+def _defaults(table: Table | None) -> Mapping[str, Any]:
+    if table is None:
+        return {}
+    known = [each.name.replace("_", "-") for each in fields(Spec) if each.name not in _NOT_FOR_DEFAULTS]
+    table.only(*known)
+    return {key.replace("-", "_"): value for key, value in table.raw.items()}

@@ -1,0 +1,114 @@
+"""The texts of a system definition that depend on the node: Jinja templates, and what they may name.
+
+A name that is not there is an error, never an empty text.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jinja2
+import jinja2.meta
+
+from harness.environments.base import Address, Addresses, NodePlan
+from harness.spec import Spec
+from nemesis.cluster import CLIENTS
+
+_ENVIRONMENT = jinja2.Environment(  # noqa: S701 - what is made is no HTML
+    undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+)
+
+CLIENT = "CLIENT"
+
+
+class TemplateError(Exception):
+    """A template that can't be filled in. The message says which name is wrong."""
+
+
+class Bound(str):
+    """An address: prints as host:port, and has both."""
+
+    __slots__ = ("host", "port")
+
+    def __new__(cls, address: Address) -> Bound:
+        """Make it of host and port."""
+        made = super().__new__(cls, f"{address[0]}:{address[1]}")
+        made.host, made.port = address
+        return made
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A node as another one, or itself, reaches it."""
+
+    id: int
+    role: str
+    reach: Mapping[str, Bound]  # listener → address
+
+
+def fill(template: str, names: Mapping[str, Any]) -> str:
+    """Fill a template in. Raises `TemplateError`."""
+    try:
+        return _ENVIRONMENT.from_string(template).render(names)
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise TemplateError(f"{error} in {_shortened(template)}") from error
+
+
+def names_in(template: str) -> frozenset[str]:
+    """The names that a template takes from outside. Raises `TemplateError`."""
+    try:
+        return frozenset(jinja2.meta.find_undeclared_variables(_ENVIRONMENT.parse(template)))
+    except jinja2.TemplateError as error:
+        raise TemplateError(f"{error} in {_shortened(template)}") from error
+
+
+def outer_names() -> Mapping[str, Any]:
+    """What templates may name before there is a cluster: the environment, and this Python."""
+    return {"env": dict(os.environ), "python": sys.executable}
+
+
+def node_names(
+    spec: Spec,
+    plan: NodePlan,
+    plans: Sequence[NodePlan],
+    listeners: Mapping[str, Sequence[str]],
+    addresses: Addresses,
+    values: Mapping[str, str],
+) -> Mapping[str, Any]:
+    """All that the templates of a node may name (docs/systems.md). `listeners`: by role."""
+    own = listeners[plan.role]
+    bind = {name: Bound(addresses.bind(plan.node_id, name)) for name in own}
+
+    def peer(other: NodePlan) -> Peer:
+        if other == plan:
+            return Peer(plan.node_id, plan.role, bind)
+        reached = {name: Bound(addresses.reach(plan.node_id, other.node_id, name)) for name in listeners[other.role]}
+        return Peer(other.node_id, other.role, reached)
+
+    advertised = {
+        name: Bound(addresses.reach(CLIENTS, plan.node_id, name)) if name == CLIENT else bind[name] for name in own
+    }
+    return {
+        **outer_names(),
+        "values": values,
+        "node": {"id": plan.node_id, "role": plan.role},
+        "bind": bind,
+        "advertised": advertised,
+        "brokers": [peer(other) for other in plans if other.role == "broker"],
+        "controllers": [peer(other) for other in plans if other.role == "controller"],
+        "data": str(plan.data.absolute()),
+        "directory": str(plan.directory.absolute()),
+        "settings": asdict(spec),
+    }
+
+
+def _shortened(template: str) -> str:
+    line = " ".join(template.split())
+    return repr(line if len(line) <= 60 else f"{line[:60]}…")

@@ -1,0 +1,151 @@
+"""A cluster that is known from a definition alone, asked over the protocol: Harrow's own broker, as if it were not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.processes import of_run, wait_until
+from harness.health import ends, lacking
+from harness.journal import Journal, read_journal
+from harness.systems.foreign import ForeignBroker
+from harness.systems.unix_http import NoAnswer, get_json
+from nemesis.cluster import CLIENTS
+from tests.support.foreign_systems import OWN_AS_FOREIGN, made
+from workloads.values import encode_value
+
+pytestmark = pytest.mark.cluster
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    environment: LocalEnvironment
+    system: ForeignBroker
+    directory: Path
+
+    def bootstrap(self) -> list[str]:
+        reach = self.environment.addresses.reach
+        return [f"{host}:{port}" for host, port in (reach(CLIENTS, broker, "CLIENT") for broker in (1, 2))]
+
+    def attendants(self) -> set[int]:
+        token = next(entry["token"] for entry in read_journal(self.directory) if "token" in entry)
+        told = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in of_run(token)}
+        return {pid for pid, command in told.items() if b"attendant.launch" in command}
+
+
+def soon(condition, what: str) -> None:
+    assert wait_until(condition, PATIENCE_S, 0.1), f"{what} within {PATIENCE_S:g} s"
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    directory = tmp_path_factory.mktemp("foreign")
+    definition = directory / "own.toml"
+    definition.write_text(OWN_AS_FOREIGN)
+    system = made(definition, brokers=2, replication_factor=2, min_insync_replicas=1)
+    environment = LocalEnvironment(
+        directory, system, 2, 1, network="proxies", page_cache="page-cache", journal=Journal(directory)
+    )
+    try:
+        environment.set_up()
+        environment.await_ready(PATIENCE_S)
+        environment.cluster.administrator.create_topic("harrow", 2, 2)
+        soon(lambda: lacking(environment.cluster) is None, "the cluster was not whole")
+        yield Standing(environment, system, directory)
+    finally:
+        environment.tear_down()
+
+
+def send(standing: Standing, values: range) -> None:
+    producer = KafkaProducer(bootstrap_servers=standing.bootstrap(), acks="all")
+    try:
+        for value in values:
+            producer.send("harrow", encode_value(value), partition=0).get(PATIENCE_S)
+    finally:
+        producer.close()
+
+
+def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing) -> None:
+    before = (
+        standing.system.replicas(standing.environment.plans[0]),
+        standing.system.replicas(standing.environment.plans[1]),
+    )
+    start = {(each.topic, each.partition): each.log_end for told in before for each in told}
+    send(standing, range(1, 31))
+    views = standing.environment.cluster.partitions()
+    assert [(view.topic, view.partition, sorted(view.isr), sorted(view.replicas)) for view in views] == [
+        ("harrow", 0, [1, 2], [1, 2]),
+        ("harrow", 1, [1, 2], [1, 2]),
+    ]
+    assert sorted(view.leader for view in views) == [1, 2]
+    plans = standing.environment.plans
+    soon(lambda: all(end.agreed for end in ends(standing.system, plans, views)), "the leaders did not tell")
+    told = {end.partition: end.end_offset for end in ends(standing.system, plans, views)}
+    assert told == {0: start["harrow", 0] + 30, 1: start["harrow", 1]}
+
+
+def test_the_quorum_is_known_by_its_leaders_account(standing: Standing) -> None:
+    assert standing.environment.cluster.active_controller() == 100
+    voter = standing.environment.cluster.voters()[0]
+    assert (voter.controller, voter.role, voter.leader) == (100, "leader", 100)
+    assert voter.log_end >= voter.high_watermark > 0
+
+
+def test_a_replicas_log_is_what_clients_can_read(standing: Standing) -> None:
+    send(standing, range(1001, 1021))
+    leader = next(view.leader for view in standing.environment.cluster.partitions() if view.partition == 0)
+    plan = next(plan for plan in standing.environment.plans if plan.node_id == leader)
+    records = list(standing.system.log(plan, "harrow", 0))
+    assert [record.offset for record in records] == list(range(len(records)))
+    assert [record.value for record in records[-20:]] == [encode_value(value) for value in range(1001, 1021)]
+    assert all(record.leader_epoch >= 0 and record.crc for record in records)
+
+
+def test_a_node_is_the_broker_itself_with_its_environment_and_an_attendant_beside_it(standing: Standing) -> None:
+    node = standing.environment.cluster.nodes[1]
+    command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
+    assert command[:3] == [sys.executable.encode(), b"-m", b"broker.shell"]
+    assert b"MARK=node-1" in Path(f"/proc/{node.pid}/environ").read_bytes().split(b"\0")
+    assert len(standing.attendants()) == 3
+    assert "a line of 1" in node.log_tail()
+
+
+def test_a_paused_node_is_silent_and_serves_again_when_it_goes_on(standing: Standing) -> None:
+    node = standing.environment.cluster.nodes[2]
+    node.pause()
+    assert not node.is_ready()
+    node.resume()
+    soon(node.is_ready, "the node did not serve again")
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_node_that_ends_takes_its_attendant_along_and_is_prepared_again(standing: Standing, how: str) -> None:
+    node = standing.environment.cluster.nodes[2]
+    prepared = node.plan.directory / "prepared.txt"
+    before = prepared.read_text().count("prepared")
+    pid = node.pid
+    if how == "kill":
+        node.kill()
+    else:
+        assert node.stop(PATIENCE_S) == 0
+        assert f"stopping {pid}" in node.log_tail()
+    soon(lambda: len(standing.attendants()) == 2, "the attendant did not end")
+    assert not node.is_ready()
+    node.start()
+    soon(lambda: lacking(standing.environment.cluster) is None, "the cluster was not whole again")
+    assert prepared.read_text().count("prepared") == before + 1
+
+
+def test_an_attendant_says_why_it_cannot_tell(standing: Standing) -> None:
+    plan = standing.environment.plans[0]
+    with pytest.raises(NoAnswer, match=r"with status 503: .*error"):
+        get_json(plan.socket, "/log?topic=nonesuch&partition=0&offset=0&limit=1", PATIENCE_S)
+    with pytest.raises(NoAnswer, match="with status 404"):
+        get_json(plan.socket, "/weather", PATIENCE_S)

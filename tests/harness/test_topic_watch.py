@@ -1,0 +1,86 @@
+"""A topic that a system has lost is created again, once everybody serves and nobody knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harness.phases.stage import Plan, Stage
+from harness.phases.topics import GONE_S, TopicWatch
+from harness.spec import Spec
+from nemesis.schedule import Schedule
+from tests.support.fake_environment import FakeEnvironment
+
+
+@dataclass
+class Scene:
+    """A stage whose clock a test moves."""
+
+    stage: Stage
+    watch: TopicWatch
+    now_ns: int = 0
+
+    def look_after(self, seconds: float) -> None:
+        self.now_ns += int(seconds * 1e9)
+        self.watch.look()
+
+    @property
+    def created(self) -> int:
+        return sum("harness.topic" in process.command for process in self.stage.environment.processes)
+
+
+def scene_of(directory: Path, system: str) -> Scene:
+    stage = Stage(*([None] * 8))
+    stage.environment = FakeEnvironment(directory)
+    stage.plan = Plan(Spec(seed=1, system=system), Schedule(()), directory, "")
+    stage.progress = SimpleNamespace(note=lambda *_, **__: None)
+    scene = Scene(stage, TopicWatch(stage))
+    stage.clock = SimpleNamespace(now=lambda: scene.now_ns)
+    return scene
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return scene_of(tmp_path, "some.toml")
+
+
+def lose_the_topic(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scene.stage.environment.cluster, "partitions", list)
+
+
+def test_a_topic_that_is_there_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = scene.stage.environment.cluster
+    known = [replace(view, topic="harrow") for view in cluster.partitions()]
+    monkeypatch.setattr(cluster, "partitions", lambda: known)
+    for _ in range(5):
+        scene.look_after(GONE_S)
+    assert scene.created == 0
+
+
+def test_a_topic_that_nobody_knows_for_a_while_is_created_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_the_topic(scene, monkeypatch)
+    scene.look_after(1.0)
+    assert scene.created == 0, "a node that has just started may not know it yet"
+    scene.look_after(GONE_S)
+    assert scene.created == 1
+
+
+def test_while_a_node_does_not_serve_nobody_can_say_that_the_topic_is_gone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_the_topic(scene, monkeypatch)
+    scene.stage.environment.cluster.nodes[2].paused = True
+    for _ in range(5):
+        scene.look_after(GONE_S)
+    assert scene.created == 0
+
+
+def test_harrows_own_broker_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = scene_of(tmp_path, "harrow")
+    lose_the_topic(scene, monkeypatch)
+    for _ in range(5):
+        scene.look_after(GONE_S)
+    assert scene.created == 0

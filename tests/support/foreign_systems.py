@@ -1,0 +1,103 @@
+"""Definitions of systems for tests, and clusters of them that are only thought of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.base import NodePlan
+from harness.spec import Spec, resolve
+from harness.systems import choice
+from harness.systems.foreign import ForeignBroker
+
+ROOT = Path(__file__).parents[2]
+MINIMAL = """
+name = "least"
+brokers-max = 1
+
+[defaults]
+brokers = 1
+replication-factor = 1
+min-insync-replicas = 1
+
+[broker]
+start = ["sleep", "60"]
+"""
+
+
+class Links:
+    """Everybody reaches everybody by another address than the one that is bound."""
+
+    def bind(self, node_id: int, listener: str) -> tuple[str, int]:
+        ports = {"CLIENT": 9092, "BROKER": 9093, "CONTROLLER": 9094, "RPC": 9095, "ADMIN": 9096}
+        return f"10.0.0.{node_id}", ports[listener]
+
+    def reach(self, source: int, node_id: int, listener: str) -> tuple[str, int]:
+        return "127.0.0.1", self.bind(node_id, listener)[1] + 100 * source + 10 * node_id
+
+
+def spec_for(definition: Path, **given: object) -> Spec:
+    """As `harrow run --system` makes it."""
+    return resolve({**choice.defaults(str(definition)), "system": str(definition), **given}, 1)
+
+
+def made(definition: Path, **given: object) -> ForeignBroker:
+    system = choice.make(spec_for(definition, **given))
+    assert isinstance(system, ForeignBroker)
+    return system
+
+
+def plans_of(spec: Spec, directory: Path) -> Sequence[NodePlan]:
+    def plan(node_id: int, role: str) -> NodePlan:
+        own = directory / str(node_id)
+        own.mkdir(exist_ok=True)
+        return NodePlan(node_id, role, own, own / "data", own / "socket", "files")
+
+    brokers = [plan(node_id, "broker") for node_id in range(1, spec.brokers + 1)]
+    return [*brokers, *(plan(node_id, "controller") for node_id in range(100, 100 + spec.controllers))]
+
+
+OWN_AS_FOREIGN = '''
+name = "own"
+version = ["echo", "broker 9"]
+
+[broker]
+listeners = ["CLIENT", "BROKER"]
+prepare = [["sh", "-c", "echo prepared >> {{ directory }}/prepared.txt"]]
+start = ["{{ python }}", "-m", "broker.shell", "{{ directory }}/node.properties"]
+stop = ["sh", "-c", "echo stopping {{ pid }}; kill -TERM {{ pid }}"]
+logs = ["extra.log"]
+
+[broker.environment]
+MARK = "node-{{ node.id }}"
+
+[broker.files]
+"extra.log" = "a line of {{ node.id }}"
+"node.properties" = """
+process.roles=broker
+node.id={{ node.id }}
+controller.quorum.voters={{ controllers[0].id }}@{{ controllers[0].reach.CONTROLLER }}
+listeners=CLIENT://{{ bind.CLIENT }},BROKER://{{ bind.BROKER }}
+advertised.listeners=CLIENT://{{ advertised.CLIENT }},BROKER://{{ advertised.BROKER }}
+log.dirs={{ data }}
+auto.create.topics.enable=false
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=400
+controlled.shutdown.timeout.ms=5000
+"""
+
+[controller]
+start = ["{{ python }}", "-m", "broker.shell", "{{ directory }}/node.properties"]
+
+[controller.files]
+"node.properties" = """
+process.roles=controller
+node.id={{ node.id }}
+controller.quorum.voters={{ node.id }}@{{ bind.CONTROLLER }}
+listeners=CONTROLLER://{{ bind.CONTROLLER }}
+log.dirs={{ data }}
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=400
+"""
+'''
+"""Harrow's own broker, as somebody would define it who knows nothing of its admin endpoint."""
