@@ -16,7 +16,8 @@ import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.environments.machine import processes
+from harness.environments.machine import linux, processes
+from harness.environments.storage.disks import unmount_when_idle
 from harness.environments.storage.fuse import put_back
 from harness.journal import FILE_NAME, Entry, is_finished, mark_healed, read_journal
 
@@ -52,7 +53,7 @@ def _heal_run(run_directory: Path) -> list[str]:
     harness = next((entry for entry in entries if entry["kind"] == "opened"), None)
     if harness is not None and harness["pid"] != os.getpid() and _same_process(harness):
         return [f"{name}: left alone, its harness is alive as process {harness['pid']}"]
-    lines = [*_end_processes(entries), *_unmount(entries), *_delete(entries)]
+    lines = [*_end_processes(entries), *_remove_containers(entries), *_unmount(entries), *_delete(entries)]
     mark_healed(run_directory)
     return [f"{name}: {line}" for line in lines] or [f"{name}: nothing was left"]
 
@@ -91,8 +92,20 @@ def _kill(pid: int, started: int) -> None:
         os.close(descriptor)
 
 
+def _remove_containers(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if entry["kind"] == "containers":
+            from harness.environments.docker import engine
+
+            for name in engine.remove_containers(engine.connect(), entry["token"]):
+                yield f"container {name} removed"
+
+
 def _unmount(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
+        if entry["kind"] == "disk" and linux.is_mounted(Path(entry["mount_point"])):
+            unmount_when_idle(Path(entry["mount_point"]))
+            yield f"{entry['mount_point']} unmounted"
         if entry["kind"] == "fuse" and (backing := Path(entry["backing"])).exists():
             put_back(backing, Path(entry["mount_point"]))
             yield f"{entry['mount_point']} unmounted, its files kept"

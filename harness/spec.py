@@ -21,7 +21,7 @@ from harness.versions import versions
 from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import parts
 
-ENVIRONMENTS: Final = ("local",)
+ENVIRONMENTS: Final = ("local", "docker")
 OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
@@ -67,8 +67,11 @@ class Spec:
     concurrency: int = 16  # logical processes that send
     generation: str = "K5"
     flaws: tuple[str, ...] = ()
-    network: str = "auto"  # mechanisms of the environment `local`
+    network: str = "auto"  # mechanisms of the environment
     page_cache: str = "auto"
+    image: str = ""  # of the environment `docker`; empty: made of this machine's Python
+    node_memory: int = 512  # MiB that a container may have
+    node_cpus: float = 0.0  # processors that it may have; 0: all
 
     def __post_init__(self) -> None:
         _check(self)
@@ -100,6 +103,16 @@ def _check(spec: Spec) -> None:
     _one_of("client", spec.client, CLIENTS)
     _one_of("network", spec.network, ("auto", "namespaces", "proxies"))
     _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache"))
+    _whole("node-memory", spec.node_memory, 64, 1 << 20)
+    _number("node-cpus", spec.node_cpus, 0, 1_024)
+    for field in ("image", "node_memory", "node_cpus"):
+        _expect(
+            spec.environment == "docker" or getattr(spec, field) == getattr(Spec, field),
+            _flag(field),
+            "the environment docker",
+            f"the environment {spec.environment}",
+            "add --environment docker",
+        )
     _one_of("acks", spec.acks, ("all", "0", "1"))
     _whole("intensity", spec.intensity, 1, 4)
     for fault in spec.faults:

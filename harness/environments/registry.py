@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from harness.environments.base import Environment, EnvironmentFailed, Offers, System
+from harness.environments.docker import offers as docker
 from harness.environments.local import offers as local
 from harness.journal import Journal
 from harness.spec import OWN_SYSTEM, Spec, SpecError
@@ -14,7 +15,7 @@ from nemesis.cluster import Capability
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 
-OFFERS: Mapping[str, Offers] = {"local": local}
+OFFERS: Mapping[str, Offers] = {"docker": docker, "local": local}
 
 
 def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
@@ -80,8 +81,23 @@ def _not_offered(spec: Spec, fault: str, lacking: frozenset[Capability], how: st
 
 def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
     """Make the environment of a run whose faults have these needs; nothing is started. Raises `EnvironmentFailed`."""
+    from harness.environments.docker.environment import DockerEnvironment
+    from harness.environments.docker.host import Limits
     from harness.environments.local.environment import LocalEnvironment
 
+    if spec.environment == "docker":
+        return DockerEnvironment(
+            directory,
+            system,
+            spec.brokers,
+            spec.controllers,
+            network=spec.network,
+            page_cache=spec.page_cache,
+            image_name=spec.image,
+            limits=Limits(spec.node_memory, spec.node_cpus),
+            needs=needs,
+            journal=journal,
+        )
     return LocalEnvironment(
         directory,
         system,

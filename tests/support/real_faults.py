@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.environment import MachineEnvironment
 from nemesis.clock import RealClock, becomes_true
 from nemesis.cluster import Link
 from nemesis.faults import KINDS
@@ -29,7 +29,7 @@ class Fired:
         self.injection.keep()
 
 
-def real_site(environment: LocalEnvironment) -> Site:
+def real_site(environment: MachineEnvironment) -> Site:
     return Site.of(environment.cluster, RealClock(time.monotonic_ns), BOUNDS)
 
 
@@ -54,6 +54,6 @@ def fire(
     fault.healing = told[-1].told
 
 
-def all_links(environment: LocalEnvironment) -> frozenset[Link]:
+def all_links(environment: MachineEnvironment) -> frozenset[Link]:
     endpoints = environment.cluster.network.endpoints
     return frozenset((a, b) for a in endpoints for b in endpoints if a != b)

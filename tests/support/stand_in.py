@@ -183,7 +183,7 @@ class _Server:
                 return time.time(), time.monotonic()
             case {"do": "hoard", "bytes": count}:
                 try:
-                    bytes(count)
+                    b"x" * count
                 except MemoryError:
                     return "MemoryError"
                 return "held"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.environments.machine import hunger
@@ -21,8 +21,10 @@ class KeptHost:
         self._keeper = keeper
         self._endpoint = endpoint
 
-    def launch(self, command: Sequence[str], log: Path) -> KeptProcess:
+    def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> KeptProcess:
         """Have the keeper start it."""
+        if environment:
+            command = ["env", *(f"{name}={value}" for name, value in environment.items()), *command]
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:

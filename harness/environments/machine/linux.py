@@ -9,6 +9,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -65,6 +66,14 @@ def mount(source: str, target: Path | str, kind: str, flags: int = 0, options: s
 def unmount(target: Path | str) -> None:
     """Unmount without force: EBUSY while anybody has a file open there."""
     _check(_libc.umount2(os.fsencode(target), 0), str(target))
+
+
+def is_mounted(mount_point: Path) -> bool:
+    """Whether something is mounted there, in this process's view."""
+    mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    escaped = re.compile(rb"\\([0-7]{3})")
+    names = (escaped.sub(lambda octal: bytes([int(octal[1], 8)]), line.split()[4]) for line in mounts)
+    return os.fsencode(mount_point) in names
 
 
 def keep_mounts_to_ourselves() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -73,8 +73,8 @@ class Throttle(Protocol):
 class Host(Protocol):
     """What runs the processes of one node, one at a time, and can be stingy with them. Errors are `NodeError`."""
 
-    def launch(self, command: Sequence[str], log: Path) -> RunningProcess:
-        """Run a program in the node's network, its output appended to a file."""
+    def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
+        """Run a program in the node's network, its output appended to a file; `environment` adds to what it has."""
         ...
 
     def throttle(self, process: RunningProcess, percent: int) -> Throttle:
@@ -158,10 +158,8 @@ class MachineNode:
             if self.is_alive():
                 raise NodeError(f"expected node {self.node_id} to be stopped, found it running as process {self.pid}")
             self.plan.socket.unlink(missing_ok=True)
-            command = self._system.command(self.plan)
-            if self._clock is not None:
-                command = self._clock.wrapped(command)
-            self._process = self._host.launch(command, self._log)
+            environment = {} if self._clock is None else self._clock.environment
+            self._process = self._host.launch(self._system.command(self.plan), environment, self._log)
             self._journal.record(
                 "process",
                 what=f"node {self.node_id}",

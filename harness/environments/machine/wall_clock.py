@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
@@ -56,10 +56,11 @@ class WallClock:
             self._map = mmap.mmap(file.fileno(), mmap.PAGESIZE)
         self._sequence = 0
 
-    def wrapped(self, command: Sequence[str]) -> list[str]:
-        """The command that runs a program under this clock, in the same process."""
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables that put a program under this clock."""
         preloaded = " ".join(filter(None, [str(self._library), os.environ.get("LD_PRELOAD")]))
-        return ["env", f"LD_PRELOAD={preloaded}", f"HARROW_CLOCK={self._file}", *command]
+        return {"LD_PRELOAD": preloaded, "HARROW_CLOCK": str(self._file)}
 
     def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
         """Be off by so much from now on, and gain so many microseconds a second."""
@@ -76,7 +77,8 @@ class WallClock:
     def error_ms(self) -> float:
         """Ask a process under this clock for the time; by how much it is off."""
         told = subprocess.run(
-            self.wrapped([sys.executable, "-S", "-E", "-c", _PROBE]),
+            [sys.executable, "-S", "-E", "-c", _PROBE],
+            env={**os.environ, **self.environment},
             capture_output=True,
             text=True,
             check=False,

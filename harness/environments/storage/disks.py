@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.durable import sync_directory
 from harness.environments.machine import linux
@@ -64,32 +65,46 @@ def losses(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> t
     return lost, changed
 
 
+class _Device(NamedTuple):
+    image: Path
+    path: str
+    descriptor: int  # keeps it attached
+
+
 class Disks:
     """Mounted images. The loop devices free themselves when neither we nor a mount hold them any more."""
 
     def __init__(self) -> None:
-        self._devices: dict[Path, tuple[str, int]] = {}
+        self._devices: dict[Path, _Device] = {}
         self._ballast: dict[Path, int] = {}  # nameless files that fill a disk
 
     def attach(self, image: Path, mount_point: Path) -> str:
         """Mount an image; returns the loop device."""
+        self._mount(image, mount_point)
+        _remove_lost_and_found(mount_point)
+        return self._devices[mount_point].path
+
+    def _mount(self, image: Path, mount_point: Path) -> None:
         device, descriptor = linux.attach_loop_device(image)
         try:
             linux.mount(device, mount_point, "ext4")
         except OSError:
             os.close(descriptor)
             raise
-        self._devices[mount_point] = (device, descriptor)
-        _remove_lost_and_found(mount_point)
-        return device
+        self._devices[mount_point] = _Device(image, device, descriptor)
 
     def crash(self, mount_point: Path) -> dict[str, object]:
         """Lose what was not synced. Nobody may have a file open there."""
         self.make_room(mount_point)
         before = read_states(mount_point)
         linux.shut_down_file_system(mount_point)
-        _unmount(mount_point)
-        linux.mount(self._devices[mount_point][0], mount_point, "ext4")
+        unmount_when_idle(mount_point)
+        # On a device of its own: whoever began a mount namespace meanwhile keeps the dead file system alive, and
+        # mounting the same device again would give just that. What its journal had committed goes to the image first.
+        dead = self._devices.pop(mount_point)
+        os.fsync(dead.descriptor)
+        os.close(dead.descriptor)
+        self._mount(dead.image, mount_point)
         lost_bytes, files = losses(before, read_states(mount_point))
         return {"lost_bytes": lost_bytes, "files": files}
 
@@ -118,8 +133,8 @@ class Disks:
         with contextlib.suppress(shutil.Error):  # a file that cannot be copied shall not keep the disk mounted
             shutil.copytree(mount_point, copy, symlinks=True)
         self.make_room(mount_point)
-        _unmount(mount_point)
-        os.close(self._devices.pop(mount_point)[1])
+        unmount_when_idle(mount_point)
+        os.close(self._devices.pop(mount_point).descriptor)
 
 
 def _remove_lost_and_found(mount_point: Path) -> None:
@@ -128,7 +143,7 @@ def _remove_lost_and_found(mount_point: Path) -> None:
     sync_directory(mount_point)
 
 
-def _unmount(mount_point: Path) -> None:
+def unmount_when_idle(mount_point: Path) -> None:
     """Unmount, waiting for processes that were killed a moment ago to let go."""
 
     def unmounted() -> bool:

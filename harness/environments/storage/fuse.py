@@ -12,9 +12,10 @@ from typing import Literal
 
 from harness.durable import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
+from harness.environments.machine import linux
 from harness.environments.machine.helper import Helper
 from harness.environments.machine.processes import wait_until
-from harness.environments.storage.fuse_process import GRAVEYARD, TREE, is_mounted, unmount
+from harness.environments.storage.fuse_process import GRAVEYARD, TREE, unmount
 from harness.journal import Journal
 from nemesis.disks import PageCacheLoss, Trouble
 
@@ -121,7 +122,7 @@ class FuseMounts:
 def put_back(backing: Path, mount_point: Path) -> None:
     """Unmount what is left of a mount, and put the files where they were seen. Safe when that has been done."""
     unmount(mount_point)
-    if not wait_until(lambda: not is_mounted(mount_point), _UNMOUNT_TIMEOUT_S):
+    if not wait_until(lambda: not linux.is_mounted(mount_point), _UNMOUNT_TIMEOUT_S):
         raise EnvironmentFailed(
             f"expected {mount_point} to be unmounted, found it mounted: fusermount3 -uz {mount_point}"
         )

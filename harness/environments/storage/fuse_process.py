@@ -15,7 +15,6 @@ import contextlib
 import errno
 import json
 import os
-import re
 import resource
 import socket
 import subprocess
@@ -25,6 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.environments.machine import linux
 from harness.environments.machine.lines import receive_line
 from harness.environments.storage.forgetful import ForgetfulTree
 from harness.environments.storage.troubles import Troubles
@@ -164,16 +164,8 @@ def _mount(base: type) -> Any:  # noqa: ANN401
 
 def unmount(mount_point: Path) -> None:
     """Unmount a FUSE file system, if there is one, whether or not its process lives and files are open."""
-    if is_mounted(mount_point):
+    if linux.is_mounted(mount_point):
         subprocess.run(["fusermount3", "-u", "-z", mount_point], capture_output=True, check=False)
-
-
-def is_mounted(mount_point: Path) -> bool:
-    """Whether something is mounted there, in this process's view."""
-    mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    escaped = re.compile(rb"\\([0-7]{3})")
-    names = (escaped.sub(lambda octal: bytes([int(octal[1], 8)]), line.split()[4]) for line in mounts)
-    return os.fsencode(mount_point) in names
 
 
 def main() -> None:

@@ -84,7 +84,9 @@ class Ext4Images:
         """Make an image and mount it."""
         image = _image(plan)
         plan.data.mkdir(parents=True, exist_ok=True)
-        self._journal.record("disk", node=plan.node_id, image=str(image.absolute()))
+        self._journal.record(
+            "disk", node=plan.node_id, image=str(image.absolute()), mount_point=str(plan.data.absolute())
+        )
         with image.open("wb") as file:
             file.truncate(self._image_bytes)
         make_file_system(image)

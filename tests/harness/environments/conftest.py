@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.environments.base import System
+from harness.environments.docker.environment import DockerEnvironment
+from harness.environments.docker.trial import try_docker
 from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.trials import Trial, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 from harness.journal import Journal
 from tests.support.stand_in import StandIn
@@ -17,7 +22,14 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "ext4": try_ext4,
     "fuse": try_fuse,
     "clock": try_clock,
+    "docker": try_docker,
 }
+
+ENVIRONMENTS = ("local", pytest.param("docker", marks=pytest.mark.docker))
+"""Parameters of a fixture: the environments in which a fault is to be shown."""
+
+_SOURCES = Path(__file__).parents[3]
+_READY_S = 30.0
 
 MakeEnvironment = Callable[..., LocalEnvironment]
 
@@ -26,6 +38,26 @@ def need(mechanism: str) -> None:
     """Skip where the machine does not offer a mechanism."""
     if mechanism in TRIALS and not (trial := TRIALS[mechanism]()).available:
         pytest.skip(f"{mechanism}: {trial.found}")
+
+
+@contextmanager
+def cluster_in(
+    environment: str, directory: Path, system: System | None = None, **choices: Any
+) -> Iterator[MachineEnvironment]:
+    """A cluster of stand-ins that serves, in an environment by its name; taken down at the end."""
+    need(environment)
+    if environment == "docker":
+        if choices.get("network") == "proxies":  # of which containers have no need
+            choices["network"] = "auto"
+        choices["sources"] = [_SOURCES]
+    make: Any = {"local": LocalEnvironment, "docker": DockerEnvironment}[environment]
+    made: MachineEnvironment = make(directory, system or StandIn(), journal=Journal(directory), **choices)
+    try:
+        made.set_up()
+        made.await_ready(_READY_S)
+        yield made
+    finally:
+        made.tear_down()
 
 
 @pytest.fixture(

@@ -7,53 +7,41 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.environments.local.environment import LocalEnvironment
-from harness.journal import Journal
+from harness.environments.machine.environment import MachineEnvironment
 from nemesis.cluster import NodeError
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
-from tests.harness.environments.conftest import MakeEnvironment, need
+from tests.harness.environments.conftest import ENVIRONMENTS, MakeEnvironment, cluster_in, need
 from tests.support.real_faults import fire, real_site
-from tests.support.stand_in import StandIn, order
+from tests.support.stand_in import order
 
 _READY_S = 20.0
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+@pytest.fixture(scope="module", params=ENVIRONMENTS)
+def environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MachineEnvironment]:
     need("clock")
     directory = tmp_path_factory.mktemp("clocks")
-    made = LocalEnvironment(
-        directory,
-        StandIn(),
-        2,
-        0,
-        network="proxies",
-        page_cache="page-cache",
-        needs=frozenset({"clock"}),
-        journal=Journal(directory),
-    )
-    try:
-        made.set_up()
-        made.await_ready(_READY_S)
+    choices = {"network": "proxies", "page_cache": "page-cache", "needs": frozenset({"clock"})}
+    with cluster_in(request.param, directory, brokers=2, controllers=0, **choices) as made:
         yield made
-    finally:
-        made.tear_down()
 
 
 @pytest.fixture
-def site(environment: LocalEnvironment) -> Site:
+def site(environment: MachineEnvironment) -> Site:
     return real_site(environment)
 
 
-def error_s(environment: LocalEnvironment, node: int = 1) -> float:
+def error_s(environment: MachineEnvironment, node: int = 1) -> float:
     wall, monotonic = order(environment.plans[node - 1], do="time")
     return float(wall - monotonic - (time.time() - time.monotonic()))
 
 
 @pytest.mark.parametrize("offset_s", [-31_536_000, -60, 0.5, 3600])
 def test_a_node_is_told_a_wrong_time_and_no_other_is(
-    environment: LocalEnvironment, site: Site, offset_s: float
+    environment: MachineEnvironment, site: Site, offset_s: float
 ) -> None:
     with fire(site, "clock-jump", (1,), {"offset-ms": str(offset_s * 1000)}) as fault:
         assert error_s(environment) == pytest.approx(offset_s, abs=0.1)
@@ -62,7 +50,7 @@ def test_a_node_is_told_a_wrong_time_and_no_other_is(
     assert error_s(environment) == pytest.approx(0, abs=0.1)
 
 
-def test_a_drifting_clock_gains_and_the_monotonic_one_does_not(environment: LocalEnvironment, site: Site) -> None:
+def test_a_drifting_clock_gains_and_the_monotonic_one_does_not(environment: MachineEnvironment, site: Site) -> None:
     with fire(site, "clock-drift", (1,), {"percent": "100"}):
         first, began = order(environment.plans[0], do="time")
         time.sleep(0.3)
@@ -71,7 +59,7 @@ def test_a_drifting_clock_gains_and_the_monotonic_one_does_not(environment: Loca
     assert error_s(environment) == pytest.approx(0, abs=0.1)
 
 
-def test_a_strobing_clock_jumps_to_and_fro(environment: LocalEnvironment, site: Site) -> None:
+def test_a_strobing_clock_jumps_to_and_fro(environment: MachineEnvironment, site: Site) -> None:
     seen = set()
     with fire(site, "clock-strobe", (1,), {"offset-ms": "5000", "period-ms": "20"}) as fault:
         deadline = time.monotonic() + 10
@@ -82,7 +70,7 @@ def test_a_strobing_clock_jumps_to_and_fro(environment: LocalEnvironment, site: 
     assert error_s(environment) == pytest.approx(0, abs=0.1)
 
 
-def test_a_clock_stays_wrong_over_a_restart(environment: LocalEnvironment, site: Site) -> None:
+def test_a_clock_stays_wrong_over_a_restart(environment: MachineEnvironment, site: Site) -> None:
     node = environment.cluster.nodes[1]
     with fire(site, "clock-jump", (1,), {"offset-ms": "60000"}):
         node.kill()

@@ -10,17 +10,16 @@ from contextlib import contextmanager
 import pytest
 
 from checkers.runs import ENDING_KINDS, LOSSY_KINDS
-from harness.environments.local.environment import LocalEnvironment
-from harness.environments.local.offers import DISKS
+from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.families import DISKS
 from harness.environments.machine.processes import wait_until
 from harness.environments.storage.survivors import SECTOR_BYTES
-from harness.journal import Journal
 from nemesis.cluster import NodeError
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
-from tests.harness.environments.conftest import need
+from tests.harness.environments.conftest import cluster_in, need
 from tests.support.real_faults import Fired, fire, real_site
-from tests.support.stand_in import StandIn, order
+from tests.support.stand_in import order
 
 _READY_S = 20.0
 LOG = "0.log"
@@ -29,27 +28,27 @@ LOG = "0.log"
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param("ext4", marks=pytest.mark.root),
-        pytest.param("fuse", marks=pytest.mark.fuse),
-        pytest.param("page-cache"),
+        pytest.param(("local", "ext4"), marks=pytest.mark.root),
+        pytest.param(("local", "fuse"), marks=pytest.mark.fuse),
+        pytest.param(("local", "page-cache")),
+        pytest.param(("docker", "ext4"), marks=pytest.mark.docker),
+        pytest.param(("docker", "fuse"), marks=[pytest.mark.docker, pytest.mark.fuse]),
+        pytest.param(("docker", "page-cache"), marks=pytest.mark.docker),
     ],
+    ids="-".join,
 )
-def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    need(request.param)
+def environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MachineEnvironment]:
+    where, disk = request.param
+    need(disk)
     directory = tmp_path_factory.mktemp("disks")
-    made = LocalEnvironment(
-        directory, StandIn(), 1, 0, network="proxies", page_cache=request.param, journal=Journal(directory)
-    )
-    try:
-        made.set_up()
-        made.await_ready(_READY_S)
+    with cluster_in(where, directory, brokers=1, controllers=0, network="proxies", page_cache=disk) as made:
         yield made
-    finally:
-        made.tear_down()
 
 
 @pytest.fixture
-def site(environment: LocalEnvironment) -> Site:
+def site(environment: MachineEnvironment) -> Site:
     """A node that serves, with an empty disk."""
     node = environment.cluster.nodes[1]
     if not node.is_alive():
@@ -63,17 +62,17 @@ def site(environment: LocalEnvironment) -> Site:
     return real_site(environment)
 
 
-def can(environment: LocalEnvironment, capability: str) -> None:
+def can(environment: MachineEnvironment, capability: str) -> None:
     if capability not in environment.capabilities:
         pytest.skip(f"{capability} is not offered here")
 
 
-def append(environment: LocalEnvironment, count: int, *, sync: bool, file: str = LOG) -> str | None:
+def append(environment: MachineEnvironment, count: int, *, sync: bool, file: str = LOG) -> str | None:
     answer: str | None = order(environment.plans[0], do="append", file=file, bytes=count, sync=sync)
     return answer
 
 
-def read(environment: LocalEnvironment, file: str = LOG) -> bytes:
+def read(environment: MachineEnvironment, file: str = LOG) -> bytes:
     return (environment.cluster.nodes[1]._disk.view(environment.plans[0]) / file).read_bytes()
 
 
@@ -105,7 +104,7 @@ def wait_for(condition: Callable[[], bool]) -> bool:
     return wait_until(condition, 10.0)
 
 
-def test_a_prefix_of_what_was_not_synced_survives(environment: LocalEnvironment, site: Site) -> None:
+def test_a_prefix_of_what_was_not_synced_survives(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     append(environment, 5000, sync=False)
     with fire(site, "torn-page-cache-loss", (1,), {"survives": "prefix", "seed": "3"}) as fault:
@@ -115,7 +114,7 @@ def test_a_prefix_of_what_was_not_synced_survives(environment: LocalEnvironment,
         assert f"{len(left) - 1000:,} unsynced bytes survived" in fault.evidence
 
 
-def test_some_sectors_survive_and_the_others_are_zeros(environment: LocalEnvironment, site: Site) -> None:
+def test_some_sectors_survive_and_the_others_are_zeros(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 700, sync=True)
     append(environment, 40 * SECTOR_BYTES, sync=False)
     with fire(site, "torn-page-cache-loss", (1,), {"survives": "torn", "seed": "3"}):
@@ -126,14 +125,14 @@ def test_some_sectors_survive_and_the_others_are_zeros(environment: LocalEnviron
     assert sectors == {b"x" * SECTOR_BYTES, bytes(SECTOR_BYTES)}
 
 
-def test_a_tail_of_zeros_is_left(environment: LocalEnvironment, site: Site) -> None:
+def test_a_tail_of_zeros_is_left(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     append(environment, 5000, sync=False)
     with fire(site, "torn-page-cache-loss", (1,), {"survives": "zeros"}):
         assert read(environment) == b"x" * 1000 + bytes(5000)
 
 
-def test_a_bit_is_turned(environment: LocalEnvironment, site: Site) -> None:
+def test_a_bit_is_turned(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     with fire(site, "bit-flip", (1,), {"files": "log", "pick": "5"}) as fault:
         left = read(environment)
@@ -141,7 +140,7 @@ def test_a_bit_is_turned(environment: LocalEnvironment, site: Site) -> None:
     assert sum((byte ^ ord("x")).bit_count() for byte in left) == 1
 
 
-def test_a_file_is_cut_and_stays_cut(environment: LocalEnvironment, site: Site) -> None:
+def test_a_file_is_cut_and_stays_cut(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     with fire(site, "file-truncation", (1,), {"files": "log", "pick": "5"}) as fault:
         left = environment.cluster.nodes[1].disk.files()[LOG]
@@ -151,14 +150,14 @@ def test_a_file_is_cut_and_stays_cut(environment: LocalEnvironment, site: Site) 
         assert environment.cluster.nodes[1].disk.files() == {LOG: left}
 
 
-def test_a_file_is_lost_and_no_other(environment: LocalEnvironment, site: Site) -> None:
+def test_a_file_is_lost_and_no_other(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     append(environment, 100, sync=True, file="0.index")
     with fire(site, "file-loss", (1,), {"files": "index"}):
         assert environment.cluster.nodes[1].disk.files() == {LOG: 1000}
 
 
-def test_a_disk_is_lost_with_all_that_was_synced(environment: LocalEnvironment, site: Site) -> None:
+def test_a_disk_is_lost_with_all_that_was_synced(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     with fire(site, "disk-loss", (1,)) as fault:
         assert "the disk is empty, 1,000 bytes are gone" in fault.evidence
@@ -166,7 +165,7 @@ def test_a_disk_is_lost_with_all_that_was_synced(environment: LocalEnvironment, 
     assert append(environment, 10, sync=True) is None
 
 
-def test_a_disk_goes_back_to_what_it_was(environment: LocalEnvironment, site: Site) -> None:
+def test_a_disk_goes_back_to_what_it_was(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     pid = environment.cluster.nodes[1].pid
     with fire(site, "disk-rollback", (1,)):
@@ -177,7 +176,7 @@ def test_a_disk_goes_back_to_what_it_was(environment: LocalEnvironment, site: Si
     assert environment.cluster.nodes[1].pid != pid
 
 
-def test_files_of_a_node_that_runs_are_not_changed(environment: LocalEnvironment, site: Site) -> None:
+def test_files_of_a_node_that_runs_are_not_changed(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     for change in (
         lambda disk: disk.flip_bit(LOG, 1),
@@ -189,7 +188,7 @@ def test_files_of_a_node_that_runs_are_not_changed(environment: LocalEnvironment
             change(environment.cluster.nodes[1].disk)
 
 
-def test_a_full_disk_takes_nothing_until_there_is_room(environment: LocalEnvironment, site: Site) -> None:
+def test_a_full_disk_takes_nothing_until_there_is_room(environment: MachineEnvironment, site: Site) -> None:
     can(environment, "disk-full")
     found = []
 
@@ -216,7 +215,7 @@ def test_a_full_disk_takes_nothing_until_there_is_room(environment: LocalEnviron
     ],
 )
 def test_a_disk_fails_until_it_works_again(
-    environment: LocalEnvironment, site: Site, trouble: str, request_: dict[str, object], answer: str
+    environment: MachineEnvironment, site: Site, trouble: str, request_: dict[str, object], answer: str
 ) -> None:
     can(environment, "disk-trouble")
     append(environment, 1000, sync=True)
@@ -232,7 +231,7 @@ def test_a_disk_fails_until_it_works_again(
     assert order(environment.plans[0], **request_) != answer
 
 
-def test_a_slow_disk_takes_its_time(environment: LocalEnvironment, site: Site) -> None:
+def test_a_slow_disk_takes_its_time(environment: MachineEnvironment, site: Site) -> None:
     can(environment, "disk-trouble")
     took = []
 
@@ -246,7 +245,7 @@ def test_a_slow_disk_takes_its_time(environment: LocalEnvironment, site: Site) -
         assert wait_for(lambda: max(took, default=0) >= 0.15)
 
 
-def test_a_stalled_disk_answers_when_it_is_over_and_not_before(environment: LocalEnvironment, site: Site) -> None:
+def test_a_stalled_disk_answers_when_it_is_over_and_not_before(environment: MachineEnvironment, site: Site) -> None:
     can(environment, "disk-trouble")
     answered = threading.Event()
 
@@ -262,7 +261,7 @@ def test_a_stalled_disk_answers_when_it_is_over_and_not_before(environment: Loca
 
 @pytest.mark.parametrize(("first", "answers"), [("lies", [None, None]), ("fails", ["EIO", None])])
 def test_a_disk_that_lies_loses_what_it_said_was_synced(
-    environment: LocalEnvironment, site: Site, first: str, answers: list[str | None]
+    environment: MachineEnvironment, site: Site, first: str, answers: list[str | None]
 ) -> None:
     can(environment, "disk-trouble")
     append(environment, 1000, sync=True)
@@ -279,7 +278,7 @@ def test_a_disk_that_lies_loses_what_it_said_was_synced(
     assert environment.cluster.nodes[1].disk.files()[LOG] == 1000
 
 
-def test_trouble_that_a_mechanism_cannot_make_is_refused(environment: LocalEnvironment, site: Site) -> None:
+def test_trouble_that_a_mechanism_cannot_make_is_refused(environment: MachineEnvironment, site: Site) -> None:
     if "disk-trouble" in environment.capabilities:
         pytest.skip("this mechanism can make all trouble")
     with pytest.raises(NodeError, match="stall"):

@@ -7,51 +7,44 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.environments.local.environment import LocalEnvironment
-from harness.journal import Journal
+from harness.environments.machine.environment import MachineEnvironment
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from nemesis.faults.topologies import majority_ring
 from nemesis.shapes import PLAIN, Shape
-from tests.harness.environments.conftest import need
+from tests.harness.environments.conftest import ENVIRONMENTS, cluster_in, need
 from tests.support.real_faults import all_links, fire, real_site
-from tests.support.stand_in import StandIn, order, reply_is
+from tests.support.stand_in import order, reply_is
 
 pytestmark = pytest.mark.namespaces
 
-_READY_S = 20.0
 NODES = (1, 2, 3, 100)
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+@pytest.fixture(scope="module", params=ENVIRONMENTS)
+def environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MachineEnvironment]:
     need("namespaces")
     need("shaping")
     directory = tmp_path_factory.mktemp("network")
-    made = LocalEnvironment(
-        directory, StandIn(), 3, network="namespaces", page_cache="page-cache", journal=Journal(directory)
-    )
-    try:
-        made.set_up()
-        made.await_ready(_READY_S)
+    with cluster_in(request.param, directory, brokers=3, network="namespaces", page_cache="page-cache") as made:
         yield made
-    finally:
-        made.tear_down()
 
 
 @pytest.fixture
-def site(environment: LocalEnvironment) -> Iterator[Site]:
+def site(environment: MachineEnvironment) -> Iterator[Site]:
     made = real_site(environment)
     yield made
     made.links.clear()
 
 
-def _cut(environment: LocalEnvironment) -> set[tuple[int, int]]:
+def _cut(environment: MachineEnvironment) -> set[tuple[int, int]]:
     links = all_links(environment)
     return set(links - environment.cluster.network.reached(links))
 
 
-def test_on_a_majority_ring_everybody_hears_a_majority_of_its_own(environment: LocalEnvironment, site: Site) -> None:
+def test_on_a_majority_ring_everybody_hears_a_majority_of_its_own(environment: MachineEnvironment, site: Site) -> None:
     with fire(site, "majority-ring", NODES, {"order": "5"}):
         cut = _cut(environment)
     heard = {node: {node} | {other for other in NODES if other != node and (other, node) not in cut} for node in NODES}
@@ -70,7 +63,7 @@ def test_a_majority_ring_of_any_size_gives_each_node_another_majority(size: int)
     assert {len(view) for view in heard} == {size // 2 + 1}
 
 
-def test_a_bridge_reaches_both_halves(environment: LocalEnvironment, site: Site) -> None:
+def test_a_bridge_reaches_both_halves(environment: MachineEnvironment, site: Site) -> None:
     with fire(site, "bridge", (2,), {"order": "1"}):
         cut = _cut(environment)
     assert cut
@@ -79,19 +72,19 @@ def test_a_bridge_reaches_both_halves(environment: LocalEnvironment, site: Site)
     assert not _cut(environment)
 
 
-def test_brokers_lose_the_controllers_and_nothing_else(environment: LocalEnvironment, site: Site) -> None:
+def test_brokers_lose_the_controllers_and_nothing_else(environment: MachineEnvironment, site: Site) -> None:
     with fire(site, "brokers-from-controllers", (1, 2, 3)):
         assert _cut(environment) == {(a, 100) for a in (1, 2, 3)} | {(100, a) for a in (1, 2, 3)}
     assert not _cut(environment)
 
 
-def test_clients_lose_the_brokers_and_nobody_else_does(environment: LocalEnvironment, site: Site) -> None:
+def test_clients_lose_the_brokers_and_nobody_else_does(environment: MachineEnvironment, site: Site) -> None:
     with fire(site, "clients-from-brokers", (1, 3)):
         assert _cut(environment) == {(0, 1), (1, 0), (0, 3), (3, 0)}
     assert not _cut(environment)
 
 
-def test_flapping_links_are_cut_and_whole_in_turns(environment: LocalEnvironment, site: Site) -> None:
+def test_flapping_links_are_cut_and_whole_in_turns(environment: MachineEnvironment, site: Site) -> None:
     seen = []
     with fire(site, "flapping", (3,), {"period-ms": "40"}) as fault:
         deadline = time.monotonic() + 10
@@ -115,7 +108,7 @@ def test_flapping_links_are_cut_and_whole_in_turns(environment: LocalEnvironment
     ],
 )
 def test_a_shaped_link_shows_it_and_no_other_does(
-    environment: LocalEnvironment, site: Site, kind: str, parameters: dict[str, str]
+    environment: MachineEnvironment, site: Site, kind: str, parameters: dict[str, str]
 ) -> None:
     network = environment.cluster.network
     with fire(site, kind, (2,), {"from": "nodes", **parameters}) as fault:
@@ -127,7 +120,7 @@ def test_a_shaped_link_shows_it_and_no_other_does(
     assert not network.shaped()
 
 
-def test_a_reset_link_ends_every_connection_that_talks(environment: LocalEnvironment, site: Site) -> None:
+def test_a_reset_link_ends_every_connection_that_talks(environment: MachineEnvironment, site: Site) -> None:
     one, two = environment.plans[0], environment.plans[1]
     order(one, do="dial", to=environment.addresses.reach(1, 2, "BROKER"), **{"as": "doomed"})
     order(one, do="say", text="before", **{"as": "doomed"})
@@ -145,13 +138,13 @@ def test_a_reset_link_ends_every_connection_that_talks(environment: LocalEnviron
     assert "never heard" not in order(two, do="heard")
 
 
-def _dial(environment: LocalEnvironment) -> None:
+def _dial(environment: MachineEnvironment) -> None:
     reply = order(environment.plans[0], do="try-to-dial", to=environment.addresses.reach(1, 2, "BROKER"))
     if reply != "connected":
         raise OSError(reply)
 
 
-def test_what_two_faults_do_to_a_link_adds_up_until_both_are_over(environment: LocalEnvironment, site: Site) -> None:
+def test_what_two_faults_do_to_a_link_adds_up_until_both_are_over(environment: MachineEnvironment, site: Site) -> None:
     network = environment.cluster.network
     with fire(site, "slow-network", (2,), {"from": "nodes", "delay-ms": "30", "jitter-percent": "0"}):
         with fire(site, "packet-loss", (3,), {"from": "nodes", "percent": "50"}):
@@ -161,7 +154,7 @@ def test_what_two_faults_do_to_a_link_adds_up_until_both_are_over(environment: L
     assert not network.shaped()
 
 
-def test_a_partition_of_everything_takes_less_than_fifty_milliseconds(environment: LocalEnvironment) -> None:
+def test_a_partition_of_everything_takes_less_than_fifty_milliseconds(environment: MachineEnvironment) -> None:
     network, links = environment.cluster.network, all_links(environment)
     took = []
     for _ in range(5):

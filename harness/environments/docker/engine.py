@@ -1,0 +1,75 @@
+"""The Docker engine: find it, tell its refusals in one line, and know what belongs to a run by its label."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from harness.environments.base import EnvironmentFailed
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+LABEL = "harrow.run"
+"""Containers of a run carry it; its value is the run's token."""
+
+_TIMEOUT_S = 60
+
+
+def connect() -> DockerClient:
+    """Find the engine as Docker's own client does (`DOCKER_HOST`); `EnvironmentFailed` when none answers."""
+    try:
+        import docker
+    except ImportError:
+        raise EnvironmentFailed("no Python package docker: pip install 'harrow[docker]'") from None
+    try:
+        client = docker.from_env(timeout=_TIMEOUT_S)
+        client.ping()
+    except docker.errors.DockerException as error:
+        raise EnvironmentFailed(f"no Docker engine answers ({told(error)})") from error
+    return client
+
+
+def told(error: Exception) -> str:
+    """The engine's own words for what went wrong, in one line."""
+    words = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(words).split())
+
+
+@contextlib.contextmanager
+def expecting(what: str) -> Iterator[None]:
+    """Turn the engine's refusal into `EnvironmentFailed`: expected `what`, found its words."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise EnvironmentFailed(f"expected Docker to {what}, found: {told(error)}") from error
+
+
+def containers_of(client: DockerClient, token: str) -> list[Any]:
+    """All containers of a run, also those that do not run."""
+    found: list[Any] = client.containers.list(all=True, ignore_removed=True, filters={"label": f"{LABEL}={token}"})
+    return found
+
+
+def remove_containers(client: DockerClient, token: str) -> list[str]:
+    """Kill and remove what is left of a run's containers; their names. Safe when there are none."""
+    from docker.errors import NotFound
+
+    names = []
+    with expecting("remove the containers of a run"):
+        for container in containers_of(client, token):
+            with contextlib.suppress(NotFound):  # it went meanwhile
+                container.remove(force=True, v=True)
+                names.append(str(container.name))
+    return sorted(names)
+
+
+def need_root() -> None:
+    """The namespaces of containers, and disks that they can see, are made by us, and that takes root."""
+    if os.geteuid() != 0:
+        raise EnvironmentFailed("the network between containers, and their disks, need root")

@@ -1,0 +1,49 @@
+"""Containers that hold a network namespace and do nothing else, so that it outlives the nodes that share it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.docker.engine import LABEL, expecting
+from harness.environments.docker.image import PYTHON
+from harness.environments.machine import processes
+from harness.environments.machine.processes import RUN_MARK
+from nemesis.cluster import Endpoint
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_HOLD = "import signal; signal.pause()"
+
+
+def container_name(token: str, what: str, endpoint: Endpoint) -> str:
+    """A name that tells a person what the container is for."""
+    return f"harrow-{token}-{what}-{endpoint}"
+
+
+def hold_namespace(
+    client: DockerClient, base: str, token: str, endpoint: Endpoint, holders: dict[Endpoint, str]
+) -> str:
+    """Start a container that holds a network namespace; its path. Its id goes to `holders`.
+
+    Raises `EnvironmentFailed`, also when the containers' processes are not among those that we see.
+    """
+    with expecting("start a container"):
+        container = client.containers.run(
+            base,
+            entrypoint=[PYTHON, "-S", "-E", "-c", _HOLD],
+            name=container_name(token, "network", endpoint),
+            labels={LABEL: token},
+            environment={RUN_MARK: token},
+            network_mode="none",
+            log_config={"Type": "none"},
+            detach=True,
+        )
+        container.reload()
+    holders[endpoint] = str(container.id)
+    pid = int(container.attrs["State"]["Pid"])
+    # The number may be that of another process, if the engine runs elsewhere.
+    if pid not in processes.of_run(token):
+        raise EnvironmentFailed("expected the engine's containers to run on this machine, found no process of theirs")
+    return f"/proc/{pid}/ns/net"

@@ -1,0 +1,109 @@
+"""The broker's image, built from nothing: from what this machine's Python is made of, without a registry.
+
+Two layers. The lower one is Python and the packages that the broker needs (`python_tree`), and is made once; the
+upper one is the broker, and is made whenever that is another. Both are named for what is in them, so that two
+harnesses may share them, and none uses one that is out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.docker import python_tree
+from harness.environments.docker.engine import expecting
+from harness.environments.docker.python_tree import PACKAGES_AT
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+PYTHON = "python3"
+"""The interpreter in every image of the broker, found by its PATH."""
+
+_DISTRIBUTIONS = ("crc32c", "kafka-python")
+"""What the broker imports besides Python's own library."""
+
+_SETTINGS = (
+    "ENV PATH=/usr/local/bin:/usr/bin:/bin",
+    f"ENV PYTHONPATH={PACKAGES_AT}",
+    "ENV PYTHONUTF8=1",
+    f'ENTRYPOINT ["{PYTHON}"]',
+    "LABEL harrow.image=python",
+)
+_RECIPE = f"COPY broker {PACKAGES_AT}/broker\nLABEL harrow.image=broker\n"
+
+
+def python_image(client: DockerClient) -> str:
+    """The name of an image with Python and nothing of ours, which is made if it is not there."""
+    tag = python_tree.fingerprint(_DISTRIBUTIONS)
+    name = f"harrow-python:{tag}"
+    if not _exists(client, name):
+        with tempfile.TemporaryDirectory(prefix="harrow-image-") as directory:
+            path = Path(directory, "python.tar")
+            with tarfile.open(path, "w") as tar:
+                python_tree.write(tar, _DISTRIBUTIONS)
+            with expecting("import an image of this machine's Python"):
+                client.api.import_image_from_file(
+                    str(path), repository="harrow-python", tag=tag, changes=list(_SETTINGS)
+                )
+    return name
+
+
+def broker_image(client: DockerClient) -> str:
+    """The name of an image of the broker as it is here, which is made if it is not there."""
+    base = python_image(client)
+    files = list(_broker_files())
+    digest = hashlib.sha256(base.encode())
+    for inside, path in files:
+        digest.update(f"\n{inside}\n".encode() + path.read_bytes())
+    name = f"harrow-broker:{digest.hexdigest()[:12]}"
+    if not _exists(client, name):
+        context = io.BytesIO()
+        with tarfile.open(fileobj=context, mode="w") as tar:
+            recipe = f"FROM {base}\n{_RECIPE}".encode()
+            member = tarfile.TarInfo("Dockerfile")
+            member.size = len(recipe)
+            tar.addfile(member, io.BytesIO(recipe))
+            for inside, path in files:
+                tar.add(path, arcname=inside)
+        context.seek(0)
+        with expecting("build an image of the broker"):
+            client.images.build(fileobj=context, custom_context=True, tag=name, rm=True)
+    return name
+
+
+def named_image(client: DockerClient, name: str) -> str:
+    """An image that somebody has built or pulled; `EnvironmentFailed` when it is not there."""
+    if not _exists(client, name):
+        raise EnvironmentFailed(
+            f"expected the image {name}, found none; docker pull {name}, or build it from containers/Dockerfile"
+        )
+    return name
+
+
+def _exists(client: DockerClient, name: str) -> bool:
+    from docker.errors import ImageNotFound
+
+    with expecting(f"look for the image {name}"):
+        try:
+            client.images.get(name)
+        except ImageNotFound:
+            return False
+    return True
+
+
+def _broker_files() -> Iterator[tuple[str, Path]]:
+    found = importlib.util.find_spec("broker")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    root = Path(next(iter(found.submodule_search_locations)))
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            yield f"broker/{path.relative_to(root)}", path
