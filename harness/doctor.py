@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from harness.environments.docker import trial as docker
+from harness.environments.docker.trial import try_docker
 from harness.environments.machine.trials import (
     Trial,
     remedy,
@@ -40,6 +42,7 @@ _EXT4 = "page-cache loss by ext4"
 _FUSE = "page-cache loss by FUSE"
 _LEDGER = "page-cache loss by ledger"
 _CLOCKS = "wrong wall clocks"
+_DOCKER = "nodes in containers"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ def examine(store: Path | None = None) -> list[Finding]:
         (_FUSE, lambda: _mechanism(_FUSE, try_fuse(), remedy("fuse"))),
         (_LEDGER, lambda: Finding(_LEDGER, True, "needs nothing; works for Harrow's own broker", None)),
         (_CLOCKS, lambda: _mechanism(_CLOCKS, try_clock(), remedy("clock"))),
+        (_DOCKER, lambda: _mechanism(_DOCKER, try_docker(), docker.remedy())),
         ("client aiokafka", lambda: _package("client aiokafka", "aiokafka")),
         ("client confluent-kafka", lambda: _package("client confluent-kafka", "confluent_kafka")),
         ("client kcat", _kcat),

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from harness.environments.local import offers
+from collections import defaultdict
+from collections.abc import Mapping
+
+from harness.environments.base import Offers
+from harness.environments.registry import OFFERS
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 
-ENVIRONMENTS = ("local",)
-"""Columns of the matrix."""
-
 ALWAYS = "always"
+NEVER = "-"
 
 
-def cell(kind: Kind) -> str:
-    """By which mechanisms the environment `local` injects a kind: alternatives with commas, both needed with "and"."""
+def cell(kind: Kind, offers: Offers) -> str:
+    """By which mechanisms an environment injects a kind: alternatives with commas, both needed with "and"."""
     choices = offers.ways(kind.needs)
     if any(not choice for choice in choices):
-        return "-"
+        return NEVER
     return " and ".join(", ".join(choice) for choice in choices) or ALWAYS
 
 
 def markdown() -> str:
     """The matrix as it stands in the documentation; it does not depend on the machine."""
-    lines = [f"| fault | {' | '.join(ENVIRONMENTS)} |", "|---|" + "---|" * len(ENVIRONMENTS)]
-    lines += [f"| `{kind.name}` | {cell(kind)} |" for kind in KINDS.values()]
+    lines = [f"| fault | {' | '.join(OFFERS)} |", "|---|" + "---|" * len(OFFERS)]
+    for kind in KINDS.values():
+        cells = (cell(kind, offers) for offers in OFFERS.values())
+        lines.append(f"| `{kind.name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def here() -> str:
-    """The matrix with what this machine can do: each mechanism is tried, and what is missing has its reason."""
-    rows = [(kind.name, cell(kind), offers.lacking(kind.needs)) for kind in KINDS.values()]
-    widths = [max(len(row[column] or "") for row in rows) for column in (0, 1)]
-    return "\n".join(
-        f"{'no ' if lack else 'yes'}  {name:<{widths[0]}}  {way:<{widths[1]}}  {lack or ''}".rstrip()
-        for name, way, lack in rows
-    )
+    """The matrix with what this machine can do: mechanisms are tried, and what is missing has its reason below."""
+    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+    rows = [("", *OFFERS)]
+    for kind in KINDS.values():
+        cells = []
+        for name, offers in OFFERS.items():
+            reason = offers.lacking(kind.needs)
+            cells.append(f"no   {NEVER}" if reason else f"yes  {cell(kind, offers)}")
+            if reason:
+                reasons[name, reason].append(kind.name)
+        rows.append((kind.name, *cells))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*table, *_told(reasons)])
+
+
+def _told(reasons: Mapping[tuple[str, str], list[str]]) -> list[str]:
+    return [
+        f"no {'fault' if len(kinds) == len(KINDS) else ', '.join(kinds)} in {environment}: {reason}"
+        for (environment, reason), kinds in reasons.items()
+    ]

@@ -15,7 +15,7 @@ from nemesis.cluster import Capability
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 
-OFFERS: Mapping[str, Offers] = {"docker": docker, "local": local}
+OFFERS: Mapping[str, Offers] = {"local": local, "docker": docker}
 
 
 def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.durable import sync_directory
 from harness.environments import registry
-from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.environment import MachineEnvironment
 from harness.exits import Exit
 from harness.journal import Journal
 from harness.spec import Spec, from_json
@@ -43,7 +43,7 @@ Say = Callable[[Mapping[str, object]], None]
 class Owner:
     """A cluster, and what may be asked of it."""
 
-    def __init__(self, environment: LocalEnvironment, journal: Journal, stop: Stop) -> None:
+    def __init__(self, environment: MachineEnvironment, journal: Journal, stop: Stop) -> None:
         self._environment = environment
         self._journal = journal
         self._stop = stop
@@ -131,7 +131,7 @@ def stand(directory: Path, spec: Spec, stop: Stop) -> None:
     journal = Journal(directory)
     needs = frozenset().union(*(kind.needs for kind in KINDS.values() if kind.name in spec.faults))
     environment = registry.make(spec, needs, directory, make(spec), journal)
-    assert isinstance(environment, LocalEnvironment)
+    assert isinstance(environment, MachineEnvironment)
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-") as place:
         try:
             environment.set_up()
@@ -148,7 +148,7 @@ def stand(directory: Path, spec: Spec, stop: Stop) -> None:
             (directory / ABOUT).unlink(missing_ok=True)
 
 
-def _announce(directory: Path, environment: LocalEnvironment, orders: str) -> None:
+def _announce(directory: Path, environment: MachineEnvironment, orders: str) -> None:
     brokers = [plan.node_id for plan in environment.plans if plan.role == "broker"]
     reached = (environment.addresses.reach(CLIENTS, broker, "CLIENT") for broker in brokers)
     known = {"socket": orders, "bootstrap": [f"{host}:{port}" for host, port in reached]}

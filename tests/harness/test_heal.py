@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.environments.docker.engine import connect, containers_of
 from harness.environments.machine import processes
 from harness.heal import heal
 from harness.journal import Journal, is_finished, read_journal
@@ -74,6 +75,8 @@ def _kill_a_harness(directory: Path, network: str, page_cache: str, victims: str
         pytest.param("namespaces", "fuse", marks=[pytest.mark.namespaces, pytest.mark.fuse]),
         pytest.param("proxies", "fuse", marks=pytest.mark.fuse),
         pytest.param("proxies", "page-cache"),
+        pytest.param("docker", "ext4", marks=pytest.mark.docker),
+        pytest.param("docker", "fuse", marks=[pytest.mark.docker, pytest.mark.fuse]),
     ],
 )
 def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partition(
@@ -83,7 +86,7 @@ def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partiti
     need(page_cache)
     directory = tmp_path / "run"
     pids, sockets, namespaces = _kill_a_harness(directory, network, page_cache, victims)
-    assert len(namespaces) == (4 if network == "namespaces" else 0)
+    assert len(namespaces) == (0 if network == "proxies" else 4)
 
     lines = heal(directory)
 
@@ -97,6 +100,8 @@ def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partiti
     assert processes.wait_until(lambda: not _loop_devices_of(directory), _GONE_S)
     assert not list(directory.rglob("disk*"))
     assert not sockets.exists()
+    if network == "docker":
+        assert containers_of(connect(), sockets.name.removeprefix("harrow-")) == []
     if page_cache != "ext4":
         assert (directory / "nodes/1/data/a").stat().st_size == 1000
     assert is_finished(list(read_journal(directory)))

@@ -7,6 +7,7 @@ import pytest
 import harness
 from harness import matrix
 from harness.cli import main
+from harness.environments.docker import offers as docker
 from harness.environments.local import offers
 from harness.environments.machine.trials import Trial
 from nemesis.faults import KINDS
@@ -31,7 +32,12 @@ def test_the_matrix_in_the_documentation_is_the_one_that_is_printed() -> None:
     ],
 )
 def test_a_fault_has_the_mechanisms_that_can_inject_it(kind: str, ways: str) -> None:
-    assert matrix.cell(KINDS[kind]) == ways
+    assert matrix.cell(KINDS[kind], offers) == ways
+
+
+def test_containers_offer_what_processes_do_but_proxies() -> None:
+    for kind in KINDS.values():
+        assert matrix.cell(kind, docker) == matrix.cell(kind, offers).replace(", proxies", "")
 
 
 def test_what_this_machine_cannot_do_has_a_reason(
@@ -39,14 +45,19 @@ def test_what_this_machine_cannot_do_has_a_reason(
 ) -> None:
     for trial in ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock"):
         monkeypatch.setattr(offers, trial, lambda: Trial(False, "not on this machine"))
+    monkeypatch.setattr(docker, "try_docker", lambda: Trial(False, "no Docker engine answers"))
     with pytest.raises(SystemExit):
         main(["doctor", "--faults"])
-    lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
-    assert set(lines) == set(KINDS)
-    assert lines["kill"].startswith("yes")
-    assert lines["isolate"].startswith("yes")
-    assert lines["slow-network"].startswith("no ")
-    assert lines["disk-stall"].endswith("fuse: not on this machine")
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["local", "docker"]
+    table = {line.split()[0]: line.split()[1:] for line in lines[: len(KINDS)]}
+    assert set(table) == set(KINDS)
+    assert table["kill"] == ["yes", "always", "no", "-"]
+    assert table["isolate"] == ["yes", "namespaces,", "proxies", "no", "-"]
+    assert table["slow-network"] == ["no", "-", "no", "-"]
+    reasons = lines[len(KINDS) :]
+    assert "no fault in docker: no Docker engine answers" in reasons
+    assert any("disk-stall" in line and line.endswith("in local: fuse: not on this machine") for line in reasons)
 
 
 def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_starts(

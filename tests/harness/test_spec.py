@@ -95,7 +95,7 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
     [
         ({"faults": "flood"}, "faults: expected one of kill, .* found 'flood'"),
         ({"workload": "bank"}, "workload: expected one of log, register, queue, groups, found 'bank'"),
-        ({"environment": "moon"}, "environment: expected local, found 'moon'"),
+        ({"environment": "moon"}, "environment: expected one of local, docker, found 'moon'"),
         ({"client": "telnet"}, "client: expected one of kafka-python, aiokafka, confluent-kafka, found 'telnet'"),
         ({"brokers": 2}, r"replication-factor: .* 1 to 2 \(the number of brokers\), found 3"),
         ({"replication_factor": 1}, r"min-insync-replicas: .* 1 to 1 \(the replication factor\), found 2"),

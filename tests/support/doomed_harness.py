@@ -7,26 +7,30 @@ import sys
 import threading
 from pathlib import Path
 
+from harness.environments.docker.environment import DockerEnvironment
 from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.environment import MachineEnvironment
 from harness.journal import Journal
 from nemesis.disks import Trouble
 from nemesis.shapes import Shape
 from tests.support.stand_in import StandIn, order
 
+_SOURCES = Path(__file__).parents[2]
 _TROUBLES: dict[str, Trouble] = {"fuse": "stall", "ext4": "full"}
 
 
 def main() -> None:
-    """Arguments: run directory, network, page cache."""
+    """Arguments: run directory, network (`docker`: that of containers), page cache."""
     directory, network, page_cache = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    environment = LocalEnvironment(
-        directory,
-        StandIn(),
-        brokers=2,
-        network=network,
-        page_cache=page_cache,
-        journal=Journal(directory),
-    )
+    environment: MachineEnvironment
+    if network == "docker":
+        environment = DockerEnvironment(
+            directory, StandIn(), brokers=2, page_cache=page_cache, sources=[_SOURCES], journal=Journal(directory)
+        )
+    else:
+        environment = LocalEnvironment(
+            directory, StandIn(), brokers=2, network=network, page_cache=page_cache, journal=Journal(directory)
+        )
     environment.set_up()
     environment.await_ready(20)
     order(environment.plans[0], do="append", file="a", bytes=1000, sync=False)
@@ -35,7 +39,7 @@ def main() -> None:
     cluster.network.block(frozenset({(1, 2), (2, 1)}))
     cluster.nodes[2].pause()
     cluster.nodes[1].throttle(20)
-    if network == "namespaces":
+    if network != "proxies":
         cluster.network.shape(frozenset({(0, 1)}), Shape(delay_ms=50))
     if page_cache in _TROUBLES:
         cluster.nodes[1].disk.make_trouble(_TROUBLES[page_cache])

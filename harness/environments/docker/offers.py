@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.environments.base import EnvironmentFailed, Mechanisms
-from harness.environments.docker.trial import try_docker
+from harness.environments.docker.trial import remedy, try_docker
 from harness.environments.machine import families
 from harness.environments.machine.families import CLOCKS, DISKS, Family
 from harness.environments.machine.trials import try_clock, try_ext4, try_fuse, try_shaping
@@ -12,8 +12,6 @@ from nemesis.cluster import Capability
 ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker"})
 
 NETWORKS: Family = {"namespaces": frozenset({"network", "network-shaping"})}
-
-REMEDY = "apt-get install docker.io && pip install 'harrow[docker]'"
 
 
 def sure_of(needs: frozenset[Capability]) -> bool:  # noqa: ARG001
@@ -24,7 +22,9 @@ def sure_of(needs: frozenset[Capability]) -> bool:  # noqa: ARG001
 def choose(network: str, page_cache: str, needs: frozenset[Capability]) -> Mechanisms:
     """See `harness.environments.base.Offers.choose`."""
     if not (engine := try_docker()).available:
-        raise EnvironmentFailed(f"expected a Docker engine for the environment docker, found: {engine.found}; {REMEDY}")
+        raise EnvironmentFailed(
+            f"expected a Docker engine for the environment docker, found: {engine.found}; {remedy()}"
+        )
     if network == "proxies":
         raise EnvironmentFailed("expected containers to have a real network, found --network proxies; leave it out")
     return Mechanisms("namespaces", families.choose_disk(page_cache, needs))
