@@ -105,6 +105,13 @@ def _check(spec: Spec) -> None:
     _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache"))
     _whole("node-memory", spec.node_memory, 64, 1 << 20)
     _number("node-cpus", spec.node_cpus, 0, 1_024)
+    _expect(
+        spec.environment != "docker" or spec.system == OWN_SYSTEM,
+        "system",
+        "Harrow's own broker for the environment docker",
+        spec.system,
+        "leave --environment docker out",
+    )
     for field in ("image", "node_memory", "node_cpus"):
         _expect(
             spec.environment == "docker" or getattr(spec, field) == getattr(Spec, field),

@@ -82,9 +82,8 @@ class ContainerHost:
         binds |= {str(path): {"bind": str(path), "mode": "ro"} for path in housing.read_only}
         self._container = self._client.containers.create(
             housing.image,
-            # The interpreter of this machine is not in the image at the place where it is here.
-            entrypoint=[PYTHON if command[0] == sys.executable else command[0]],
-            command=list(command[1:]),
+            entrypoint=self._inside(command),
+            command=[],
             name=housing.name,
             labels={LABEL: housing.token},
             environment={**housing.environment, **environment},
@@ -96,6 +95,19 @@ class ContainerHost:
             log_config={"Type": "none"},  # what it prints is in the node's log
         )
         self._made_for = (command, environment)
+
+    def run_beside(self, command: Sequence[str], log: Path) -> None:  # noqa: ARG002 - nobody waits for its output
+        """Run it in the same container."""
+        try:
+            with expecting(f"run {command[0]!r} beside node {self._endpoint}"):
+                self._container.exec_run(self._inside(command), detach=True)
+        except EnvironmentFailed as failed:
+            raise NodeError(str(failed)) from failed
+
+    @staticmethod
+    def _inside(command: Sequence[str]) -> list[str]:
+        """The interpreter of this machine is not in the image at the place where it is here."""
+        return [PYTHON if command[0] == sys.executable else command[0], *command[1:]]
 
     def throttle(self, process: RunningProcess, percent: int) -> hunger.Throttle:
         """Stop it and let it run in turns: a quota would not hurt a broker that is mostly idle."""

@@ -42,6 +42,9 @@ class ContainerProcess:
     So signals go to it without the engine, which is asked only when it has ended.
     """
 
+    own_pid = 1
+    """The first process of its container."""
+
     def __init__(self, container: Any, output: Output) -> None:  # noqa: ANN401 - the library has no types
         """Take hold of the process of a container that was started a moment ago."""
         self._container = container

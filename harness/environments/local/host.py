@@ -35,6 +35,10 @@ class KeptHost:
             os.close(output)
             os.close(nothing)
 
+    def run_beside(self, command: Sequence[str], log: Path) -> None:
+        """Have the keeper start it as well."""
+        self.launch(command, {}, log)
+
     def throttle(self, process: RunningProcess, percent: int) -> hunger.Throttle:
         """Stop it and let it run in turns."""
         return hunger.Throttle(self._keeper, process, self._endpoint, percent)

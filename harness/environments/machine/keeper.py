@@ -41,7 +41,7 @@ class KeptProcess:
         self._keeper = keeper
         self._number = number
         self._status: int | None = None
-        self.pid = pid
+        self.pid = self.own_pid = pid
         self.start_time = start_time
         """Clock ticks since boot."""
         # The process cannot vanish before this: its keeper reaps it only when asked for its status.

@@ -37,6 +37,11 @@ class RunningProcess(Protocol):
         ...
 
     @property
+    def own_pid(self) -> int:
+        """As it numbers itself."""
+        ...
+
+    @property
     def start_time(self) -> int:
         """Clock ticks since boot."""
         ...
@@ -75,6 +80,10 @@ class Host(Protocol):
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
         """Run a program in the node's network, its output appended to a file; `environment` adds to what it has."""
+        ...
+
+    def run_beside(self, command: Sequence[str], log: Path) -> None:
+        """Run another program where the node's process runs, and do not wait for it."""
         ...
 
     def throttle(self, process: RunningProcess, percent: int) -> Throttle:
@@ -171,10 +180,10 @@ class MachineNode:
         """Controlled shutdown (SIGTERM); returns the exit status. `NodeError`, and SIGKILL, when it does not heed."""
         with self._lock:
             process = self._living()
-            if (command := self._system.stop_command(self.plan, process.pid)) is None:
+            if (command := self._system.stop_command(self.plan, process.own_pid)) is None:
                 process.terminate()
             else:
-                self._host.launch(command, self._log)
+                self._host.run_beside(command, self._log)
             try:
                 return process.wait(timeout_s)
             except TimeoutError:
