@@ -53,7 +53,13 @@ def _heal_run(run_directory: Path) -> list[str]:
     harness = next((entry for entry in entries if entry["kind"] == "opened"), None)
     if harness is not None and harness["pid"] != os.getpid() and _same_process(harness):
         return [f"{name}: left alone, its harness is alive as process {harness['pid']}"]
-    lines = [*_end_processes(entries), *_remove_containers(entries), *_unmount(entries), *_delete(entries)]
+    lines = [
+        *_end_processes(entries),
+        *_heal_hosts(entries),
+        *_remove_containers(entries),
+        *_unmount(entries),
+        *_delete(entries),
+    ]
     mark_healed(run_directory)
     return [f"{name}: {line}" for line in lines] or [f"{name}: nothing was left"]
 
@@ -99,6 +105,15 @@ def _remove_containers(entries: Sequence[Entry]) -> Iterator[str]:
 
             for name in engine.remove_containers(engine.connect(), entry["token"]):
                 yield f"container {name} removed"
+
+
+def _heal_hosts(entries: Sequence[Entry]) -> Iterator[str]:
+    hosts = [entry for entry in entries if entry["kind"] == "ssh"]
+    token = next((entry["token"] for entry in entries if entry["kind"] == "run"), None)
+    if hosts and token is not None:
+        from harness.environments.ssh.heal import heal_hosts
+
+        yield from heal_hosts(token, hosts)
 
 
 def _unmount(entries: Sequence[Entry]) -> Iterator[str]:

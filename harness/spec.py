@@ -21,13 +21,16 @@ from harness.versions import versions
 from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import parts
 
-ENVIRONMENTS: Final = ("local", "docker")
+ENVIRONMENTS: Final = ("local", "docker", "ssh")
 OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
 WORKLOADS: Final = ("log", "register", "queue", "groups")
 CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+RATE_OF_VMS: Final = 40.0
+"""Sends a second, if not said otherwise, where every broker is emulated: ten times slower than the machine itself."""
+
 SEEDS: Final = 1 << 32
 """Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
 
@@ -72,6 +75,8 @@ class Spec:
     image: str = ""  # of the environment `docker`; empty: made of this machine's Python
     node_memory: int = 512  # MiB that a container may have
     node_cpus: float = 0.0  # processors that it may have; 0: all
+    inventory: str = ""  # environment `ssh`: the file that names the hosts
+    vms: int = 0  # environment `ssh`: brokers in VMs that are made for the run; each controller gets one, too
 
     def __post_init__(self) -> None:
         _check(self)
@@ -102,7 +107,7 @@ def _check(spec: Spec) -> None:
     _one_of("workload", spec.workload, WORKLOADS)
     _one_of("client", spec.client, CLIENTS)
     _one_of("network", spec.network, ("auto", "namespaces", "proxies"))
-    _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache"))
+    _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache", "power-cut"))
     _whole("node-memory", spec.node_memory, 64, 1 << 20)
     _number("node-cpus", spec.node_cpus, 0, 1_024)
     _expect(
@@ -122,6 +127,7 @@ def _check(spec: Spec) -> None:
         )
     _one_of("acks", spec.acks, ("all", "0", "1"))
     _whole("intensity", spec.intensity, 1, 4)
+    _check_machines(spec)
     for fault in spec.faults:
         for part in parts(fault):
             _one_of("faults", part, tuple(KINDS), "see `harrow faults`")
@@ -144,6 +150,18 @@ def _check(spec: Spec) -> None:
         "up to 64 letters, digits, dots, dashes and underscores",
         repr(spec.name),
     )
+
+
+def _check_machines(spec: Spec) -> None:
+    _whole("vms", spec.vms, 0, 9)
+    machines = [name for name, given in (("inventory", spec.inventory), ("vms", spec.vms)) if given]
+    if spec.environment == "ssh":
+        told = " and ".join(machines) or "neither"
+        _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", told)
+    else:
+        _expect(not machines, "environment", f"ssh for {' and '.join(machines)}", spec.environment)
+    _expect(spec.page_cache != "power-cut" or spec.vms > 0, "page-cache", "power-cut with --vms only", "no --vms")
+    _expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
 
 
 def _expect(holds: bool, field: str, expected: str, found: str, advice: str = "") -> None:
@@ -177,6 +195,11 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
         raise SpecError(f"{_flag(unknown[0])}: no such setting; there are {', '.join(map(_flag, known))}")
     values: dict[str, Any] = {key: _typed(key, value, known[key]) for key, value in given.items()}
     values.setdefault("seed", seed)
+    if values.get("inventory") or values.get("vms"):
+        values.setdefault("environment", "ssh")
+    if values.get("vms"):
+        values.setdefault("brokers", values["vms"])
+        values.setdefault("rate", RATE_OF_VMS)
     if "faults" in values:
         values["faults"] = _expanded(values["faults"])
     if values.get("acks", "all") != "all":

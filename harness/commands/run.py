@@ -44,7 +44,7 @@ def _flag(*names: str, told: str, **settings: Any) -> tuple[tuple[str, ...], dic
 
 _FLAGS = (
     _flag("--system", metavar="FILE", told="Torment the broker that a definition tells of (default: Harrow's own)."),
-    _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default) or docker."),
+    _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default), docker or ssh."),
     _flag("--brokers", type=int, metavar="N", told="Number of brokers (3)."),
     _flag("--controllers", type=int, metavar="N", told="Number of controllers, which vote on the metadata (1)."),
     _flag("--partitions", type=int, metavar="N", told="Partitions of the topic (4)."),
@@ -77,10 +77,12 @@ _FLAGS = (
     ),
     _flag("--generation", metavar="NAME", told="Rules that the broker follows: K1 to K5 (K5, the latest)."),
     _flag("--network", metavar="HOW", told="auto (default), namespaces or proxies."),
-    _flag("--page-cache", metavar="HOW", told="auto (default), ext4, fuse or page-cache."),
+    _flag("--page-cache", metavar="HOW", told="auto (default), ext4, fuse, page-cache or power-cut."),
     _flag("--image", metavar="NAME", told="Docker: image of the broker (made of this machine's Python)."),
     _flag("--node-memory", type=int, metavar="MIB", told="Docker: memory of a node (512)."),
     _flag("--node-cpus", type=float, metavar="N", told="Docker: processors of a node (0: all)."),
+    _flag("--inventory", metavar="FILE", told="Run on the hosts that this TOML file names, by SSH."),
+    _flag("--vms", type=int, metavar="N", told="Run N brokers in QEMU VMs on this machine; controllers get one each."),
     _flag("--name", metavar="NAME", told="Name under which the run is stored (log)."),
 )
 

@@ -23,7 +23,7 @@ def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
 
     Nothing is started but, for mechanisms, a short trial. Raises `SpecError`.
     """
-    offers = OFFERS[spec.environment]
+    offers = _offers(spec)
     wanted = {kind.name: kind.needs for kind in kinds}
     for name, needs in wanted.items():
         if hopeless := frozenset(need for need in needs if () in offers.ways(frozenset({need}))):
@@ -55,7 +55,7 @@ def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
 
 def possible(spec: Spec, system: System) -> tuple[str, ...]:
     """All kinds of fault that one run in this environment can inject on this machine. Raises `SpecError`."""
-    offers = OFFERS[spec.environment]
+    offers = _offers(spec)
     try:
         everything: frozenset[Capability] = frozenset().union(*(kind.needs for kind in KINDS.values()))
         mechanisms = offers.choose(spec.network, spec.page_cache, everything)
@@ -64,6 +64,15 @@ def possible(spec: Spec, system: System) -> tuple[str, ...]:
         raise SpecError(str(error)) from error
     capabilities &= _of_the_cluster(spec)
     return tuple(name for name, kind in KINDS.items() if kind.needs <= capabilities)
+
+
+def _offers(spec: Spec) -> Offers:
+    """What the environment of a specification offers. Raises `EnvironmentFailed` when its machines cannot be nodes."""
+    if spec.environment != "ssh":
+        return OFFERS[spec.environment]
+    from harness.environments.ssh import fleets
+
+    return fleets.offers_of(spec)
 
 
 def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
@@ -81,6 +90,8 @@ def _not_offered(spec: Spec, fault: str, lacking: frozenset[Capability], how: st
 
 def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
     """Make the environment of a run whose faults have these needs; nothing is started. Raises `EnvironmentFailed`."""
+    if spec.environment == "ssh":
+        return _over_ssh(spec, needs, directory, system, journal)
     from harness.environments.docker.environment import DockerEnvironment
     from harness.environments.docker.host import Limits
     from harness.environments.local.environment import LocalEnvironment
@@ -104,6 +115,25 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
         spec.brokers,
         spec.controllers,
         network=spec.network,
+        page_cache=spec.page_cache,
+        needs=needs,
+        journal=journal,
+    )
+
+
+def _over_ssh(
+    spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal
+) -> Environment:
+    from harness.environments.ssh import fleets
+    from harness.environments.ssh.environment import SshEnvironment
+
+    return SshEnvironment(
+        directory,
+        system,
+        spec.brokers,
+        spec.controllers,
+        fleets.fleet_of(spec),
+        fleets.offers_of(spec),
         page_cache=spec.page_cache,
         needs=needs,
         journal=journal,

@@ -36,7 +36,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("run --workload bank", "workload: expected one of log, register, queue, groups, found 'bank'"),
         ("run --flaw gremlin", "flaw: expected one of ack-before-replication, "),
         ("run --generation K0", "K5, found 'K0'"),
-        ("run --environment moon", "environment: expected one of local, docker, found 'moon'"),
+        ("run --environment moon", "environment: expected one of local, docker, ssh, found 'moon'"),
         ("run --image broker:1", "image: expected the environment docker, found the environment local"),
         ("run --environment docker --node-memory 1", "node-memory: expected a whole number from 64 to "),
         ("run --brokers two", "'two' is not a valid integer"),

@@ -95,7 +95,7 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
     [
         ({"faults": "flood"}, "faults: expected one of kill, .* found 'flood'"),
         ({"workload": "bank"}, "workload: expected one of log, register, queue, groups, found 'bank'"),
-        ({"environment": "moon"}, "environment: expected one of local, docker, found 'moon'"),
+        ({"environment": "moon"}, "environment: expected one of local, docker, ssh, found 'moon'"),
         ({"client": "telnet"}, "client: expected one of kafka-python, aiokafka, confluent-kafka, found 'telnet'"),
         ({"brokers": 2}, r"replication-factor: .* 1 to 2 \(the number of brokers\), found 3"),
         ({"replication_factor": 1}, r"min-insync-replicas: .* 1 to 1 \(the replication factor\), found 2"),
@@ -113,7 +113,7 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
         ({"seed": -1}, "seed: expected a whole number from 0"),
         ({"flaws": 3}, "flaws: expected a list of names, found 3"),
         ({"colour": "red"}, "colour: no such setting; there are seed, name,"),
-        ({"page_cache": "tape"}, "page-cache: expected one of auto, ext4, fuse, page-cache, found 'tape'"),
+        ({"page_cache": "tape"}, "page-cache: expected one of auto, ext4, fuse, page-cache, power-cut, found 'tape'"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(given: dict[str, object], message: str) -> None:

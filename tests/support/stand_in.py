@@ -63,7 +63,7 @@ class StandIn:
     def is_ready(self, plan: NodePlan) -> bool:
         try:
             return order(plan, do="ready") is True
-        except OSError:
+        except (OSError, ValueError):  # nobody is there, or what was there is gone
             return False
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:

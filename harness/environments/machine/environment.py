@@ -5,7 +5,6 @@ They differ in what a node is housed in: see `MachineEnvironment._host`.
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import subprocess
@@ -19,8 +18,10 @@ from typing import Literal, TypeVar
 from harness.environments.administrator import SpawnedAdministrator
 from harness.environments.base import Addresses, EnvironmentFailed, Mechanisms, NodePlan, Process, System
 from harness.environments.cluster import ClusterUnderTest
+from harness.environments.layout import listeners_of, plan_nodes
+from harness.environments.machine.clients import run_client
 from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import ClientProcess, Keeper
+from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from harness.environments.machine.node import Host, MachineNode
 from harness.environments.machine.processes import RUN_MARK
@@ -31,8 +32,6 @@ from harness.environments.storage.fuse import FuseMounts
 from harness.environments.storage.page_cache import Ext4Images, Ledger, PageCache
 from harness.journal import Journal
 from nemesis.cluster import CLIENTS, Capability, Endpoint
-
-FIRST_CONTROLLER = 100
 
 MachineCluster = ClusterUnderTest[MachineNode, JournaledNetwork]
 
@@ -63,21 +62,9 @@ class MachineEnvironment(ABC):
         self._chosen = chosen
         self._token = secrets.token_hex(8)
         self._sockets = Path(tempfile.gettempdir(), f"harrow-{self._token}")
-        roles: dict[int, Literal["broker", "controller"]] = dict.fromkeys(range(1, brokers + 1), "broker")
-        roles |= dict.fromkeys(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers), "controller")
-        self._listeners = {node_id: tuple(system.listeners(role)) for node_id, role in roles.items()}
-        directory = run_directory.absolute() / "nodes"
-        self.plans: Sequence[NodePlan] = tuple(
-            NodePlan(
-                node_id=node_id,
-                role=role,
-                directory=directory / str(node_id),
-                data=directory / str(node_id) / "data",
-                socket=self._sockets / f"{node_id}.sock",
-                storage="page-cache" if self._chosen.page_cache == "page-cache" else "files",
-            )
-            for node_id, role in roles.items()
-        )
+        storage: Literal["files", "page-cache"] = "page-cache" if chosen.page_cache == "page-cache" else "files"
+        self.plans: Sequence[NodePlan] = plan_nodes(run_directory, self._sockets, brokers, controllers, storage)
+        self._listeners = listeners_of(system, self.plans)
         self._keeper: Keeper | None = None
         self._engine: NetworkEngine | None = None
         self._cluster: MachineCluster | None = None
@@ -196,22 +183,7 @@ class MachineEnvironment(ABC):
 
     def spawn_client(self, command: Sequence[str], log: Path) -> Process:
         """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output."""
-        keeper = _made(self._keeper)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        child_input, our_output = os.pipe()
-        our_input, child_output = os.pipe()
-        try:
-            process = keeper.spawn(command, CLIENTS, child_input, child_output, errors)
-        except HelperRefused as refusal:
-            os.close(our_output)
-            os.close(our_input)
-            raise EnvironmentFailed(f"expected to run {command[0]!r} as a client, found: {refusal}") from None
-        finally:
-            for descriptor in (child_input, child_output, errors):
-                os.close(descriptor)
-        self._journal.record("process", what="client", pid=process.pid, start_time=process.start_time)
-        return ClientProcess(process, os.fdopen(our_output, "wb"), os.fdopen(our_input, "rb"))
+        return run_client(self._kept_by, self._journal, command, log)
 
     def tear_down(self) -> None:
         """Stop everything that was started and undo everything that was made. Safe at any time, and twice."""

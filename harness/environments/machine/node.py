@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
 
-from harness.environments.base import NodePlan, System
+from harness.environments.base import NodePlan
 from harness.environments.machine import hunger, processes
 from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.wall_clock import WallClock
 from harness.environments.storage import survivors
 from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.journal import Journal
+from nemesis.clocks import WallClock
 from nemesis.cluster import NodeError
 from nemesis.disks import Disk, PageCacheLoss, Survival
 
@@ -26,6 +26,26 @@ _PAUSE_TIMEOUT_S = 5.0
 _READY_INTERVAL_S = 0.05
 _TAIL_LINES = 8
 _TAIL_BYTES = 8192
+
+
+class Runnable(Protocol):
+    """What a machine needs to know of a system under test."""
+
+    def command(self, plan: NodePlan) -> Sequence[str]:
+        """The command that runs the node in the foreground."""
+        ...
+
+    def is_ready(self, plan: NodePlan) -> bool:
+        """Whether the node serves, by its own account."""
+        ...
+
+
+class ProcessClock(WallClock, Protocol):
+    """A wall clock that a process has to be started under."""
+
+    def wrapped(self, command: Sequence[str]) -> Sequence[str]:
+        """The command that runs a program under this clock, in the same process."""
+        ...
 
 
 class RunningProcess(Protocol):
@@ -109,11 +129,11 @@ class MachineNode:
     def __init__(
         self,
         plan: NodePlan,
-        system: System,
+        system: Runnable,
         host: Host,
         disk: PageCache,
         journal: Journal,
-        clock: WallClock | None = None,
+        clock: ProcessClock | None = None,
     ) -> None:
         self._clock = clock
         self.plan = plan

@@ -66,10 +66,11 @@ def sample(
         collect(left)
     while collect(0.02):  # duplicates follow at once
         pass
-    return _summary(arrivals, wanted, order.size)
+    return summary(arrivals, wanted, order.size)
 
 
-def _summary(arrivals: Mapping[Link, Sequence[tuple[int, int, int]]], sent: int, size: int) -> Sample:
+def summary(arrivals: Mapping[Link, Sequence[tuple[int, int, int]]], sent: int, size: int) -> Sample:
+    """What became of datagrams, by what arrived over each link: number, when sent and when arrived (ns)."""
     everything = [arrival for link in arrivals.values() for arrival in link]
     delays = [(arrived_ns - sent_ns) / 1e6 for _, sent_ns, arrived_ns in everything]
     return Sample(

@@ -1,0 +1,32 @@
+"""Client processes of a run: on this machine, in the network of the clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.base import EnvironmentFailed, Process
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.keeper import ClientProcess, Keeper
+from harness.journal import Journal
+from nemesis.cluster import CLIENTS
+
+
+def run_client(keeper: Keeper, journal: Journal, command: Sequence[str], log: Path) -> Process:
+    """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output, and errors in `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    child_input, our_output = os.pipe()
+    our_input, child_output = os.pipe()
+    try:
+        process = keeper.spawn(command, CLIENTS, child_input, child_output, errors)
+    except HelperRefused as refusal:
+        os.close(our_output)
+        os.close(our_input)
+        raise EnvironmentFailed(f"expected to run {command[0]!r} as a client, found: {refusal}") from None
+    finally:
+        for descriptor in (child_input, child_output, errors):
+            os.close(descriptor)
+    journal.record("process", what="client", pid=process.pid, start_time=process.start_time)
+    return ClientProcess(process, os.fdopen(our_output, "wb"), os.fdopen(our_input, "rb"))

@@ -1,0 +1,147 @@
+"""The harness's end of the conversation with an agent (`talk`)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import queue
+import shlex
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import paramiko
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.ssh.connection import Connection
+from harness.environments.ssh.orders import Orders
+from harness.environments.ssh.talk import SILENCE_S
+from nemesis.cluster import NodeError
+
+_MODULE = "harness.environments.ssh.agent"
+_START_TIMEOUT_S = 90.0
+_ANSWER_TIMEOUT_S = 60.0
+_CLOSE_TIMEOUT_S = 30.0
+_TAIL_LINES = 3
+
+Push = Callable[[Mapping[str, Any]], None]
+
+
+class AgentLink:
+    """An agent that runs. Safe to use from several threads."""
+
+    def __init__(self, connection: Connection, path: str, orders: Orders, push: Push) -> None:
+        """Start an agent by the package at `path`; `push` hears what it says by itself. Raises `EnvironmentFailed`."""
+        host = connection.host
+        self.name = host.name
+        self._connection = connection
+        command = f"env PYTHONPATH={shlex.quote(path)} {shlex.quote(host.python)} -m {_MODULE}"
+        self._channel = connection.open(command, as_root=True)
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, queue.SimpleQueue[Mapping[str, Any]]] = {}
+        self._started: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._push = push
+        self._listener = threading.Thread(target=self._listen, name=f"agent {host.name}", daemon=True)
+        self._listener.start()
+        self._write(orders._asdict())
+        try:
+            answer = self._started.get(timeout=_START_TIMEOUT_S)
+        except queue.Empty:
+            answer = {"error": f"no answer within {_START_TIMEOUT_S:g} s"}
+        if "error" in answer:
+            self.close()
+            raise EnvironmentFailed(f"expected an agent on host {host.name}, found: {answer['error']}")
+        self.result = answer["result"]
+        """What came of its orders."""
+        threading.Thread(target=self._stay, name=f"stay {host.name}", daemon=True).start()
+
+    def ask(self, do: str, patience_s: float = _ANSWER_TIMEOUT_S, **details: Any) -> Any:  # noqa: ANN401
+        """One request, one answer; `NodeError` with the agent's reason, or when it is gone."""
+        number = next(self._numbers)
+        answer: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        with self._lock:
+            self._waiting[number] = answer
+        try:
+            if self._over.is_set():
+                raise NodeError(self._gone())
+            self._write({"id": number, "do": do, **details})
+            said = answer.get(timeout=patience_s)
+        except queue.Empty:
+            raise NodeError(
+                f"expected host {self.name} to {do} within {patience_s:g} s, found that it did not"
+            ) from None
+        finally:
+            with self._lock:
+                del self._waiting[number]
+        if "error" in said:
+            raise NodeError(said["error"])
+        return said["result"]
+
+    def tell(self, do: str, **details: object) -> None:
+        """One request that has no answer. An agent that is gone does not hear it."""
+        with contextlib.suppress(NodeError):
+            self._write({"do": do, **details})
+
+    def close(self) -> None:
+        """Have the agent undo all that it did, and log out. Safe to call twice."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.shutdown_write()
+            self._listener.join(_CLOSE_TIMEOUT_S)
+        self.drop()
+
+    def drop(self) -> None:
+        """Log out of a machine that is gone."""
+        self._over.set()
+        self._channel.close()
+        self._connection.close()
+        self._listener.join(_CLOSE_TIMEOUT_S)
+
+    def _write(self, what: Mapping[str, object]) -> None:
+        data = json.dumps(what).encode() + b"\n"
+        try:
+            with self._lock:
+                self._channel.sendall(data)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise NodeError(self._gone()) from error
+
+    def _listen(self) -> None:
+        try:
+            with self._channel.makefile("rb") as lines:
+                for line in lines:
+                    self._take(json.loads(line))
+        except (OSError, EOFError, ValueError, paramiko.SSHException):
+            pass  # the connection is lost, which is said below
+        finally:
+            self._over.set()
+            gone = {"error": self._gone()}
+            self._started.put(gone)
+            with self._lock:
+                for waiting in self._waiting.values():
+                    waiting.put(gone)
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        if "push" in said:
+            self._push(said["push"])
+        elif "id" in said:
+            with self._lock:
+                waiting = self._waiting.get(said["id"])
+            if waiting is not None:
+                waiting.put(said)
+        else:
+            self._started.put(said)
+
+    def _stay(self) -> None:
+        while not self._over.wait(SILENCE_S / 4):
+            self.tell("stay")
+
+    def _gone(self) -> str:
+        said = b""
+        with contextlib.suppress(OSError, EOFError):
+            while self._channel.recv_stderr_ready() and (data := self._channel.recv_stderr(1 << 16)):
+                said += data
+        lines = said.decode(errors="replace").strip().splitlines()[-_TAIL_LINES:]
+        told = f", which said last: {' '.join(' '.join(lines).split())}" if lines else ""
+        return f"expected the agent on host {self.name} to answer, found that it is gone{told}"

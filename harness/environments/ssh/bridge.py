@@ -1,0 +1,78 @@
+"""A node's control socket on this machine: connections to it are carried to the one on the node's own (`streams`)."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_CHUNK_BYTES = 1 << 16
+_BACKLOG = 32
+
+
+class Bridge:
+    """Listens where the harness expects the node's control socket. Safe to use from several threads."""
+
+    def __init__(self, path: Path, tell: Callable[[Mapping[str, object]], None]) -> None:
+        """Listen at `path`; `tell` takes what is to be sent to the agent."""
+        self._tell = tell
+        self._numbers = itertools.count(1)
+        self._open: dict[int, socket.socket] = {}
+        self._lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(path))
+        self._socket.listen(_BACKLOG)
+        self._thread = threading.Thread(target=self._accept, name=f"bridge {path.name}", daemon=True)
+        self._thread.start()
+
+    def take(self, said: Mapping[str, Any]) -> None:
+        """Hear what the agent says of a connection."""
+        with self._lock:
+            connection = self._open.get(said["stream"])
+        if connection is None:
+            return
+        with contextlib.suppress(OSError):
+            if "data" in said:
+                connection.sendall(base64.b64decode(said["data"]))
+            if said.get("end"):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Listen no more, and end what is open. Safe to call twice."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+        self.reset()
+
+    def reset(self) -> None:
+        """End what is open: the machine at the other end is gone."""
+        with self._lock:
+            for connection in self._open.values():
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            number = next(self._numbers)
+            with self._lock:
+                self._open[number] = connection
+            threading.Thread(target=self._carry, args=(number, connection), daemon=True).start()
+
+    def _carry(self, number: int, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := connection.recv(_CHUNK_BYTES):
+                self._tell({"number": number, "data": base64.b64encode(data).decode()})
+        self._tell({"number": number, "end": True})
+        with self._lock:
+            del self._open[number]
+        connection.close()

@@ -1,0 +1,12 @@
+"""Where things are kept that take long to make and can be made again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_directory() -> Path:
+    """The user's cache (XDG Base Directory Specification), Harrow's part of it; made when something is kept there."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "harrow")

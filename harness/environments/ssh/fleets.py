@@ -1,0 +1,56 @@
+"""Which fleet a specification asks for, and what its machines offer."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.ssh.hosts import Fleet, SshHost
+from harness.environments.ssh.inventory import for_nodes
+from harness.environments.ssh.offers import SshOffers
+from harness.spec import Spec
+
+
+def offers_of(spec: Spec) -> SshOffers:
+    """Look at all machines, without changing anything. Raises `SpecError`, or `EnvironmentFailed` for an unfit one."""
+    _need_paramiko()
+    return _offers_of_hosts(tuple(_hosts(spec)))
+
+
+def fleet_of(spec: Spec) -> Fleet:
+    """The fleet of a run; nothing is started. Raises `SpecError`."""
+    _need_paramiko()
+    from harness.environments.ssh.given import GivenFleet
+
+    return GivenFleet(_hosts(spec))
+
+
+def _hosts(spec: Spec) -> Sequence[SshHost]:
+    return for_nodes(Path(spec.inventory), spec.brokers + spec.controllers)
+
+
+@cache
+def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshOffers:
+    from harness.environments.ssh.connection import Connection
+    from harness.environments.ssh.facts import Facts, common, examine
+
+    def look(host: SshHost) -> Facts:
+        connection = Connection(host)
+        try:
+            return examine(connection)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        return SshOffers(common(pool.map(look, hosts)), ours=False)
+
+
+def _need_paramiko() -> None:
+    if importlib.util.find_spec("paramiko") is None:
+        raise EnvironmentFailed(
+            "expected the package paramiko for the environment ssh, found none; pip install 'harrow[ssh]'"
+        )

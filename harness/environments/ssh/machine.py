@@ -1,0 +1,195 @@
+"""One node's machine, as the harness holds it: logged in, installed, with an agent that may be lost and found again."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.environments.base import NodePlan, System
+from harness.environments.ssh.agent_disks import pack, unpack
+from harness.environments.ssh.agent_link import AgentLink
+from harness.environments.ssh.bridge import Bridge
+from harness.environments.ssh.connection import Connection
+from harness.environments.ssh.facts import Facts, examine
+from harness.environments.ssh.hosts import Fleet, SshHost
+from harness.environments.ssh.installation import install
+from harness.environments.ssh.orders import Orders
+from nemesis.cluster import NodeError
+
+PROBE_PORT = 9099
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What all agents of a run are to be told."""
+
+    token: str
+    disk: Literal["ext4", "fuse", "power-cut", ""]
+    clock: Literal["library", "real", ""]
+    library: bytes  # of the clock
+    peers: Mapping[int, str]
+
+
+class Machine:
+    """Safe to use from several threads."""
+
+    def __init__(self, plan: NodePlan, system: System, fleet: Fleet, wishes: Wishes) -> None:
+        self.plan = plan
+        self._system = system
+        self._fleet = fleet
+        self._wishes = wishes
+        self._link: AgentLink | None = None
+        self._lost = threading.Lock()
+        self._bridge = Bridge(plan.socket, self._tell_stream)
+        self.facts: Facts | None = None
+        self.came_back: Callable[[], None] = lambda: None
+        """Called when the machine is there again after a loss of power, before anything runs on it."""
+
+    @property
+    def host(self) -> SshHost:
+        """Where it is."""
+        return self._fleet.host(self.plan.node_id)
+
+    @property
+    def settings_plan(self) -> NodePlan:
+        """For the node's settings: written here, they name what is there."""
+        remote = self._there()
+        return replace(self.plan, data=remote.data, socket=remote.socket)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether an agent is there to be asked; not while the machine is without power."""
+        return self._link is not None
+
+    def attach(self) -> None:
+        """Log in, install, start the agent and give it the node's settings. Raises `EnvironmentFailed`."""
+        host = self.host
+        connection = Connection(host, self._fleet.dial(self.plan.node_id))
+        try:
+            self.facts = facts = examine(connection)
+            path = install(connection, facts)
+            orders = orders_for(self.plan, self._there(), self._system, host, facts, self._wishes)
+            link = AgentLink(connection, path, orders, self._bridge.take)
+        except BaseException:
+            connection.close()
+            raise
+        for file in sorted(self.plan.directory.iterdir()):
+            if file.is_file():
+                details = {"name": file.name, "data": pack(file.read_bytes())}
+                link.ask("files", what="write_file", details=details)
+        self._link = link
+
+    def ask(self, do: str, **details: Any) -> Any:  # noqa: ANN401
+        """Ask the agent; `NodeError` when it refuses, is gone, or the machine is without power."""
+        link = self._link
+        if link is None:
+            raise NodeError(f"expected host {self.host.name} to be there, found it without power")
+        return link.ask(do, **details)
+
+    def call(self, do: str, what: str, patience_s: float | None = None, /, **details: object) -> Any:  # noqa: ANN401
+        """Ask the agent to call a method of one of its parts."""
+        waiting = {} if patience_s is None else {"patience_s": patience_s}
+        return self.ask(do, what=what, details=details, **waiting)
+
+    def lose_power(self) -> None:
+        """Cut the power, have the machine back, and attach to it again. Raises `EnvironmentFailed`."""
+        with self._lost:
+            link, self._link = self._link, None
+            try:
+                self._fleet.cut_power(self.plan.node_id)
+            finally:
+                if link is not None:
+                    link.drop()
+                self._bridge.reset()
+            self.attach()
+        self.came_back()
+
+    def fetch_log(self, target: Path) -> None:
+        """Have the node's log on this machine."""
+        target.write_bytes(unpack(self.call("files", "read_log")))
+
+    def close(self) -> None:
+        """Have the agent undo everything. Safe to call twice."""
+        self._bridge.close()
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def _there(self) -> NodePlan:
+        return there(self.plan, self.host, self._wishes.token)
+
+    def _tell_stream(self, part: Mapping[str, object]) -> None:
+        if (link := self._link) is not None:
+            link.tell("stream", **part)
+        elif "end" not in part:
+            self._bridge.take({"stream": part["number"], "end": True})
+
+
+def there(plan: NodePlan, host: SshHost, token: str) -> NodePlan:
+    """The node's plan as its machine sees it."""
+    directory = _directory(host, token, plan.node_id)
+    return replace(plan, directory=directory, data=directory / "data", socket=directory / "control")
+
+
+def orders_for(plan: NodePlan, remote: NodePlan, system: System, host: SshHost, facts: Facts, wishes: Wishes) -> Orders:
+    """What a node's agent is told."""
+    return Orders(
+        token=wishes.token,
+        node_id=plan.node_id,
+        role=plan.role,
+        place=host.directory,
+        directory=str(remote.directory),
+        data=str(remote.data),
+        socket=str(remote.socket),
+        command=_as_there(system.command(remote), host),
+        disk=wishes.disk,
+        device=host.device if wishes.disk == "power-cut" else "",
+        clock=wishes.clock,
+        library=base64.b64encode(wishes.library).decode(),
+        filter="nft" if "nft" in facts.has else "iptables",
+        netem="netem" in facts.has,
+        harness=facts.harness_address,
+        ssh_port=facts.ssh_port,
+        peers={str(node_id): address for node_id, address in wishes.peers.items() if node_id != plan.node_id},
+        probe_address=("0.0.0.0", PROBE_PORT),  # noqa: S104 - from the clients and from the other machines
+    )
+
+
+def orders_to_heal(node_id: int, token: str, host: SshHost, facts: Facts) -> Orders:
+    """What an agent is told that shall undo what one before it has left."""
+    directory = str(_directory(host, token, node_id))
+    return Orders(
+        token=token,
+        node_id=node_id,
+        role="",
+        place=host.directory,
+        directory=directory,
+        data="",
+        socket="",
+        command=(),
+        disk="",
+        device="",
+        clock="",
+        library="",
+        filter="nft" if "nft" in facts.has else "iptables",
+        netem="netem" in facts.has,
+        harness=facts.harness_address,
+        ssh_port=facts.ssh_port,
+        peers={},
+        probe_address=("", 0),
+        heal=True,
+    )
+
+
+def _directory(host: SshHost, token: str, node_id: int) -> Path:
+    return Path(host.directory, "runs", f"{token}-{node_id}")
+
+
+def _as_there(command: Sequence[str], host: SshHost) -> list[str]:
+    """The command with the machine's own Python in the place of ours."""
+    return [host.python if word == sys.executable else word for word in command]

@@ -1,0 +1,283 @@
+"""A node on a machine that is reached by SSH: what faults ask of it is asked of its agent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from harness.environments.base import NodePlan, System
+from harness.environments.machine.processes import wait_until
+from harness.environments.ssh.machine import Machine
+from harness.environments.storage.disks import FileState, losses
+from harness.journal import Journal
+from nemesis.cluster import NodeError
+from nemesis.disks import Disk, PageCacheLoss, Survival, Trouble
+
+_PATIENCE_S = 30.0
+"""Beyond the time that something may take."""
+
+_READY_INTERVAL_S = 0.1
+
+
+class SshNode:
+    """Implements `nemesis.cluster.Node`."""
+
+    def __init__(self, machine: Machine, system: System, journal: Journal, *, own_power: bool) -> None:
+        """`own_power`: the page cache is lost with the machine's power, not by its agent."""
+        self._machine = machine
+        self._system = system
+        self._journal = journal
+        self._own_power = own_power
+        self._lock = threading.RLock()
+        self._files = SshDisk(machine, journal)
+        self._clock = SshClock(machine)
+
+    @property
+    def plan(self) -> NodePlan:
+        """Where it is, as the harness sees it."""
+        return self._machine.plan
+
+    @property
+    def node_id(self) -> int:
+        """Its id in the cluster."""
+        return self.plan.node_id
+
+    @property
+    def role(self) -> Literal["broker", "controller"]:
+        """What it is."""
+        return self.plan.role
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the latest start, as its machine numbers it."""
+        pid: int | None = self._state()["pid"]
+        return pid
+
+    def is_alive(self) -> bool:
+        """Whether the process exists (a paused one does)."""
+        return bool(self._state()["alive"])
+
+    def is_paused(self) -> bool:
+        """Whether every thread of the process is stopped."""
+        return bool(self._state()["paused"])
+
+    def is_ready(self) -> bool:
+        """Whether it serves, by its own account. A paused node cannot say so."""
+        state = self._state()
+        return bool(state["alive"]) and not state["paused"] and self._system.is_ready(self.plan)
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Wait until the node serves; `NodeError` when it dies before, or does not within the time."""
+        if not wait_until(lambda: not self.is_alive() or self.is_ready(), timeout_s, _READY_INTERVAL_S):
+            raise self._error(f"expected node {self.node_id} to serve within {timeout_s:g} s, found that it does not")
+        if not self.is_alive():
+            raise self._error(f"expected node {self.node_id} to start, found that it ended")
+
+    def start(self) -> None:
+        """Start the process; returns at once."""
+        self._call("start")
+
+    def stop(self, timeout_s: float) -> int:
+        """Shut down in good order; returns the exit status."""
+        return int(self._machine.call("node", "stop", timeout_s + _PATIENCE_S, timeout_s=timeout_s))
+
+    def kill(self) -> None:
+        """SIGKILL and reap. Nothing happens to a node that is dead already."""
+        self._call("kill")
+
+    def pause(self) -> None:
+        """Stop the process from running, and see that it is stopped."""
+        self._journal.record("paused", node=self.node_id)
+        self._call("pause")
+
+    def resume(self) -> None:
+        """Let it run again, and see that it runs."""
+        self._call("resume")
+        self._journal.record("resumed", node=self.node_id)
+
+    def throttle(self, percent: int) -> None:
+        """Let the process run in so many percent of the time only, until `unthrottle`."""
+        self._journal.record("throttled", node=self.node_id, percent=percent)
+        self._call("throttle", percent=percent)
+
+    def unthrottle(self) -> None:
+        """Let it run whenever it wants to. Safe when it is not throttled, or dead."""
+        if self._machine.is_there:
+            self._call("unthrottle")
+
+    def running_percent(self, seconds: float) -> float:
+        """In how many percent of many looks the process might run."""
+        return float(self._call("running_percent", seconds=seconds))
+
+    def limit_memory(self) -> int:
+        """Let the process have no more address space than it has; returns how many bytes that is."""
+        self._journal.record("memory-limited", node=self.node_id)
+        return int(self._call("limit_memory"))
+
+    def unlimit_memory(self) -> None:
+        """Let it have as much as before. Safe when it is not limited, or dead."""
+        if self._machine.is_there:
+            self._call("unlimit_memory")
+
+    def memory_limit(self) -> int | None:
+        """Bytes of address space that the kernel lets the process have; None: no limit, or no process."""
+        limit: int | None = self._call("memory_limit")
+        return limit
+
+    def log_tail(self) -> Sequence[str]:
+        """The last lines that the node logged; none when nobody can tell."""
+        try:
+            lines: Sequence[str] = self._call("log_tail")
+        except NodeError:
+            return ()
+        return lines
+
+    @property
+    def disk(self) -> Disk:
+        """What it keeps its files on."""
+        return self._files
+
+    @property
+    def clock(self) -> SshClock:
+        """Its wall clock."""
+        return self._clock
+
+    def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
+        """Drop what the dead node had not synced, but for what survives. The node must have been killed before."""
+        with self._lock:
+            if self.is_alive():
+                raise NodeError(f"expected node {self.node_id} to have been killed, found it running")
+            self._journal.record("page-cache-loss", node=self.node_id)
+            if self._own_power:
+                return self._lose_power(survival, seed)
+            mechanism, lost, files, survived = self._call("lose_page_cache", survival=survival, seed=seed)
+            return PageCacheLoss(mechanism, lost, {name: tuple(sizes) for name, sizes in files.items()}, survived)
+
+    def _lose_power(self, survival: Survival, seed: int) -> PageCacheLoss:
+        before = self._states()
+        contents = self._machine.call("files", "contents") if survival != "nothing" else {}
+        self._machine.lose_power()
+        self._clock.bend_again()
+        lost_bytes, files = losses(before, self._states())
+        if survival == "nothing":
+            return PageCacheLoss("power-cut", lost_bytes, files)
+        survived = self._machine.call("files", "restore", before=contents, survival=survival, seed=seed)
+        return PageCacheLoss("power-cut", lost_bytes - survived, files, survived)
+
+    def _states(self) -> Mapping[str, FileState]:
+        told = self._machine.call("files", "states")
+        return {name: FileState(size, tuple(blocks)) for name, (size, blocks) in told.items()}
+
+    def _state(self) -> Mapping[str, Any]:
+        if not self._machine.is_there:
+            return {"pid": None, "alive": False, "paused": False}
+        state: Mapping[str, Any] = self._machine.ask("state")
+        return state
+
+    def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401
+        return self._machine.call("node", what, None, **details)
+
+    def _error(self, summary: str) -> NodeError:
+        lines = self.log_tail()
+        return NodeError("\n  ".join([f"{summary}; its last log lines:", *lines]) if lines else summary)
+
+
+class SshDisk:
+    """Implements `nemesis.disks.Disk`."""
+
+    def __init__(self, machine: Machine, journal: Journal) -> None:
+        self._machine = machine
+        self._journal = journal
+        self.trouble: Trouble | None = None
+        """The trouble that holds now."""
+
+    def files(self) -> Mapping[str, int]:
+        """Sizes of all files, by name."""
+        sizes: Mapping[str, int] = self._call("files")
+        return sizes
+
+    def flip_bit(self, name: str, bit: int) -> None:
+        """Turn one bit of a file."""
+        self._change("flip_bit", name=name, bit=bit)
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut a file."""
+        self._change("truncate", name=name, size=size)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._change("remove", name=name)
+
+    def wipe(self) -> int:
+        """Remove everything; returns how many bytes that were."""
+        return int(self._change("wipe"))
+
+    def keep_copy(self) -> int:
+        """Copy everything to where the node does not see it; returns how many bytes."""
+        return int(self._call("keep_copy"))
+
+    def go_back_to_copy(self) -> int:
+        """Put the copy in the place of what is there; returns by how many bytes there is less."""
+        return int(self._change("go_back_to_copy"))
+
+    def make_trouble(self, trouble: Trouble, delay_ms: int = 0) -> None:
+        """Have the disk fail from now on."""
+        self._journal.record("disk-trouble", node=self._machine.plan.node_id, trouble=trouble)
+        self._call("make_trouble", trouble=trouble, delay_ms=delay_ms)
+        self.trouble = trouble
+
+    def end_trouble(self) -> None:
+        """Have it work again."""
+        if self._machine.is_there:
+            self._call("end_trouble")
+        self.trouble = None
+
+    def met_trouble(self) -> int:
+        """How many requests have met with the trouble that holds."""
+        return int(self._call("met_trouble"))
+
+    def _change(self, what: str, **details: object) -> Any:  # noqa: ANN401
+        self._journal.record("disk-changed", node=self._machine.plan.node_id, what=what)
+        return self._call(what, **details)
+
+    def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401
+        return self._machine.call("disk", what, None, **details)
+
+
+class SshClock:
+    """Implements `nemesis.clocks.WallClock`. A machine that lost its power comes back with the same wrong clock."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._bent: tuple[float, int] = 0.0, 0
+
+    def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
+        """Be off by so much from now on, and gain so many microseconds a second."""
+        self._call("bend", offset_ms=offset_ms, drift_ppm=drift_ppm)
+        self._bent = offset_ms, drift_ppm
+
+    def bend_again(self) -> None:
+        """Be off again as it was, on a machine that has been started anew."""
+        if self._bent != (0.0, 0):
+            self.bend(*self._bent)
+
+    def straighten(self) -> None:
+        """Be right again."""
+        self._bent = 0.0, 0
+        self._call("straighten")
+
+    def error_ms(self) -> float:
+        """By how much it is off."""
+        return float(self._call("error_ms"))
+
+    def answers(self) -> int:
+        """How many times the node's processes have asked for the time so far, as far as that is counted."""
+        return int(self._call("answers"))
+
+    def governs(self, pid: int) -> bool:
+        """Whether the process lives by this clock."""
+        return bool(self._call("governs", pid=pid))
+
+    def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401
+        return self._machine.call("clock", what, None, **details)

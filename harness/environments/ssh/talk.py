@@ -1,0 +1,95 @@
+"""How harness and agent talk: a JSON object a line each way, answers in any order.
+
+A request is `{"id": 7, "do": …}`, its answer `{"id": 7, "result": …}` or `{"id": 7, "error": "…"}`. The agent may also
+speak up by itself (`{"push": …}`). Requests without an id are not answered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+SILENCE_S = 60.0
+"""An agent that hears nothing for so long takes the harness for dead."""
+
+Request = Mapping[str, Any]
+
+
+class Listener:
+    """The agent's end."""
+
+    def __init__(self, source: IO[bytes], target: int) -> None:
+        """Requests come from `source`; answers go to the descriptor `target`."""
+        self._source = source
+        self._target = target
+        self._buffer = b""
+        self._lock = threading.Lock()
+
+    def first(self) -> dict[str, Any] | None:
+        """The orders; None when the harness is gone."""
+        line = self._line()
+        return json.loads(line) if line else None
+
+    def accept(self, result: object) -> None:
+        """Say that the orders have been carried out."""
+        self._say({"result": result})
+
+    def refuse(self, error: str) -> None:
+        """Say why they could not."""
+        self._say({"error": " ".join(error.split())})
+
+    def push(self, what: object) -> None:
+        """Speak up. A harness that is gone does not hear it."""
+        self._say({"push": what})
+
+    def serve(
+        self,
+        answer: Callable[[Request], object],
+        troubles: tuple[type[Exception], ...],
+        in_turn: Callable[[Request], bool],
+    ) -> None:
+        """Answer requests until the harness is gone: each in a thread, but those that are to be taken in turn."""
+
+        def handle(number: int | None, request: Request) -> None:
+            try:
+                said: dict[str, object] = {"result": answer(request)}
+            except troubles as error:
+                said = {"error": str(error)}
+            if number is not None:
+                self._say({"id": number, **said})
+
+        while line := self._line():
+            request = json.loads(line)
+            number = request.pop("id", None)
+            if request.get("do") == "stay":
+                continue
+            if in_turn(request):
+                handle(number, request)
+            else:
+                threading.Thread(target=handle, args=(number, request), daemon=True).start()
+
+    def _line(self) -> bytes:
+        """The next line; an empty one when the harness is gone."""
+        descriptor = self._source.fileno()
+        while b"\n" not in self._buffer:
+            if not select.select([descriptor], [], [], SILENCE_S)[0]:
+                return b""
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                return b""
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _say(self, what: Mapping[str, object]) -> None:
+        data = json.dumps(what).encode() + b"\n"
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._target, data) :]
+            except BrokenPipeError:  # nobody listens any more; the input has ended or is about to
+                return

@@ -1,0 +1,153 @@
+"""The inventory, and machines that cannot be nodes: one line, before anything is changed."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from harness.environments.base import EnvironmentFailed
+from harness.environments.ssh.connection import Answer, Connection
+from harness.environments.ssh.facts import examine
+from harness.environments.ssh.hosts import SshHost, from_told
+from harness.environments.ssh.inventory import for_nodes, load
+from harness.spec import SpecError
+
+
+def inventory(place: Path, text: str) -> Path:
+    (place / "key").touch()
+    (place / "hosts.toml").write_text(text)
+    return place / "hosts.toml"
+
+
+def test_what_all_hosts_share_is_said_once_and_may_be_said_otherwise(tmp_path: Path) -> None:
+    one, two = load(
+        inventory(
+            tmp_path,
+            'user = "admin"\nkey = "key"\nsudo = true\n'
+            '[[host]]\naddress = "a.example:2222"\npeer-address = "10.0.0.1"\n'
+            '[[host]]\naddress = "b.example"\nuser = "root"\nsudo = false\n',
+        )
+    )
+    assert (one.name, one.address, one.port, one.user, one.sudo) == ("a.example:2222", "a.example", 2222, "admin", True)
+    assert (one.peer, one.key) == ("10.0.0.1", tmp_path / "key")
+    assert (two.address, two.port, two.user, two.sudo, two.peer) == ("b.example", 22, "root", False, "b.example")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "at least one [[host]]"),
+        ("[[host]]\n", "expected an address of each host"),
+        ('[[host]]\naddress = "a"\n[[host]]\naddress = "a"\n', "found a twice"),
+        ('[[host]]\naddress = "a"\nkey = "nowhere"\n', "key: expected a file, found none at"),
+        ('[[host]]\naddress = "a"\nsudo = "yes"\n', "sudo: expected true or false"),
+        ('[[host]]\naddress = "a"\ncolour = "red"\n', "colour: no such setting of a host"),
+        ('[[host]]\naddress = "a"\nport = 70000\n', "a number from 1 to 65535"),
+        ('[[host]]\naddress = "a"\ndirectory = "here"\n', "directory: expected an absolute path"),
+        ("[[host]\n", "expected TOML"),
+    ],
+)
+def test_a_bad_inventory_is_one_line(tmp_path: Path, text: str, line: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        load(inventory(tmp_path, text))
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_every_node_needs_a_host_of_its_own(tmp_path: Path) -> None:
+    file = inventory(tmp_path, '[[host]]\naddress = "a"\n[[host]]\naddress = "b"\n')
+    assert [host.address for host in for_nodes(file, 2)] == ["a", "b"]
+    with pytest.raises(SpecError, match=r"expected a host for each of 4 nodes in .*, found 2"):
+        for_nodes(file, 4)
+
+
+def test_a_host_outlives_the_journal(tmp_path: Path) -> None:
+    host = SshHost("a", "a.example", 2222, "admin", tmp_path / "key", sudo=True)
+    assert from_told(host.told()) == host
+
+
+def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *arguments])
+    (line,) = capsys.readouterr().err.splitlines()
+    return int(str(ended.value.code)), line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--environment", "ssh"], "for ssh either --inventory or --vms, found neither"),
+        (["--vms", "3", "--environment", "local"], "expected ssh for vms, found local"),
+        (["--vms", "3", "--brokers", "4"], "as many as brokers"),
+        (["--page-cache", "power-cut"], "power-cut with --vms only"),
+        (["--inventory", "nowhere.toml"], "expected a readable file, found nowhere.toml"),
+    ],
+)
+def test_what_cannot_be_is_a_misuse_and_nothing_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
+) -> None:
+    status, told = run([*arguments, "--store", str(tmp_path / "store")], capsys)
+    assert status == 2
+    assert line in told
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_host_that_does_not_answer_is_named_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        hosts = "".join(f'[[host]]\naddress = "127.0.0.1:{port}"\npeer-address = "10.9.9.{n}"\n' for n in range(4))
+        status, told = run(["--inventory", str(inventory(tmp_path, hosts)), "--store", str(tmp_path / "store")], capsys)
+    assert status == 4
+    assert told.startswith(f"harrow: expected host 127.0.0.1:{port} to answer SSH at 127.0.0.1:{port}, found: ")
+    assert not (tmp_path / "store").exists()
+
+
+class FakeConnection(Connection):
+    """A machine that says what a test wants."""
+
+    def __init__(self, answer: Answer, **settings: Any) -> None:
+        self.host = SshHost("far", "far.example", **settings)
+        self._answer = answer
+
+    def run(self, command: str, data: bytes = b"", *, as_root: bool = False) -> Answer:
+        return self._answer
+
+
+GOOD = "ends 10.0.0.9 5000 10.0.0.1 22\nuser 0\npython 3 12 x86_64\nhas nft\nhas ext4\npackage 0123\n"
+
+
+def test_a_machine_is_known_by_what_it_says_of_itself() -> None:
+    facts = examine(FakeConnection(Answer(0, GOOD, "")))
+    assert (facts.python, facts.machine, facts.has) == ((3, 12), "x86_64", {"nft", "ext4"})
+    assert (facts.packages, facts.harness_address, facts.ssh_port) == ({"0123"}, "10.0.0.9", 22)
+
+
+@pytest.mark.parametrize(
+    ("answer", "settings", "line"),
+    [
+        (Answer(1, "", "sudo: a password is required"), {"sudo": True}, "by sudo without a password, found: sudo: a"),
+        (Answer(127, "", "sh: 1: sudo: not found"), {"sudo": True}, "found: sh: 1: sudo: not found"),
+        (Answer(0, GOOD.replace("user 0", "user 1001"), ""), {}, "expected to be root on host far, found user root"),
+        (
+            Answer(0, GOOD.replace("3 12", "3 9"), ""),
+            {},
+            "3.11 or newer as python3 on host far, found 3.9",
+        ),
+        (
+            Answer(0, GOOD.replace(" 3 12 x86_64", ""), ""),
+            {},
+            "Python 3.11 as python3 on host far, found none",
+        ),
+    ],
+)
+def test_a_machine_that_cannot_be_a_node_says_why(answer: Answer, settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(EnvironmentFailed) as raised:
+        examine(FakeConnection(answer, **settings))
+    assert line in str(raised.value)
