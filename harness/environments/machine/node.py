@@ -35,6 +35,14 @@ class Runnable(Protocol):
         """The command that runs the node in the foreground."""
         ...
 
+    def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
+        """The command that has a running node shut down in good order; None: SIGTERM does."""
+        ...
+
+    def log_files(self, plan: NodePlan) -> Sequence[Path]:
+        """Where the node logs besides its standard output and error."""
+        ...
+
     def is_ready(self, plan: NodePlan) -> bool:
         """Whether the node serves, by its own account."""
         ...

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,18 @@ _TROUBLES = (EnvironmentFailed, HelperRefused, NodeError, OSError, TypeError, Va
 class _Command:
     """The part of a system under test that a machine needs to know: how to run it."""
 
-    def __init__(self, command: list[str]) -> None:
-        self._command = command
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self.how_to_stop: Sequence[str] | None = None
 
-    def command(self, plan: NodePlan) -> list[str]:  # noqa: ARG002
-        return self._command
+    def command(self, plan: NodePlan) -> Sequence[str]:  # noqa: ARG002
+        return self._orders.command
+
+    def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:  # noqa: ARG002
+        return self.how_to_stop
+
+    def log_files(self, plan: NodePlan) -> Sequence[Path]:  # noqa: ARG002
+        return [Path(name) for name in self._orders.log_files]
 
     def is_ready(self, plan: NodePlan) -> bool:  # noqa: ARG002
         """Not for a machine to say; the harness asks the system itself."""
@@ -84,9 +91,9 @@ class Agent:
         self.disk = AgentDisk(orders, plan, keeper, journal, mark)
         self._undo.callback(self.disk.release)
         self.clock = self._clock()
-        command = _Command(list(orders.command))
+        self._command = _Command(orders)
         host = KeptHost(keeper, orders.node_id)
-        self.node = MachineNode(plan, command, host, self.disk.mechanism, journal, self.clock)
+        self.node = MachineNode(plan, self._command, host, self.disk.mechanism, journal, self.clock)
         self._undo.callback(self.node.kill)
         self._streams = Streams(plan.socket, listener.push)
         self._undo.callback(self._streams.close)
@@ -114,6 +121,9 @@ class Agent:
                 return getattr(node.clock, _allowed(what, _CLOCK))(**details)
             case {"do": "files", "what": what, "details": details}:
                 return getattr(self.disk, _allowed(what, _FILES))(**details)
+            case {"do": "stop", "command": command, "timeout_s": timeout_s}:
+                self._command.how_to_stop = command
+                return node.stop(timeout_s)
             case {"do": "state"}:
                 return {"pid": node.pid, "alive": node.is_alive(), "paused": node.is_paused()}
             case {"do": "rules", "blocked": blocked}:
@@ -141,7 +151,7 @@ class Agent:
 
 _NODE = frozenset(
     {
-        *("start", "stop", "kill", "pause", "resume", "is_paused", "is_alive", "log_tail", "throttle", "unthrottle"),
+        *("start", "kill", "pause", "resume", "is_paused", "is_alive", "log_tail", "throttle", "unthrottle"),
         *("running_percent", "limit_memory", "unlimit_memory", "memory_limit", "lose_page_cache"),
     }
 )

@@ -22,6 +22,8 @@ from harness.environments.ssh.orders import Orders
 from nemesis.cluster import NodeError
 
 PROBE_PORT = 9099
+_STOP_PATIENCE_S = 30.0
+"""Beyond the time that a node has to shut down."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +86,17 @@ class Machine:
                 link.ask("files", what="write_file", details=details)
         self._link = link
 
-    def ask(self, do: str, **details: Any) -> Any:  # noqa: ANN401
+    def ask(self, do: str, patience_s: float | None = None, /, **details: Any) -> Any:  # noqa: ANN401
         """Ask the agent; `NodeError` when it refuses, is gone, or the machine is without power."""
         link = self._link
         if link is None:
             raise NodeError(f"expected host {self.host.name} to be there, found it without power")
-        return link.ask(do, **details)
-
-    def call(self, do: str, what: str, patience_s: float | None = None, /, **details: object) -> Any:  # noqa: ANN401
-        """Ask the agent to call a method of one of its parts."""
         waiting = {} if patience_s is None else {"patience_s": patience_s}
-        return self.ask(do, what=what, details=details, **waiting)
+        return link.ask(do, **waiting, **details)
+
+    def call(self, do: str, what: str, /, **details: object) -> Any:  # noqa: ANN401
+        """Ask the agent to call a method of one of its parts."""
+        return self.ask(do, what=what, details=details)
 
     def lose_power(self) -> None:
         """Cut the power, have the machine back, and attach to it again. Raises `EnvironmentFailed`."""
@@ -108,6 +110,12 @@ class Machine:
                 self._bridge.reset()
             self.attach()
         self.came_back()
+
+    def stop_node(self, pid: int, timeout_s: float) -> int:
+        """Have the node shut down in good order; its exit status."""
+        command = self._system.stop_command(self._there(), pid)
+        told = None if command is None else _as_there(command, self.host)
+        return int(self.ask("stop", timeout_s + _STOP_PATIENCE_S, command=told, timeout_s=timeout_s))
 
     def fetch_log(self, target: Path) -> None:
         """Have the node's log on this machine."""
@@ -147,6 +155,7 @@ def orders_for(plan: NodePlan, remote: NodePlan, system: System, host: SshHost, 
         data=str(remote.data),
         socket=str(remote.socket),
         command=_as_there(system.command(remote), host),
+        log_files=[str(file) for file in system.log_files(remote)],
         disk=wishes.disk,
         device=host.device if wishes.disk == "power-cut" else "",
         clock=wishes.clock,
@@ -172,6 +181,7 @@ def orders_to_heal(node_id: int, token: str, host: SshHost, facts: Facts) -> Ord
         data="",
         socket="",
         command=(),
+        log_files=(),
         disk="",
         device="",
         clock="",

@@ -14,9 +14,6 @@ from harness.journal import Journal
 from nemesis.cluster import NodeError
 from nemesis.disks import Disk, PageCacheLoss, Survival, Trouble
 
-_PATIENCE_S = 30.0
-"""Beyond the time that something may take."""
-
 _READY_INTERVAL_S = 0.1
 
 
@@ -80,7 +77,7 @@ class SshNode:
 
     def stop(self, timeout_s: float) -> int:
         """Shut down in good order; returns the exit status."""
-        return int(self._machine.call("node", "stop", timeout_s + _PATIENCE_S, timeout_s=timeout_s))
+        return self._machine.stop_node(self.pid or 0, timeout_s)
 
     def kill(self) -> None:
         """SIGKILL and reap. Nothing happens to a node that is dead already."""
@@ -176,7 +173,7 @@ class SshNode:
         return state
 
     def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401
-        return self._machine.call("node", what, None, **details)
+        return self._machine.call("node", what, **details)
 
     def _error(self, summary: str) -> NodeError:
         lines = self.log_tail()
@@ -242,7 +239,7 @@ class SshDisk:
         return self._call(what, **details)
 
     def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401
-        return self._machine.call("disk", what, None, **details)
+        return self._machine.call("disk", what, **details)
 
 
 class SshClock:
@@ -280,4 +277,4 @@ class SshClock:
         return bool(self._call("governs", pid=pid))
 
     def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401
-        return self._machine.call("clock", what, None, **details)
+        return self._machine.call("clock", what, **details)

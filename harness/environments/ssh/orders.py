@@ -23,6 +23,7 @@ class Orders(NamedTuple):
     data: str
     socket: str
     command: Sequence[str]
+    log_files: Sequence[str]  # besides what it prints
     disk: Literal["ext4", "fuse", "power-cut", ""]
     device: str  # "power-cut": the block device to mount at `data`
     clock: Literal["library", "real", ""]
