@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import socket
 import sys
+import tarfile
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +23,7 @@ from harness.environments.machine.processes import wait_until
 from harness.environments.network.namespaces import address
 from harness.environments.ssh.given import GivenFleet
 from harness.environments.ssh.hosts import SshHost
+from harness.environments.ssh.package import package
 from nemesis.cluster import CLIENTS
 from tests.support import stand_in
 from tests.support.stand_in import StandIn
@@ -44,8 +47,10 @@ class NamespaceFleet(GivenFleet):
 
     how = "SSH servers in network namespaces"
 
-    def __init__(self, place: Path, count: int) -> None:
+    def __init__(self, place: Path, count: int, *, installed: bool = True) -> None:
+        """`installed`: Harrow is on the hosts already, which takes the longest."""
         self.place = place
+        self._installed = installed
         place.mkdir(parents=True, exist_ok=True)
         Path("/run/sshd").mkdir(exist_ok=True)  # where a server locks its children up before they have logged in
         keys = {name: paramiko.ECDSAKey.generate() for name in ("host", "user")}
@@ -73,7 +78,11 @@ class NamespaceFleet(GivenFleet):
         for node_id in node_ids:  # one installation serves all: it is the same file system
             (self.place / str(node_id)).mkdir(exist_ok=True)
             (self.place / str(node_id) / "packages").symlink_to(self.place / "packages")
-        (self.place / "packages").mkdir()
+        if self._installed:
+            with tarfile.open(fileobj=io.BytesIO(package().archive)) as archive:
+                archive.extractall(self.place / "packages" / package().digest, filter="tar")
+        else:
+            (self.place / "packages").mkdir()
         self.servers = {node_id: self._serve(node_id) for node_id in node_ids}
         holder = self._spawn(["sleep", "infinity"], CLIENTS)
         self._clients = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)

@@ -51,8 +51,9 @@ class Runnable(Protocol):
 class ProcessClock(WallClock, Protocol):
     """A wall clock that a process has to be started under."""
 
-    def wrapped(self, command: Sequence[str]) -> Sequence[str]:
-        """The command that runs a program under this clock, in the same process."""
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a process needs in its environment to live by this clock."""
         ...
 
 

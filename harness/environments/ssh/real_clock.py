@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from nemesis.cluster import NodeError
 
@@ -28,9 +28,10 @@ class RealClock:
         self._changed = threading.Event()
         threading.Thread(target=self._keep_drifting, name="drift", daemon=True).start()
 
-    def wrapped(self, command: Sequence[str]) -> list[str]:
-        """Every process of the machine lives by this clock."""
-        return list(command)
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Nothing is needed: every process of the machine lives by this clock."""
+        return {}
 
     def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
         """Be off by so much from now on, and gain so many microseconds a second."""

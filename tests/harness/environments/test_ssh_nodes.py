@@ -41,8 +41,8 @@ def need_servers() -> None:
         need(mechanism)
 
 
-def make(place: Path, brokers: int, controllers: int) -> SshEnvironment:
-    fleet = NamespaceFleet(place / "hosts", brokers + controllers)
+def make(place: Path, brokers: int, controllers: int, *, installed: bool = True) -> SshEnvironment:
+    fleet = NamespaceFleet(place / "hosts", brokers + controllers, installed=installed)
     return SshEnvironment(
         place / "run",
         FarStandIn(),
@@ -249,7 +249,7 @@ def test_a_clock_is_the_nodes_own_and_never_this_machines(environment: SshEnviro
 
 def test_the_cluster_ends_with_its_logs_here_and_nothing_there(tmp_path: Path) -> None:
     need_servers()
-    made = make(tmp_path, 1, 0)
+    made = make(tmp_path, 1, 0, installed=False)
     made.set_up()
     made.await_ready(_READY_S)
     pid = made.cluster.nodes[1].pid
