@@ -5,6 +5,7 @@ import random
 import threading
 
 import pytest
+from kafka.errors import UnknownBrokerIdError
 from stand_in_broker import NODE, StandInBroker, Trouble
 
 from workloads.clients import client_named
@@ -247,6 +248,25 @@ def test_a_seek_is_obeyed(connect, consumer):
     consumer.seek(P0, 1)
     _, row = poll_until(consumer, lambda row: row.records)
     assert [each.offset for each in row.records] == [1, 2]
+
+
+def test_records_that_a_failed_poll_had_taken_are_read_again(connect, consumer, monkeypatch):
+    send(connect(), 1, 2, 3)
+    consumer.assign({P0: LOG_START})
+    library = consumer._consumer
+    whole_poll = library.poll
+
+    def poll_and_fail(**timeout):
+        if not whole_poll(**timeout):
+            return {}
+        monkeypatch.undo()
+        raise UnknownBrokerIdError(7)
+
+    monkeypatch.setattr(library, "poll", poll_and_fail)
+    with pytest.raises(ClientError, match="UnknownBrokerIdError"):
+        poll_until(consumer, lambda _row: False)
+    _, row = poll_until(consumer, lambda row: row.records)
+    assert (row.position, [each.offset for each in row.records]) == (0, [0, 1, 2])
 
 
 def test_a_position_that_the_log_has_lost_is_reported(broker, connect, consumer):

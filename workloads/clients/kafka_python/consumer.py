@@ -134,8 +134,14 @@ class KafkaPythonConsumer:
     def poll(self, timeout_s: float) -> Poll:
         """Read what is there."""
         started_ns = time.monotonic_ns()
-        with client_errors():
-            fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        try:
+            with client_errors():
+                fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        except ClientError:
+            # It may have passed over records before it failed, which nobody was given.
+            for partition, position in self._positions.items():
+                self.seek(partition, position)
+            raise
         polled = [self._with_records(Partition(*key), rows, started_ns) for key, rows in fetched.items()]
         covered = {each.partition for each in polled}
         polled += [
