@@ -25,7 +25,7 @@ ENVIRONMENTS: Final = ("local", "docker", "ssh")
 OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
-WORKLOADS: Final = ("log", "register", "queue", "groups")
+WORKLOADS: Final = ("log", "register", "queue", "groups", "admin")
 CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 RATE_OF_VMS: Final = 40.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from workloads.admin import AdminWorkload
 from workloads.base import Context, Workload
 from workloads.groups import GroupsWorkload
 from workloads.log import LogWorkload
@@ -15,6 +16,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Context], Workload]]] = {
     "register": register_workload,
     "queue": queue_workload,
     "groups": GroupsWorkload,
+    "admin": AdminWorkload,
 }
 
 

@@ -44,10 +44,11 @@ def body_of(payload: bytes) -> bytes:
 class ValueSource:
     """The values of one worker: unique in the run, increasing, never given twice. Not for several threads."""
 
-    def __init__(self, worker: int) -> None:
+    def __init__(self, worker: int, skipped: int = 0) -> None:
+        """Give the values of a worker, but for the first so many: those are another source's."""
         if not 0 <= worker < WORKERS_MAX:
             raise ValueError(f"worker number must be between 0 and {WORKERS_MAX - 1}, found {worker}")
-        self._next = worker * VALUES_PER_WORKER
+        self._next = worker * VALUES_PER_WORKER + skipped
 
     def take(self, count: int) -> range:
         """Take the next `count` values."""

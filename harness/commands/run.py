@@ -54,7 +54,7 @@ _FLAGS = (
     _flag("--idempotence/--no-idempotence", told="Idempotent producers (on with acks all)."),
     _flag("--unclean-election/--no-unclean-election", told="Allow unclean leader elections (off)."),
     _flag("--flush", metavar="POLICY", told="When brokers sync: never (default), every-write, N (writes), or Nms."),
-    _flag("--workload", metavar="NAME", told="What clients do: log (the default), register, queue or groups."),
+    _flag("--workload", metavar="NAME", told="What clients do: log (the default), register, queue, groups or admin."),
     _flag("--client", metavar="NAME", told="Client library: kafka-python (the default), aiokafka, confluent-kafka."),
     _flag(
         "--faults",
@@ -161,6 +161,7 @@ def _schedule(spec: Spec, file: Path | None) -> Schedule:
 def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     from harness.environments import registry
     from workloads.clients import client_named
+    from workloads.clients.administration import admin_library
     from workloads.clients.base import ClientMissingError
     from workloads.clients.groups import group_library
 
@@ -168,6 +169,8 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
         library = client_named(spec.client)
         if spec.workload == "groups":
             group_library(library)
+        if spec.workload == "admin":
+            admin_library(library)
     except ClientMissingError as error:
         raise SpecError(str(error)) from error
     wanted = [KINDS[part] for fault in spec.faults for part in schedules.parts(fault)]

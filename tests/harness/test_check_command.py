@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from checkers.verdict import RunResult
 from harness import cli
 from harness.exits import Exit
 
@@ -75,3 +77,19 @@ def test_the_initial_value_decides(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_text("{:process 1, :type :invoke, :f :read, :value nil}\n{:process 1, :type :ok, :f :read, :value 0}\n")
     assert harrow("check", str(path)) == Exit.VALID
     assert harrow("check", "--initial", "null", str(path)) == Exit.ANOMALIES
+
+
+@pytest.mark.parametrize(("flags", "repair"), [((), True), (("--no-repair",), False)])
+def test_repair_can_be_switched_off(
+    flags: tuple[str, ...], repair: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "history" / "runs").mkdir(parents=True)
+    asked: list[bool] = []
+
+    def results_of(runs: Sequence[Path], *, master: str | None, repair: bool) -> list[RunResult]:
+        asked.append(repair)
+        return [RunResult("run", run, "valid", (), {}, {}, {}) for run in runs]
+
+    monkeypatch.setattr("harness.judging.results_of", results_of)
+    assert harrow("check", "--json", *flags, str(tmp_path)) == Exit.VALID
+    assert asked == [repair]

@@ -33,7 +33,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("run --fautls kill", "No such option"),
         ("run --faults flood", "faults: expected one of kill, pause, "),
-        ("run --workload bank", "workload: expected one of log, register, queue, groups, found 'bank'"),
+        ("run --workload bank", "workload: expected one of log, register, queue, groups, admin, found 'bank'"),
         ("run --flaw gremlin", "flaw: expected one of ack-before-replication, "),
         ("run --generation K0", "K5, found 'K0'"),
         ("run --environment moon", "environment: expected one of local, docker, ssh, found 'moon'"),

@@ -94,7 +94,7 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
     ("given", "message"),
     [
         ({"faults": "flood"}, "faults: expected one of kill, .* found 'flood'"),
-        ({"workload": "bank"}, "workload: expected one of log, register, queue, groups, found 'bank'"),
+        ({"workload": "bank"}, "workload: expected one of log, register, queue, groups, admin, found 'bank'"),
         ({"environment": "moon"}, "environment: expected one of local, docker, ssh, found 'moon'"),
         ({"client": "telnet"}, "client: expected one of kafka-python, aiokafka, confluent-kafka, found 'telnet'"),
         ({"brokers": 2}, r"replication-factor: .* 1 to 2 \(the number of brokers\), found 3"),

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
+from workloads.clients.administration import Administrator
 from workloads.clients.base import ClientLibrary, ClientSettings, Consumer, Producer
 from workloads.clients.groups import GroupMember, Membership
+from workloads.clients.kafka_python.administrator import KafkaPythonAdministrator
 from workloads.clients.kafka_python.consumer import KafkaPythonConsumer
 from workloads.clients.kafka_python.member import KafkaPythonMember
 from workloads.clients.kafka_python.producer import KafkaPythonConnection
@@ -27,6 +29,10 @@ class _KafkaPython:
     def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
         """Make a member of a group."""
         return KafkaPythonMember(settings, membership, now)
+
+    def administrator(self, settings: ClientSettings) -> Administrator:
+        """Connect an administrator."""
+        return KafkaPythonAdministrator(settings)
 
 
 def library() -> ClientLibrary:

@@ -1,0 +1,151 @@
+"""The lives of topics: created, written to, grown, moved, and more often than not deleted under writes.
+
+Every request is recorded, with what is known of it: whatever was not answered with success may have happened all the
+same, for the client tries again by itself. No topic's name is given twice, so what was deleted stays deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from workloads.admin.traffic import Traffic
+from workloads.classify import Status
+from workloads.clients.administration import Administrator
+from workloads.clients.base import ClientError, Partition
+from workloads.recording import Recorder
+
+PREFIX: Final = "churn-"
+"""Faults that want a topic of the clients pass over names that begin so."""
+PARTITIONS_MAX: Final = 3
+DELETIONS: Final = 0.7
+"""Share of the topics that do not see the end of the run."""
+RETRY_PAUSE_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class LifePlan:
+    """What an administrator does."""
+
+    process: int
+    seed: int
+    partitions: Sequence[Partition]  # of the topics that stay: these are only moved
+    stage_s: float  # mean time between two changes
+    linger_s: float  # writes go on so long after a deletion
+    drained_s: float  # patience with writes that are open
+
+
+class Lives:
+    """One administrator, and the topics that it is in charge of. `live` is for one thread."""
+
+    def __init__(
+        self,
+        plan: LifePlan,
+        connect: Callable[[], Administrator],
+        begin: Callable[[Sequence[Partition]], Traffic],
+        recorder: Recorder,
+        now: Callable[[], int],
+        ended: threading.Event,
+    ) -> None:
+        """`begin` starts writes to partitions; once `ended` is set no more is begun."""
+        self._plan = plan
+        self._connect = connect
+        self._begin = begin
+        self._recorder = recorder
+        self._now = now
+        self._ended = ended
+        self._choices = random.Random(f"{plan.seed}/{plan.process}")  # noqa: S311 - choices, not secrets
+        self._number = 0
+        self._administrator: Administrator | None = None
+        self._traffic: list[Traffic] = []
+
+    def live(self) -> None:
+        """Let topics come and go until the end."""
+        while not self._ended.is_set():
+            try:
+                if self._administrator is None:
+                    self._administrator = self._connect()
+                self._one_life(self._administrator)
+            except ClientError:
+                self._ended.wait(RETRY_PAUSE_S)
+            finally:
+                self._hush()
+        if self._administrator is not None:
+            self._disconnect(self._administrator)
+
+    def failure(self) -> Exception | None:
+        """Tell what broke a thread of the traffic."""
+        return next((failure for each in self._traffic if (failure := each.failure()) is not None), None)
+
+    def _one_life(self, administrator: Administrator) -> None:
+        self._number += 1
+        topic = f"{PREFIX}{self._plan.process}-{self._number}"
+        if not self._ask("create", topic, {"partitions": 1}, lambda: administrator.create(topic, 1)):
+            return
+        own = [Partition(topic, 0)]
+        self._traffic.append(self._begin(own))
+        total = self._choices.randint(2, PARTITIONS_MAX)
+        if not self._rest() and self._ask(
+            "add-partitions", topic, {"total": total}, lambda: administrator.add_partitions(topic, total)
+        ):
+            added = [Partition(topic, number) for number in range(1, total)]
+            self._traffic.append(self._begin(added))
+            own += added
+        for among in (own, self._plan.partitions):
+            if not self._rest():
+                self._move(administrator, self._choices.choice(among))
+        if self._choices.random() < DELETIONS and not self._rest():
+            self._ask("delete", topic, {}, lambda: administrator.delete(topic))
+            self._ended.wait(self._plan.linger_s)
+
+    def _move(self, administrator: Administrator, partition: Partition) -> None:
+        placement = administrator.placement(partition)
+        wanted = self._choices.sample(placement.brokers, min(len(placement.replicas), len(placement.brokers)))
+        self._ask(
+            "reassign",
+            partition.topic,
+            {"partition": partition.partition, "from": list(placement.replicas), "to": wanted},
+            lambda: administrator.reassign(partition, wanted),
+        )
+
+    def _rest(self) -> bool:
+        """Let some time pass; whether the end has come."""
+        return self._ended.wait(self._plan.stage_s * self._choices.uniform(0.5, 1.5))
+
+    def _ask(self, action: str, topic: str, parameters: dict[str, object], act: Callable[[], None]) -> bool:
+        invoked_ns = self._now()
+        status: Status = "ok"
+        error = None
+        try:
+            act()
+        except ClientError as failure:
+            status, error = "info", str(failure)
+        self._recorder.administered({
+            "process": self._plan.process,
+            "action": action,
+            "topic": topic,
+            "parameters": json.dumps(parameters),
+            "status": status,
+            "error": error,
+            "invoked_ns": invoked_ns,
+            "completed_ns": self._now(),
+        })  # fmt: skip
+        return status == "ok"
+
+    def _hush(self) -> None:
+        """End the writes of this life; what stays open is given up."""
+        for traffic in self._traffic:
+            traffic.hush()
+        for traffic in self._traffic:
+            traffic.stop(self._plan.drained_s)
+        self._traffic = []
+
+    def _disconnect(self, administrator: Administrator) -> None:
+        try:
+            administrator.close()
+        except ClientError:
+            return  # it is given up in any case
