@@ -54,7 +54,7 @@ class KafkaPythonAdministrator:
         found = [each for topic in topics for each in topic["partitions"] if _number(each) == partition.partition]
         if not found:
             raise ClientError("UnknownTopicOrPartition")
-        return Placement(tuple(found[0]["replica_nodes"]), tuple(sorted(each["node_id"] for each in brokers)))
+        return Placement(tuple(found[0]["replica_nodes"]), tuple(sorted(each["broker_id"] for each in brokers)))
 
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Ask for these replicas."""

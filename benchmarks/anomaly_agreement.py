@@ -1,0 +1,44 @@
+"""Whether the checkers find what loops over the rows find, in many small random histories.
+
+    python -m benchmarks.anomaly_agreement --histories 100000
+
+A batch is one Spark job. Prints a line an anomaly: histories that show it; then the disagreements, which end the
+command with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from checkers.spark import start_session
+from tests.checkers.agreement import Agreement, compare
+from tests.checkers.oracle import ORACLE
+
+FIRST_SEED = 1 << 41
+ROWS_OF_DISAGREEMENTS = 20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--histories", type=int, default=100_000)
+    parser.add_argument("--batch", type=int, default=20_000, help="histories of a Spark job")
+    parser.add_argument("--first", type=int, default=FIRST_SEED, help="first seed")
+    chosen = parser.parse_args()
+    spark = start_session()
+    total, began = Agreement(), time.monotonic()
+    for first in range(chosen.first, chosen.first + chosen.histories, chosen.batch):
+        last = min(first + chosen.batch, chosen.first + chosen.histories)
+        total.add(compare(spark, range(first, last), shuffle_partitions=4))
+        print(f"{total.histories:>9,} histories, {time.monotonic() - began:,.0f} s", file=sys.stderr, flush=True)
+    for name in ORACLE:
+        print(f"{name:<28} shown by {total.shown[name]:>9,} of {total.histories:,}")
+    for seed, anomaly, expected, actual in total.disagreements[:ROWS_OF_DISAGREEMENTS]:
+        print(f"DISAGREE seed {seed} on {anomaly}: loops found {expected}, the checkers {actual}")
+    print(f"{len(total.disagreements):,} disagreements")
+    return int(bool(total.disagreements))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

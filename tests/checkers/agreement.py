@@ -1,0 +1,107 @@
+"""Whether the checkers find what the oracle finds, in many small random histories at once, in one Spark job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES
+from checkers.datasets import survey_dataset
+from checkers.findings import unite
+from checkers.malformed import malformed_history
+from checkers.relations import base_relations
+from checkers.runs import facts_of
+from checkers.spark import SQL_SETTINGS
+from history.schema import TABLES
+from tests.checkers.histories import History
+from tests.checkers.oracle import ORACLE, Key
+from tests.checkers.oracle_rows import Rows
+from tests.checkers.wild_histories import Wild
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(ORACLE, ("value",)),
+    **dict.fromkeys(("inconsistent-offset", "divergent-replicas", "two-leaders"), ("offset",)),
+    **dict.fromkeys(("corrupt-record", "skipped-poll"), ("op", "offset")),
+    **dict.fromkeys(("reordered-send", "nonmonotonic-send", "stale-read", "end-offset-regression"), ("op",)),
+    **dict.fromkeys(("nonmonotonic-poll", "lost-commit", "committed-offset-regression"), ("op",)),
+    "epoch-regression": ("broker", "op", "offset"),
+    "double-ownership": ("process", "at_ns"),
+}
+"""Columns of a finding that tell it from others of its kind, as the oracle has them."""
+
+
+@dataclass
+class Agreement:
+    """What came of it."""
+
+    histories: int = 0
+    shown: Counter[str] = field(default_factory=Counter)
+    """Histories that show an anomaly, by its name."""
+    disagreements: list[tuple[int, str, list[Key], list[Key]]] = field(default_factory=list)
+    """Seed, anomaly, what the oracle found, what the checkers did."""
+
+    def add(self, other: Agreement) -> None:
+        """Count another batch."""
+        self.histories += other.histories
+        self.shown.update(other.shown)
+        self.disagreements += other.disagreements
+
+
+def compare(spark: SparkSession, seeds: Sequence[int], shuffle_partitions: int = 2) -> Agreement:
+    """Check the histories of some seeds both ways."""
+    histories = {f"wild-{seed}": Wild(f"wild-{seed}", seed).history for seed in seeds}
+    found = _by_checkers(spark, list(histories.values()), shuffle_partitions)
+    result = Agreement(len(seeds))
+    for (name, history), seed in zip(histories.items(), seeds, strict=True):
+        rows = Rows.of(history)
+        checked = found.get(name, {})
+        wanted = {anomaly: set(find(rows)) for anomaly, find in ORACLE.items()}
+        # The oracle does not say which of the two is told where both are true.
+        told = checked.get("reordered-send", set())
+        if told <= wanted["reordered-send"]:
+            checked["reordered-send"] = told | checked.get("nonmonotonic-send", set())
+        for anomaly in sorted(wanted.keys() | checked.keys()):
+            expected, actual = wanted.get(anomaly, set()), checked.get(anomaly, set())
+            result.shown[anomaly] += bool(expected)
+            if expected != actual:
+                result.disagreements.append((seed, anomaly, sorted(expected, key=str), sorted(actual, key=str)))
+    return result
+
+
+def _by_checkers(
+    spark: SparkSession, histories: Iterable[History], shuffle_partitions: int
+) -> dict[str, dict[str, set[Key]]]:
+    for name, value in SQL_SETTINGS.items():
+        spark.conf.set(name, value)
+    spark.conf.set("spark.sql.shuffle.partitions", shuffle_partitions)
+    with TemporaryDirectory() as directory:
+        _write(Path(directory), histories)
+        runs = survey_dataset(Path(directory))
+        relations = base_relations(spark, runs, [facts_of(run) for run in runs])
+        frames = [anomaly(relations) for anomaly in (*ANOMALIES, *GROUP_ANOMALIES)]
+        findings = unite([*frames, malformed_history(relations)]).coalesce(shuffle_partitions)
+        columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
+        rows = findings.select(*columns).toArrow().to_pylist()
+    found: dict[str, dict[str, set[Key]]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in _KEYS.get(row["anomaly"], ("op",)))
+        found.setdefault(row["run_id"], {}).setdefault(row["anomaly"], set()).add(key)
+    return found
+
+
+def _write(directory: Path, histories: Iterable[History]) -> None:
+    tables: dict[str, list[dict[str, object]]] = {table: [] for table in TABLES}
+    for history in histories:
+        for table, rows in history.tables.items():
+            tables[table] += rows
+    for table, rows in tables.items():
+        parts = directory / "history" / table
+        parts.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[table]), parts / "part-w-000000.parquet")

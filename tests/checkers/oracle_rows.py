@@ -1,0 +1,88 @@
+"""The rows of a small history, as the oracle looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.checkers.histories import History
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Rows:
+    """The rows of a history, each with the columns of its operation."""
+
+    sends: list[Row]
+    polls: list[Row]
+    reads: list[Row]
+    ends: list[Row]
+    logs: list[Row]
+    commits: list[Row]
+    answers: list[Row]
+    ownerships: list[Row]
+
+    @classmethod
+    def of(cls, history: History) -> Rows:
+        """Join them."""
+        operations = {row["op"]: row for row in history.tables["operations"]}
+
+        def joined(table: str) -> list[Row]:
+            return [{**operations[row["op"]], **row} for row in history.tables[table]]
+
+        of_groups = joined("commits")
+        return cls(
+            joined("sends"),
+            joined("polls"),
+            joined("reads"),
+            history.tables["ends"],
+            history.tables["logs"],
+            [row for row in of_groups if row["kind"] == "commit" and row["status"] != "fail"],
+            [row for row in of_groups if row["kind"] == "committed" and row["status"] == "ok"],
+            history.tables["ownerships"],
+        )
+
+    def reads_of(self, value: int) -> list[Row]:
+        return [read for read in self.reads if read["value"] == value]
+
+    def ok_reads_of(self, value: int) -> list[Row]:
+        return [read for read in self.reads_of(value) if read["status"] == "ok"]
+
+    def in_final(self, value: int) -> bool:
+        return any(read["phase"] == "final" for read in self.ok_reads_of(value))
+
+    def is_complete(self) -> bool:
+        """Whether somebody read from offset 0, step by step, to the agreed end."""
+        if not self.ends or not self.ends[0]["agreed"]:
+            return False
+        end = self.ends[0]["end_offset"]
+        final = [poll for poll in self.polls if poll["phase"] == "final" and poll["status"] == "ok"]
+        for process in {poll["process"] for poll in final}:
+            reached = 0
+            own = [poll for poll in final if poll["process"] == process]
+            for _ in own:
+                reached = max([reached, *(p["next_position"] for p in own if p["position"] <= reached)])
+            if reached >= end:
+                return True
+        return end <= 0
+
+    def values(self) -> set[int]:
+        return {row["value"] for row in (*self.sends, *self.reads) if row["value"] is not None}
+
+    def is_committed(self, send: Row) -> bool:
+        return send["status"] == "ok" or (send["status"] == "info" and bool(self.ok_reads_of(send["value"])))
+
+    def happened(self) -> list[Row]:
+        """Sends at known offsets that have happened: acknowledged, or repaired."""
+        found = [s for s in self.sends if s["status"] == "ok" and s["offset"] is not None]
+        for send in self.sends:
+            reads = self.ok_reads_of(send["value"])
+            places = {read["offset"] for read in self.reads_of(send["value"])}
+            if send["status"] == "info" and reads and len(places) == 1:
+                first = min(reads, key=lambda read: read["completed_ns"])
+                earliest = [read for read in reads if read["completed_ns"] == first["completed_ns"]]
+                known_ns = max(first["completed_ns"], send["invoked_ns"])
+                answered = [read["node"] for read in earliest]
+                found.append({**send, "offset": places.pop(), "completed_ns": known_ns, "answered": answered})
+        return found
