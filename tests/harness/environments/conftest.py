@@ -29,7 +29,7 @@ ENVIRONMENTS = ("local", pytest.param("docker", marks=pytest.mark.docker))
 """Parameters of a fixture: the environments in which a fault is to be shown."""
 
 _SOURCES = Path(__file__).parents[3]
-_READY_S = 30.0
+_READY_S = 60.0
 
 MakeEnvironment = Callable[..., LocalEnvironment]
 
