@@ -34,7 +34,8 @@ def cluster() -> None:
 @cluster.command("up")
 @click.option("--brokers", default=3, show_default=True, metavar="N", help="Number of brokers.")
 @click.option("--controllers", default=1, show_default=True, metavar="N", help="Number of controllers.")
-@click.option("--network", default="proxies", show_default=True, metavar="HOW", help="namespaces or proxies.")
+@click.option("--environment", default="local", show_default=True, metavar="NAME", help="local or docker.")
+@click.option("--network", metavar="HOW", help="namespaces or proxies (local's default).")
 @click.option("--page-cache", default="auto", show_default=True, metavar="HOW", help="ext4, fuse or page-cache.")
 @click.option("--faults", default="usual", show_default=True, metavar="LIST", help="Faults that shall be possible.")
 @_STORE
@@ -52,6 +53,8 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
 
     if (_place(store) / ABOUT).exists():
         raise Failed(f"expected no cluster in {store}, found one that stands; harrow cluster down")
+    if flags["network"] is None:
+        flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
     registry.check(spec, [KINDS[name] for name in spec.faults], choice.make(spec))
