@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 _HOLD = "import signal; signal.pause()"
+_HOLD_BRIEFLY = "import time; time.sleep(60)"
 
 
 def container_name(token: str, what: str, endpoint: Endpoint) -> str:
@@ -23,22 +24,31 @@ def container_name(token: str, what: str, endpoint: Endpoint) -> str:
 
 
 def hold_namespace(
-    client: DockerClient, base: str, token: str, endpoint: Endpoint, holders: dict[Endpoint, str]
+    client: DockerClient,
+    base: str,
+    token: str,
+    endpoint: Endpoint,
+    holders: dict[Endpoint, str],
+    *,
+    briefly: bool = False,
 ) -> str:
     """Start a container that holds a network namespace; its path. Its id goes to `holders`.
+
+    One that holds it `briefly` is gone after a minute, whatever becomes of us.
 
     Raises `EnvironmentFailed`, also when the containers' processes are not among those that we see.
     """
     with expecting("start a container"):
         container = client.containers.run(
             base,
-            entrypoint=[PYTHON, "-S", "-E", "-c", _HOLD],
+            entrypoint=[PYTHON, "-S", "-E", "-c", _HOLD_BRIEFLY if briefly else _HOLD],
             name=container_name(token, "network", endpoint),
             labels={LABEL: token},
             environment={RUN_MARK: token},
             network_mode="none",
             log_config={"Type": "none"},
             detach=True,
+            auto_remove=briefly,
         )
         container.reload()
     holders[endpoint] = str(container.id)

@@ -39,7 +39,7 @@ def _trial() -> str:
     engine.need_root()
     token = secrets.token_hex(8)
     try:
-        namespace = hold_namespace(client, image.python_image(client), token, 1, {})
+        namespace = hold_namespace(client, image.python_image(client), token, 1, {}, briefly=True)
         keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
         try:
             seen = []
