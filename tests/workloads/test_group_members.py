@@ -188,6 +188,27 @@ def test_what_belongs_to_another_by_now_is_not_committed(bench):
     assert bench.member.commits == [{P0: 7}], "the commit before the poll that told of the change"
 
 
+def test_what_was_taken_over_is_asked_for_at_once(bench):
+    bench.assigned(P0, P1)
+    for _ in range(4):
+        bench.place.step()
+
+    asked = [row["partition"] for row in bench.table("commits")[1:]]  # the first is asked whenever a member begins
+    assert sorted(asked) == [0, 1]
+
+
+def test_what_was_not_committed_for_sure_is_asked_for_at_once(bench):
+    bench.assigned(P0)
+    bench.polled(5, 2)
+    bench.member.ends.append(CommitEnd("info", "KafkaTimeoutError"))
+    for _ in range(2):
+        bench.place.step()
+    assert [row["status"] for row in bench.operations("commit")] == ["info"]
+    before = len(bench.operations("committed"))
+    bench.place.step()
+    assert len(bench.operations("committed")) == before + 1
+
+
 def test_a_client_that_begins_anew_may_be_anywhere(bench):
     bench.assigned(P0)
     for position in (5, 7, 3):

@@ -65,6 +65,7 @@ class Place:
         self._tenures: dict[Partition, _Tenure] = {}
         self._positions: dict[Partition, int] = {}
         self._uncommitted: set[Partition] = set()
+        self._doubted: list[Partition] = []  # to be asked for soon: taken over, or not committed for sure
         self._failures = 0
         self._draining = False
         self._committing = False
@@ -116,6 +117,9 @@ class Place:
         if now_ns >= self._departure_due_ns and not self._draining:
             self._depart(crash=self._choices.random() < self._plan.crashes)
             return self._choices.uniform(0.5, 1.5) * self._plan.away_s
+        if self._doubted:
+            self._ask(client, self._doubted[-1], "main")
+            self._doubted.pop()
         if now_ns >= self._ask_due_ns:
             self._ask_due_ns = self._due(self._plan.ask_interval_s)
             self._ask(client, self._choices.choice(self._plan.partitions), "main")
@@ -160,7 +164,9 @@ class Place:
             self._recorder.commit_ended(invocation, self._member, offsets, end, self._now())
             if end.status == "ok":
                 self._uncommitted.clear()
-            elif end.status == "info":
+            else:
+                self._doubted = sorted(offsets)
+            if end.status == "info":
                 self._process += self._plan.successor
         finally:
             self._committing = False
@@ -194,6 +200,7 @@ class Place:
                 tenure = _Tenure(self._process, change.member, change.generation, change.at_ns)
                 self._tenures = dict.fromkeys(change.partitions, tenure)
                 self._positions = {}
+                self._doubted = sorted(change.partitions)
 
     def _end(self, partitions: frozenset[Partition], at_ns: int) -> None:
         ended: Mapping[Partition, _Tenure] = {

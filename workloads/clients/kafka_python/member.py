@@ -81,8 +81,12 @@ class KafkaPythonMember:
         """Read what is there (see `GroupMember`)."""
         started_ns = time.monotonic_ns()
         changed = len(self._listener.changes)
-        with client_errors():
-            fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        try:
+            with client_errors():
+                fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        except ClientError:
+            self._positions = {}  # it may have passed over records before it failed, which nobody was given
+            raise
         if len(self._listener.changes) > changed:
             self._positions = {}  # the records are of the newest assignment
         polled = [self._with_records(Partition(*key), rows, started_ns) for key, rows in fetched.items()]
