@@ -12,7 +12,7 @@ from tests.checkers.oracle import ORACLE
 
 pytestmark = pytest.mark.spark
 
-HISTORIES = 1_000
+HISTORIES = 400
 SHOWN_MIN = 5
 
 
