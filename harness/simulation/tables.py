@@ -76,6 +76,7 @@ def _settings(run: Recorded) -> Row:
         run.name,
         run.outcome.seed,
         "harrow",
+        False,
         "simulation",
         0,
         configuration.brokers,
