@@ -34,8 +34,8 @@ CRASH = "crash"
 
 _RECOVERY_MS = 60_000
 
-_FETCH_WAIT_MS = 2_000
-"""Longer than by default: asking again is most of what an idle cluster does, and tells nothing new."""
+_ASK_EVERY_US = 10 * MS
+"""Whether the cluster is whole, a question that costs as much as several events."""
 
 _QUORUM_FETCH_WAIT_MS = 1_000
 """Half of the time after which a voter gives its leader up."""
@@ -108,8 +108,10 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 broker_session_timeout_ms=configuration.session_timeout_ms,
                 broker_heartbeat_interval_ms=configuration.heartbeat_ms,
                 replica_lag_time_max_ms=configuration.lag_ms,
-                replica_fetch_wait_max_ms=min(_FETCH_WAIT_MS, configuration.lag_ms // 2),
-                metadata_fetch_wait_max_ms=_QUORUM_FETCH_WAIT_MS if node_id in controllers else _FETCH_WAIT_MS,
+                replica_fetch_wait_max_ms=configuration.fetch_wait_ms,
+                metadata_fetch_wait_max_ms=_QUORUM_FETCH_WAIT_MS
+                if node_id in controllers
+                else configuration.fetch_wait_ms,
                 metadata_retry_backoff_ms=_RETRY_MS,
                 metadata_snapshot_records=configuration.metadata_snapshot_records,
                 metadata_fetch_max_bytes=configuration.metadata_fetch_bytes,
@@ -321,7 +323,7 @@ class _Test:
         return True
 
     def _wait_until_whole(self, when: str) -> None:
-        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, self._is_whole):
+        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, self._is_whole, _ASK_EVERY_US):
             raise unmet(self.world, f"{_RECOVERY_MS // 1000} s {when}")
 
     def _squeeze(self) -> None:
@@ -332,7 +334,7 @@ class _Test:
             for node in others:
                 self.world.kill(node)
             wait_us = 3 * self.configuration.session_timeout_ms * MS
-            self.world.run_until(self.world.now_us + wait_us, partial(self._leads_all, last))
+            self.world.run_until(self.world.now_us + wait_us, partial(self._leads_all, last), _ASK_EVERY_US)
             for node in others:
                 self.world.start(node)
             self._wait_until_whole(f"after broker {last} was alone")

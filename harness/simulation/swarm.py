@@ -77,6 +77,7 @@ class Configuration:
     session_timeout_ms: int = 3_000
     heartbeat_ms: int = 1_000
     lag_ms: int = 4_000
+    fetch_wait_ms: int = 1_000
     metadata_snapshot_records: int = 5_000
     metadata_fetch_bytes: int = 8 << 20
     duration_ms: int = 60_000
@@ -103,6 +104,10 @@ class Configuration:
                 raise ValueError(f"expected one of {', '.join(sorted(known))}, found {key!r}")
         plain = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
         return cls(**plain)  # type: ignore[arg-type]
+
+
+_FETCH_WAIT_MS = 2_000
+"""Longer than by default: asking again is most of what an idle cluster does, and tells nothing new."""
 
 
 def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
@@ -139,4 +144,5 @@ def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Confi
         lossy_budget=int(stream.draw("no losses", 5) < 4),
         controlled_shutdown_ms=(30_000, 1_000)[stream.draw("short controlled shutdown", 3) == 2],
     )
+    drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]

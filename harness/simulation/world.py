@@ -46,8 +46,6 @@ from harness.simulation.tape import RollingHash, Tape
 MS = 1_000
 """Microseconds in a millisecond."""
 
-_ASK_EVERY_US = 10 * MS
-
 NOBODY = 0
 """Stands for a node in notes of what the nemesis does."""
 
@@ -165,8 +163,8 @@ class World:
         """Do something after a delay."""
         self.at(self.now_us + delay_us, action, *arguments)
 
-    def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
-        """Let time pass up to `end_us`, or until `done`, asked every 10 ms; returns whether it was done."""
+    def run_until(self, end_us: int, done: Callable[[], bool] | None = None, every_us: int = MS) -> bool:
+        """Let time pass up to `end_us`, or until `done`, asked so often; returns whether it was done."""
         heap = self._heap
         ask_us = 0 if done is not None else end_us + 1
         while heap and heap[0][0] <= end_us:
@@ -174,7 +172,7 @@ class World:
             self.now_us = at_us
             action(*arguments)
             if at_us >= ask_us:
-                ask_us = at_us + _ASK_EVERY_US
+                ask_us = at_us + every_us
                 if done is not None and done():
                     return True
         self.now_us = max(self.now_us, end_us)

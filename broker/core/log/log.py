@@ -135,7 +135,7 @@ class Log:
     def copy(self, files: Files) -> Log:
         """The same log over another disk (which must hold the same bytes), independent of this one."""
         twin = Log.__new__(Log)
-        for slot in Log.__slots__:
+        for slot in self.__slots__:
             setattr(twin, slot, getattr(self, slot))
         twin._files = files
         twin._segments = [segment.copy(files) for segment in self._segments]

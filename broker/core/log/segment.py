@@ -101,7 +101,7 @@ class Segment:
     def copy(self, files: Files) -> Segment:
         """The same segment over another disk, independent of this one."""
         twin = Segment.__new__(Segment)
-        for slot in Segment.__slots__:
+        for slot in self.__slots__:
             setattr(twin, slot, getattr(self, slot))
         twin._files = files
         twin._indexes = self._indexes.copy()

@@ -183,6 +183,8 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
     was_cut = log.truncations != mirror.truncations
     if log.end_offset != len(mirror.entries) or log.truncations != mirror.truncations:
         replicas.log_changed(known, ghost, mirror, replica)
+    if log.start_offset > mirror.start:
+        replicas.skip_deleted(mirror, log)
     mirror.start = log.start_offset
     mirror.durable = max(mirror.durable, log.flushed_offset)
     before, new = mirror.high_watermark, replica.high_watermark

@@ -16,8 +16,14 @@ def read_on(mirror: Mirror, log: Log, lineage: Lineage) -> tuple[list[Batch], st
 
 
 def skip_deleted(mirror: Mirror, log: Log) -> None:
-    """A log that began anew: what lies before its start was deleted before the observer could see it."""
+    """What lies before the start of a log is deleted; if nobody has seen that it was committed, it is no past either.
+
+    A follower may append what comes after records that its leader no longer has, and delete its own, which were others,
+    in the same step (LO-3).
+    """
     mirror.entries += [None] * (log.start_offset - len(mirror.entries))
+    uncertain = range(mirror.same, log.start_offset)
+    mirror.entries[uncertain.start : uncertain.stop] = [None] * len(uncertain)
 
 
 def extend(entries: Entries, batches: list[Batch], lineage: Lineage) -> str:

@@ -10,6 +10,7 @@ from broker.core.rules.alter_partition import AlterPartitionRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 from broker.core.rules.insync_replicas import InsyncReplicaRules
 from broker.core.rules.metadata import MetadataRules
+from broker.core.rules.reassignment import ReassignmentRules
 from broker.core.rules.registration import RegistrationRules
 
 
@@ -59,6 +60,12 @@ class _EveryRestartUnclean(RegistrationRules):
 class _RegisterOnly(RegistrationRules):
     def ends_earlier_life(self) -> bool:
         """RG-6 removed."""
+        return False
+
+
+class _KeepEpochWhenGivenUp(ReassignmentRules):
+    def drops(self, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+        """EL-0 without its fourth part, where a reassignment is cancelled or replaced."""
         return False
 
 
@@ -143,5 +150,14 @@ FLAWS = (
         source="KAFKA-13173",
         visible=Visibility.ADMINISTRATION,
         without=(_FenceTogether,),
+    ),
+    Flaw(
+        name="given-up-keeps-epoch",
+        number="B-79",
+        summary="a replica that is given up before it was added leaves the leader epoch as it is",
+        properties=("P-2", "P-12"),
+        source="Harrow's own broker, seed 1075 of the simulator",
+        visible=Visibility.LATE,
+        without=(_KeepEpochWhenGivenUp,),
     ),
 )
