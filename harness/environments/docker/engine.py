@@ -16,6 +16,8 @@ LABEL = "harrow.run"
 """Containers of a run carry it; its value is the run's token."""
 
 _TIMEOUT_S = 60
+_GOING = (404, 409)
+"""What the engine says of a container that is gone, or is being removed by somebody else."""
 
 
 def connect() -> DockerClient:
@@ -58,14 +60,17 @@ def containers_of(client: DockerClient, token: str) -> list[Any]:
 
 def remove_containers(client: DockerClient, token: str) -> list[str]:
     """Kill and remove what is left of a run's containers; their names. Safe when there are none."""
-    from docker.errors import NotFound
+    from docker.errors import APIError
 
     names = []
     with expecting("remove the containers of a run"):
         for container in containers_of(client, token):
-            with contextlib.suppress(NotFound):  # it went meanwhile
+            try:
                 container.remove(force=True, v=True)
-                names.append(str(container.name))
+            except APIError as error:
+                if error.status_code not in _GOING:
+                    raise
+            names.append(str(container.name))
     return sorted(names)
 
 
