@@ -31,7 +31,7 @@ ENVIRONMENTS = ("local", pytest.param("docker", marks=pytest.mark.docker))
 _SOURCES = Path(__file__).parents[3]
 _READY_S = 60.0
 
-MakeEnvironment = Callable[..., LocalEnvironment]
+MakeEnvironment = Callable[..., MachineEnvironment]
 
 
 def need(mechanism: str) -> None:
@@ -40,11 +40,8 @@ def need(mechanism: str) -> None:
         pytest.skip(f"{mechanism}: {trial.found}")
 
 
-@contextmanager
-def cluster_in(
-    environment: str, directory: Path, system: System | None = None, **choices: Any
-) -> Iterator[MachineEnvironment]:
-    """A cluster of stand-ins that serves, in an environment by its name; taken down at the end."""
+def make_in(environment: str, directory: Path, system: System | None = None, **choices: Any) -> MachineEnvironment:
+    """A cluster of stand-ins, not yet set up, in an environment by its name."""
     need(environment)
     if environment == "docker":
         if choices.get("network") == "proxies":  # of which containers have no need
@@ -52,6 +49,15 @@ def cluster_in(
         choices["sources"] = [_SOURCES]
     make: Any = {"local": LocalEnvironment, "docker": DockerEnvironment}[environment]
     made: MachineEnvironment = make(directory, system or StandIn(), journal=Journal(directory), **choices)
+    return made
+
+
+@contextmanager
+def cluster_in(
+    environment: str, directory: Path, system: System | None = None, **choices: Any
+) -> Iterator[MachineEnvironment]:
+    """A cluster of stand-ins that serves, in an environment by its name; taken down at the end."""
+    made = make_in(environment, directory, system, **choices)
     try:
         made.set_up()
         made.await_ready(_READY_S)
@@ -83,14 +89,13 @@ def page_cache(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def make_environment(tmp_path: Path) -> Iterator[MakeEnvironment]:
     """Make environments whose cluster is taken down at the end, whatever happened."""
-    made = []
+    made: list[MachineEnvironment] = []
 
-    def make(system: StandIn | None = None, **choices: Any) -> LocalEnvironment:
+    def make(system: StandIn | None = None, environment: str = "local", **choices: Any) -> MachineEnvironment:
         directory = tmp_path / f"run-{len(made)}"
         choices = {"brokers": 3, "network": "proxies", "page_cache": "page-cache", **choices}
-        environment = LocalEnvironment(directory, system or StandIn(), journal=Journal(directory), **choices)
-        made.append(environment)
-        return environment
+        made.append(make_in(environment, directory, system, **choices))
+        return made[-1]
 
     yield make
     for environment in made:

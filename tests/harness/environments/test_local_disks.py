@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import random
 
-from tests.harness.environments.conftest import MakeEnvironment
+import pytest
+
+from tests.harness.environments.conftest import ENVIRONMENTS, MakeEnvironment
 from tests.support.stand_in import order
 
 _READY_S = 20.0
 _CRASHES = 15
 
 
+@pytest.mark.parametrize("where", ENVIRONMENTS)
 def test_what_was_not_synced_is_lost_and_what_was_synced_never_is(
-    make_environment: MakeEnvironment, page_cache: str
+    make_environment: MakeEnvironment, page_cache: str, where: str
 ) -> None:
-    environment = make_environment(page_cache=page_cache, brokers=1, controllers=0)
+    environment = make_environment(environment=where, page_cache=page_cache, brokers=1, controllers=0)
     environment.set_up()
     environment.await_ready(_READY_S)
     plan, node = environment.plans[0], environment.cluster.nodes[1]
