@@ -27,6 +27,7 @@ from harness.environments.machine.trials import (
     try_namespaces,
     try_shaping,
 )
+from harness.environments.ssh.vms.trial import try_vms
 
 _TIMEOUT_S = 30.0
 _PYTHON_AT_LEAST = (3, 11)
@@ -43,6 +44,8 @@ _FUSE = "page-cache loss by FUSE"
 _LEDGER = "page-cache loss by ledger"
 _CLOCKS = "wrong wall clocks"
 _DOCKER = "nodes in containers"
+_SSH = "nodes on hosts, by SSH"
+_VMS = "nodes in VMs"
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ def examine(store: Path | None = None) -> list[Finding]:
         (_LEDGER, lambda: Finding(_LEDGER, True, "needs nothing; works for Harrow's own broker", None)),
         (_CLOCKS, lambda: _mechanism(_CLOCKS, try_clock(), remedy("clock"))),
         (_DOCKER, lambda: _mechanism(_DOCKER, try_docker(), docker.remedy())),
+        (_SSH, lambda: _package(_SSH, "paramiko", "ssh")),
+        (_VMS, lambda: _mechanism(_VMS, *_vms())),
         ("client aiokafka", lambda: _package("client aiokafka", "aiokafka")),
         ("client confluent-kafka", lambda: _package("client confluent-kafka", "confluent_kafka")),
         ("client kcat", _kcat),
@@ -131,10 +136,16 @@ def _mechanism(capability: str, trial: Trial, remedy: str) -> Finding:
     return Finding(capability, trial.available, trial.found, None if trial.available else remedy)
 
 
-def _package(capability: str, module: str) -> Finding:
+def _vms() -> tuple[Trial, str]:
+    """The trial says what to do after what it found."""
+    found, _, advice = (trial := try_vms()).found.partition("; ")
+    return (trial, "") if trial.available else (Trial(False, found), advice)
+
+
+def _package(capability: str, module: str, extra: str = "clients") -> Finding:
     available = importlib.util.find_spec(module) is not None
     how = "installed" if available else "not installed"
-    return Finding(capability, available, how, None if available else "pip install 'harrow[clients]'")
+    return Finding(capability, available, how, None if available else f"pip install 'harrow[{extra}]'")
 
 
 def _kcat() -> Finding:

@@ -114,6 +114,6 @@ def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
         "flaws": list(spec.flaws),
         "workers": worker_count(spec.concurrency),
         "faults_wanted": bool(plan.schedule.entries),
-        "unavailable_after_ms": UNAVAILABLE_AFTER_MS,
+        "unavailable_after_ms": UNAVAILABLE_AFTER_MS * spec.pace,
         "spec": text,
     }

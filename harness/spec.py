@@ -31,6 +31,9 @@ ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 RATE_OF_VMS: Final = 40.0
 """Sends a second, if not said otherwise, where every broker is emulated: ten times slower than the machine itself."""
 
+PACE_OF_VMS: Final = 3
+"""Emulation costs ten times the processor time, but most of what takes time is waiting."""
+
 SEEDS: Final = 1 << 32
 """Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
 
@@ -85,6 +88,11 @@ class Spec:
     def acks_number(self) -> int:
         """As on the wire: -1 is all."""
         return ACKS[self.acks]
+
+    @property
+    def pace(self) -> int:
+        """How many times longer than processes of this machine nodes may take: for all deadlines, theirs and ours."""
+        return PACE_OF_VMS if self.vms else 1
 
     @property
     def lossy_budget(self) -> int:

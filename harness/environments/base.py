@@ -38,6 +38,7 @@ class NodePlan:
     data: Path  # what the page-cache loss applies to
     socket: Path  # where the system may put a control socket (short enough for AF_UNIX)
     storage: Literal["files", "page-cache"]  # "page-cache": the broker keeps its own ledger of what was synced
+    pace: int = 1  # how many times longer than a process of this machine it may take to answer
 
 
 @dataclass(frozen=True)

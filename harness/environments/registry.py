@@ -9,13 +9,14 @@ from typing import get_args
 from harness.environments.base import Environment, EnvironmentFailed, Offers, System
 from harness.environments.docker import offers as docker
 from harness.environments.local import offers as local
+from harness.environments.ssh.offers import OFFERS_OF_VMS
 from harness.journal import Journal
 from harness.spec import OWN_SYSTEM, Spec, SpecError
 from nemesis.cluster import Capability
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
 
-OFFERS: Mapping[str, Offers] = {"local": local, "docker": docker}
+OFFERS: Mapping[str, Offers] = {"local": local, "docker": docker, "ssh": OFFERS_OF_VMS}
 
 
 def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:

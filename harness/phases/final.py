@@ -34,7 +34,7 @@ def _read(stage: Stage, ends: Sequence[End]) -> None:
         return reported()
 
     if not stage.until(read, READ_S):
-        stage.outcome.troubles.append(f"the final reads did not end within {READ_S:g} s")
+        stage.outcome.troubles.append(f"the final reads did not end within {stage.paced(READ_S):g} s")
         return
     missing = [item for worker in stage.workers for item in (worker.latest("final") or {}).get("missing", ())]
     stage.outcome.troubles += [_told(item) for item in missing]

@@ -9,7 +9,7 @@ from harness.phases.stage import Stage
 from harness.phases.topics import TopicWatch
 from harness.workers import acked
 from nemesis.clock import RealClock
-from nemesis.faults.base import Site
+from nemesis.faults.base import Bounds, Site
 from nemesis.nemesis import Conductor
 
 TICK_S = 0.25
@@ -18,7 +18,7 @@ TICK_S = 0.25
 def torment(stage: Stage) -> None:
     """Fire the schedule while the workers work. When it returns, or raises, every fault has been undone."""
     conductor = Conductor(
-        Site.of(stage.environment.cluster, RealClock(stage.clock.now)),
+        Site.of(stage.environment.cluster, RealClock(stage.clock.now), Bounds().at_pace(stage.plan.spec.pace)),
         stage.plan.schedule,
         lambda event, details: stage.journal.record(event, **details),
         stage.adder("faults"),

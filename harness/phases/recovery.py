@@ -41,19 +41,19 @@ def _become_whole(stage: Stage) -> None:
         return lacking(cluster) is None
 
     if not stage.until(whole, WHOLE_S):
-        _trouble(stage, f"the cluster was not whole again within {WHOLE_S:g} s: {lacking(cluster)}")
+        _trouble(stage, f"the cluster was not whole again within {stage.paced(WHOLE_S):g} s: {lacking(cluster)}")
         return
     stage.progress.note(f"the cluster was whole again after {(stage.clock.now() - started_ns) / 1e9:.1f} s")
     before = acked(stage.workers)
     if not stage.until(lambda: acked(stage.workers) > before, ANSWER_S):
-        _trouble(stage, f"the whole cluster acknowledged nothing within {ANSWER_S:g} s")
+        _trouble(stage, f"the whole cluster acknowledged nothing within {stage.paced(ANSWER_S):g} s")
 
 
 def _stop_writes(stage: Stage) -> None:
     for worker in stage.workers:
         worker.tell("drain")
     if not stage.until(all_report(stage.workers, "drained"), DRAIN_S):
-        _trouble(stage, f"sends were still open after {DRAIN_S:g} s")
+        _trouble(stage, f"sends were still open after {stage.paced(DRAIN_S):g} s")
 
 
 def _agree(stage: Stage) -> Sequence[End]:

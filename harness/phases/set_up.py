@@ -28,9 +28,8 @@ def set_up(stage: Stage) -> None:
     directory = stage.plan.clients
     stage.workers = start_workers(stage.environment, directory, _orders(stage))
     if not stage.until(all_report(stage.workers, "ready"), TIMEOUT_S):
-        raise Failed(
-            f"expected the workers to connect within {TIMEOUT_S:g} s, found that they did not; see {directory}"
-        )
+        within = f"within {stage.paced(TIMEOUT_S):g} s"
+        raise Failed(f"expected the workers to connect {within}, found that they did not; see {directory}")
 
 
 def _await_nodes(stage: Stage) -> None:
@@ -42,7 +41,7 @@ def _await_nodes(stage: Stage) -> None:
 
     if not stage.until(all_serve, TIMEOUT_S):
         idle = next(node for node in nodes if not node.is_ready())
-        raise Failed(last_words(idle, f"serve within {TIMEOUT_S:g} s", "does not"))
+        raise Failed(last_words(idle, f"serve within {stage.paced(TIMEOUT_S):g} s", "does not"))
 
 
 def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
@@ -67,8 +66,8 @@ def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
             "rate": spec.rate / workers,
             "producers": spec.concurrency // workers + (number < spec.concurrency % workers),
             "seed": spec.seed,
-            "request_timeout_ms": REQUEST_TIMEOUT_MS,
-            "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS * spec.pace,
+            "delivery_timeout_ms": DELIVERY_TIMEOUT_MS * spec.pace,
         }
         for number in range(workers)
     ]

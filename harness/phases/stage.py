@@ -73,8 +73,12 @@ class Stage:
             self.history.add("phases", {"phase": name, "started_ns": started_ns, "ended_ns": self.clock.now()})
 
     def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait for a condition; whether it came true in time. Raises `Interrupted`."""
-        return self.stop.until(condition, timeout_s, self.clock.now)
+        """Wait for a condition; whether it came true in time, at the nodes' pace. Raises `Interrupted`."""
+        return self.stop.until(condition, self.paced(timeout_s), self.clock.now)
+
+    def paced(self, timeout_s: float) -> float:
+        """How long something may take on these nodes that may take so long on this machine."""
+        return timeout_s * self.plan.spec.pace
 
     def adder(self, table: str) -> Callable[[Mapping[str, object]], None]:
         """Give what adds rows to a table of the history."""

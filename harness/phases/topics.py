@@ -27,7 +27,7 @@ def create_topic(stage: Stage) -> None:
     process = _begin(stage)
     if not stage.until(lambda: process.poll() is not None, TIMEOUT_S):
         process.kill()
-        raise Failed(f"expected the topic to be created within {TIMEOUT_S:g} s, found that it was not")
+        raise Failed(f"expected the topic to be created within {stage.paced(TIMEOUT_S):g} s, found that it was not")
     if process.poll() != 0:
         raise Failed(with_log("expected the topic to be created, found that it was not", _tail(_log(stage))))
 
@@ -82,7 +82,7 @@ def _begin(stage: Stage) -> Process:
         "partitions": spec.partitions,
         "replication_factor": spec.replication_factor,
         "min_insync_replicas": spec.min_insync_replicas,
-        "timeout_s": TIMEOUT_S / 2,
+        "timeout_s": stage.paced(TIMEOUT_S) / 2,
     }
     return stage.environment.spawn_client((sys.executable, "-m", "harness.topic", json.dumps(orders)), _log(stage))
 

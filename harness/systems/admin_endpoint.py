@@ -26,7 +26,7 @@ State = Mapping[str, Any]
 def state_of(plan: NodePlan) -> State | None:
     """What the node says of itself; None if it does not answer."""
     try:
-        return get_json(plan.socket, "/state", ANSWER_TIMEOUT_S)
+        return get_json(plan.socket, "/state", ANSWER_TIMEOUT_S * plan.pace)
     except NoAnswer:
         return None
 
@@ -87,7 +87,7 @@ def log_of(plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
     while offset < log_end:
         query = {"topic": topic, "partition": partition, "offset": offset, "limit": _PAGE_RECORDS}
         try:
-            page = get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S)
+            page = get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S * plan.pace)
         except NoAnswer:
             return
         for at, epoch, crc, _key, value in page["records"]:

@@ -21,7 +21,7 @@ from harness.systems.admin_endpoint import State, log_of, newest_views, replica_
 from nemesis.cluster import CLIENTS, Capability, PartitionView, VoterView, active_among
 
 SETTINGS_NAME = "node.properties"
-SHORT_RUN: Mapping[str, object] = {
+SHORT_RUN: Mapping[str, int] = {
     "broker.session.timeout.ms": 3_000,
     "broker.heartbeat.interval.ms": 500,
     "replica.lag.time.max.ms": 3_000,
@@ -93,7 +93,7 @@ class HarrowBroker:
             "unclean.leader.election.enable": self.spec.unclean_election,
             "log.retention.ms": -1,  # a wall clock that is a year ahead must not delete what the checkers look for
             **_flush(self.spec.flush),
-            **SHORT_RUN,
+            **{name: timeout_ms * self.spec.pace for name, timeout_ms in SHORT_RUN.items()},
             "harrow.generation": self.spec.generation,
             "harrow.flaws": ",".join(self.spec.flaws),
             "harrow.admin.socket": plan.socket.absolute(),

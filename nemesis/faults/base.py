@@ -39,6 +39,10 @@ class Bounds:
     heal_s: float = 30.0  # includes the start of a process and its way back into the cluster
     stop_s: float = 20.0
 
+    def at_pace(self, times: int) -> Bounds:
+        """The deadlines of nodes that take so many times longer."""
+        return Bounds(self.hold_s * times, self.heal_s * times, self.stop_s * times)
+
 
 @dataclass(frozen=True)
 class Site:

@@ -10,6 +10,7 @@ from harness.cli import main
 from harness.environments.docker import offers as docker
 from harness.environments.local import offers
 from harness.environments.machine.trials import Trial
+from harness.environments.ssh import offers as ssh
 from nemesis.faults import KINDS
 
 DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "faults.md"
@@ -40,22 +41,39 @@ def test_containers_offer_what_processes_do_but_proxies() -> None:
         assert matrix.cell(kind, docker) == matrix.cell(kind, offers).replace(", proxies", "")
 
 
+@pytest.mark.parametrize(
+    ("kind", "ways"),
+    [
+        ("kill", "always"),
+        ("isolate", "nftables, iptables"),
+        ("slow-network", "netem"),
+        ("page-cache-loss", "power-cut, ext4, fuse"),
+        ("disk-stall", "fuse"),
+        ("clock-jump", "VM, C compiler"),
+    ],
+)
+def test_a_far_machine_has_mechanisms_of_its_own(kind: str, ways: str) -> None:
+    assert matrix.cell(KINDS[kind], ssh.OFFERS_OF_VMS) == ways
+
+
 def test_what_this_machine_cannot_do_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for trial in ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock"):
         monkeypatch.setattr(offers, trial, lambda: Trial(False, "not on this machine"))
     monkeypatch.setattr(docker, "try_docker", lambda: Trial(False, "no Docker engine answers"))
+    monkeypatch.setattr(ssh, "try_vms", lambda: Trial(False, "no QEMU"))
     with pytest.raises(SystemExit):
         main(["doctor", "--faults"])
     heading, *lines = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["local", "docker"]
+    assert heading.split() == ["local", "docker", "ssh"]
     table = {line.split()[0]: line.split()[1:] for line in lines[: len(KINDS)]}
     assert set(table) == set(KINDS)
-    assert table["kill"] == ["yes", "always", "no", "-"]
-    assert table["isolate"] == ["yes", "namespaces,", "proxies", "no", "-"]
-    assert table["slow-network"] == ["no", "-", "no", "-"]
+    assert table["kill"] == ["yes", "always", "no", "-", "no", "-"]
+    assert table["isolate"] == ["yes", "namespaces,", "proxies", "no", "-", "no", "-"]
+    assert table["slow-network"] == ["no", "-", "no", "-", "no", "-"]
     reasons = lines[len(KINDS) :]
+    assert "no fault in ssh: VMs: no QEMU" in reasons
     assert "no fault in docker: no Docker engine answers" in reasons
     assert any("disk-stall" in line and line.endswith("in local: fuse: not on this machine") for line in reasons)
 

@@ -32,6 +32,7 @@ from harness.environments.machine.wall_clock import WallClock
 from harness.environments.ssh.agent_disks import AgentDisk
 from harness.environments.ssh.agent_network import AgentNetwork
 from harness.environments.ssh.orders import Orders, claim
+from harness.environments.ssh.random_numbers import stir_random_numbers
 from harness.environments.ssh.real_clock import RealClock
 from harness.environments.ssh.streams import Streams
 from harness.environments.ssh.talk import Listener
@@ -70,6 +71,8 @@ class Agent:
     def __init__(self, orders: Orders, listener: Listener) -> None:
         self._orders = orders
         self._undo = ExitStack()
+        if orders.entropy:
+            stir_random_numbers(base64.b64decode(orders.entropy))
         directory = Path(orders.directory)
         self._undo.callback(shutil.rmtree, directory, ignore_errors=True)
         directory.mkdir(parents=True, mode=0o755)

@@ -20,7 +20,7 @@ from harness.environments.ssh.talk import SILENCE_S
 from nemesis.cluster import NodeError
 
 _MODULE = "harness.environments.ssh.agent"
-_START_TIMEOUT_S = 90.0
+_START_TIMEOUT_S = 180.0
 _ANSWER_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
 _TAIL_LINES = 3

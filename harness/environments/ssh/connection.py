@@ -14,7 +14,7 @@ from harness.environments.ssh.hosts import SshHost
 
 _CONNECT_TIMEOUT_S = 10.0
 _LOGIN_TIMEOUT_S = 30.0  # an emulated machine is slow at cryptography
-_COMMAND_TIMEOUT_S = 60.0
+_COMMAND_TIMEOUT_S = 180.0  # an emulated machine is slow at everything, and more so when this one is busy
 _KEEP_ALIVE_S = 5
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what it would log it raises as well
@@ -56,11 +56,13 @@ class Connection:
             ) from error
         return channel
 
-    def run(self, command: str, data: bytes = b"", *, as_root: bool = False) -> Answer:
+    def run(
+        self, command: str, data: bytes = b"", *, as_root: bool = False, timeout_s: float = _COMMAND_TIMEOUT_S
+    ) -> Answer:
         """Run a command to its end with that standard input. Raises `EnvironmentFailed` when the connection is lost."""
         channel = self.open(command, as_root=as_root)
         try:
-            channel.settimeout(_COMMAND_TIMEOUT_S)
+            channel.settimeout(timeout_s)
             with channel.makefile_stdin("wb") as stdin:
                 stdin.write(data)
             channel.shutdown_write()

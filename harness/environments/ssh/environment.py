@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -31,6 +32,7 @@ from harness.environments.ssh.network import FleetAddresses, OnTheMachines
 from harness.environments.ssh.node import SshNode
 from harness.environments.ssh.offers import DISKS_TOLD, SshOffers
 from harness.journal import Journal
+from harness.spec import PACE_OF_VMS
 from nemesis.cluster import CLIENTS, Capability, NodeError
 
 SshCluster = ClusterUnderTest[SshNode, JournaledNetwork]
@@ -63,7 +65,8 @@ class SshEnvironment:
         self._disk = offers.choose_disk(page_cache, needs)
         self._token = secrets.token_hex(8)
         self._sockets = Path(tempfile.gettempdir(), f"harrow-{self._token}")
-        self.plans: Sequence[NodePlan] = plan_nodes(run_directory, self._sockets, brokers, controllers, "files")
+        plans = plan_nodes(run_directory, self._sockets, brokers, controllers, "files")
+        self.plans: Sequence[NodePlan] = [replace(plan, pace=PACE_OF_VMS if fleet.ours else 1) for plan in plans]
         self._listeners = listeners_of(system, self.plans)
         self._keeper: Keeper | None = None
         self._engine: OnTheMachines | None = None

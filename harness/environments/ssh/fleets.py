@@ -11,19 +11,28 @@ from pathlib import Path
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.hosts import Fleet, SshHost
 from harness.environments.ssh.inventory import for_nodes
-from harness.environments.ssh.offers import SshOffers
+from harness.environments.ssh.offers import OFFERS_OF_VMS, SshOffers
 from harness.spec import Spec
 
 
 def offers_of(spec: Spec) -> SshOffers:
     """Look at all machines, without changing anything. Raises `SpecError`, or `EnvironmentFailed` for an unfit one."""
     _need_paramiko()
+    if spec.vms:
+        from harness.environments.ssh.vms.trial import need_vms
+
+        need_vms(spec.brokers + spec.controllers)
+        return OFFERS_OF_VMS
     return _offers_of_hosts(tuple(_hosts(spec)))
 
 
 def fleet_of(spec: Spec) -> Fleet:
     """The fleet of a run; nothing is started. Raises `SpecError`."""
     _need_paramiko()
+    if spec.vms:
+        from harness.environments.ssh.vms.fleet import VmFleet
+
+        return VmFleet()
     from harness.environments.ssh.given import GivenFleet
 
     return GivenFleet(_hosts(spec))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -165,6 +166,7 @@ def orders_for(plan: NodePlan, remote: NodePlan, system: System, host: SshHost, 
         harness=facts.harness_address,
         ssh_port=facts.ssh_port,
         peers={str(node_id): address for node_id, address in wishes.peers.items() if node_id != plan.node_id},
+        entropy=base64.b64encode(secrets.token_bytes(64)).decode() if host.device else "",
         probe_address=("0.0.0.0", PROBE_PORT),  # noqa: S104 - from the clients and from the other machines
     )
 

@@ -30,14 +30,15 @@ class Netem:
     harness: str
     ssh_port: int
     _interfaces: set[str] = field(default_factory=set)  # that have queues of ours
+    _routes: dict[str, str] = field(default_factory=dict)  # interface that leads to an address
 
     def set(self, outgoing: Mapping[str, Shape], incoming: Mapping[str, Shape]) -> None:
         """Make these the shapes of what goes out to, and comes in from, these addresses."""
         self.clear()
-        for interface, shapes in _by_interface(outgoing).items():
+        for interface, shapes in self._by_interface(outgoing).items():
             self._interfaces.add(interface)
             _tc(_tree(interface, "dst", shapes, self._spared(interface, _HANDLE, "sport", f"flowid {_HANDLE}0")))
-        for interface, shapes in _by_interface(incoming).items():
+        for interface, shapes in self._by_interface(incoming).items():
             self._interfaces.add(interface)
             _run(["ip", "link", "add", self.incoming, "type", "ifb"])
             _run(["ip", "link", "set", self.incoming, "up"])
@@ -66,6 +67,16 @@ class Netem:
         listed = json.loads(_run(["tc", "-j", "qdisc", "show"]) or "[]")
         self._interfaces |= {one["dev"] for one in listed if one.get("handle") == _HANDLE and one.get("root")}
         self.clear()
+
+    def _by_interface(self, shapes: Mapping[str, Shape]) -> Mapping[str, Mapping[str, Shape]]:
+        found: defaultdict[str, dict[str, Shape]] = defaultdict(dict)
+        for address, shape in shapes.items():
+            if arguments(shape):
+                if address not in self._routes:
+                    (route,) = json.loads(_run(["ip", "-j", "route", "get", address]))
+                    self._routes[address] = route["dev"]
+                found[self._routes[address]][address] = shape
+        return found
 
     def _spared(self, interface: str, parent: str, port: str, then: str) -> str:
         end = "dst" if port == "sport" else "src"
@@ -115,15 +126,6 @@ def _by_arguments(shapes: Mapping[str, Shape]) -> Mapping[str, Sequence[str]]:
         if words := arguments(shape):
             told[words].append(address)
     return told
-
-
-def _by_interface(shapes: Mapping[str, Shape]) -> Mapping[str, Mapping[str, Shape]]:
-    found: defaultdict[str, dict[str, Shape]] = defaultdict(dict)
-    for address, shape in shapes.items():
-        if arguments(shape):
-            (route,) = json.loads(_run(["ip", "-j", "route", "get", address]))
-            found[route["dev"]][address] = shape
-    return found
 
 
 def _tc(lines: Sequence[str]) -> None:

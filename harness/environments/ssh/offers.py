@@ -9,13 +9,14 @@ from harness.environments.base import EnvironmentFailed, Mechanisms
 from harness.environments.machine import families
 from harness.environments.machine.families import DISKS, Family
 from harness.environments.machine.trials import try_clock
+from harness.environments.ssh.vms.trial import try_vms
 from nemesis.cluster import Capability
 
 ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker"})
 
 FILTERS: Family = {"nftables": frozenset({"network"}), "iptables": frozenset({"network"})}
 QUEUES: Family = {"netem": frozenset({"network-shaping"})}
-CLOCKS: Family = {"C compiler": frozenset({"clock"}), "VM": frozenset({"clock"})}
+CLOCKS: Family = {"VM": frozenset({"clock"}), "C compiler": frozenset({"clock"})}
 POWER: Family = {"power-cut": frozenset({"page-cache-loss", "disk-damage", "disk-full"})}
 
 _WITHOUT_DISK: frozenset[Capability] = frozenset({"disk-damage"})
@@ -82,5 +83,11 @@ class SshOffers:
 
     def lacking(self, needs: frozenset[Capability]) -> str | None:
         """Why these machines cannot inject a fault with these needs; None if they can."""
+        if self.ours and not (trial := try_vms()).available:
+            return f"VMs: {trial.found}"
         missing = needs - self.offered(self.choose("auto", "auto", needs))
         return f"not on these machines: {', '.join(sorted(missing))}" if missing else None
+
+
+OFFERS_OF_VMS = SshOffers(frozenset({"crc32c", "nft", "netem", "fuse"}), ours=True)
+"""What VMs of our own have is known without looking: it was put there."""

@@ -34,6 +34,7 @@ class Orders(NamedTuple):
     ssh_port: int
     peers: Mapping[str, str]  # endpoint, as text → address
     probe_address: tuple[str, int]  # where probes are received
+    entropy: str = ""  # base64; a VM from a template draws the same numbers as its siblings without it
     heal: bool = False
 
 

@@ -116,7 +116,7 @@ class FakeConnection(Connection):
         self.host = SshHost("far", "far.example", **settings)
         self._answer = answer
 
-    def run(self, command: str, data: bytes = b"", *, as_root: bool = False) -> Answer:
+    def run(self, command: str, data: bytes = b"", *, as_root: bool = False, timeout_s: float = 1.0) -> Answer:
         return self._answer
 
 

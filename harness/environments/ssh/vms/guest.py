@@ -1,0 +1,95 @@
+"""What runs inside a VM before anybody logs in: scripts and settings, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+FIRST_MODULES: Final = ("virtio_pci", "virtio_blk", "overlay", "ext4")
+"""Without these there is no root file system."""
+
+MODULES: Final = (
+    *("virtio_net", "virtio_rng", "loop", "fuse", "acpiphp"),
+    *("nf_tables", "nft_ct", "nft_counter", "nft_reject_inet", "nft_reject_ipv4", "nft_compat"),
+    *("sch_netem", "sch_htb", "sch_ingress", "cls_u32", "act_gact", "act_mirred", "ifb"),
+)
+
+APPLETS: Final = (
+    *("mount", "umount", "ls", "cat", "cp", "mv", "rm", "mkdir", "rmdir", "chmod", "mktemp", "tar", "gzip", "sed"),
+    *("env", "id", "echo", "true", "sleep", "unshare", "modprobe", "hostname", "date", "sync", "ps", "dmesg", "uname"),
+    *("test", "head", "tail", "grep", "ln", "seq", "printf", "stty", "setsid", "free", "df"),
+)
+
+READY: Final = "HARROW-READY"
+
+_INIT: Final = f"""#!/usr/bin/dash
+# The first process of a VM of Harrow's. It waits for one-line orders on the second serial port.
+export PATH=/usr/sbin:/usr/bin HOME=/root
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mkdir -p /dev/pts /dev/shm
+mount -t devpts -o ptmxmode=666 devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs -o mode=755 tmpfs /run
+mount -t tmpfs tmpfs /tmp
+mkdir -p /run/sshd /run/lock /data
+for module in {" ".join(MODULES)}; do modprobe $module 2>/dev/null; done
+ip link set lo up
+/usr/sbin/sshd
+stty -F /dev/ttyS1 raw -echo
+exec 3<>/dev/ttyS1
+echo {READY} > /dev/ttyS0
+while true; do
+  if read -r line <&3; then
+    {{ eval "$line"; echo "STATUS $?"; }} >&3 2>&1 </dev/null
+  else
+    sleep 1
+  fi
+done
+"""
+
+_SSHD: Final = """Port 22
+HostKey /etc/ssh/host_key
+AuthorizedKeysFile /etc/ssh/authorized
+StrictModes no
+PermitRootLogin prohibit-password
+UsePAM no
+UseDNS no
+PrintMotd no
+PrintLastLog no
+PidFile none
+MaxStartups 100
+MaxSessions 100
+Ciphers aes128-ctr
+MACs hmac-sha2-256
+"""
+"""An emulated processor has no instructions for ciphers; these cost it least."""
+
+FILES: Final = {
+    "harrow-init": _INIT,
+    "etc/ssh/sshd_config": _SSHD,
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nsshd:x:101:65534::/run/sshd:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/shadow": "root:*:19000:0:99999:7:::\nsshd:*:19000:0:99999:7:::\n",
+    "etc/hosts": "127.0.0.1 localhost\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
+}
+
+
+def first_script(modules: Sequence[str]) -> str:
+    """What runs first: it lays a file system in memory over the root file system, which stays as it is."""
+    return f"""#!/bin/busybox sh
+/bin/busybox mount -t devtmpfs dev /dev
+for module in {" ".join(modules)}; do /bin/busybox insmod /modules/$module; done
+/bin/busybox mount -t ext4 -o ro,noload /dev/vda /under
+/bin/busybox mount -t tmpfs -o size=75% tmpfs /over
+/bin/busybox mkdir /over/upper /over/work
+/bin/busybox mount -t overlay -o lowerdir=/under,upperdir=/over/upper,workdir=/over/work overlay /root
+/bin/busybox mount -o move /dev /root/dev
+exec /bin/busybox switch_root /root /harrow-init
+"""
+
+
+def recipe() -> str:
+    """All of it as one text: what another image would be made of."""
+    return "\n".join([*FILES.values(), *APPLETS, *MODULES, *FIRST_MODULES, first_script(())])

@@ -1,0 +1,163 @@
+"""A VM that was booted once and whose memory is kept: from it others are there in about a second.
+
+It has no network card and no disk of its own, so that each VM gets those of its own. Harrow is installed in it, and
+what the agent and the broker import lies warm in its page cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shlex
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from socket import SOCK_STREAM
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.machine.keeper import Keeper
+from harness.environments.ssh.cache import cache_directory
+from harness.environments.ssh.connection import Connection
+from harness.environments.ssh.facts import examine
+from harness.environments.ssh.hosts import SshHost
+from harness.environments.ssh.installation import install
+from harness.environments.ssh.package import package
+from harness.environments.ssh.vms.image import Image, image
+from harness.environments.ssh.vms.programs import MEMORY_MIB, QEMU
+from harness.environments.ssh.vms.vm import Vm, free_port
+
+PLACE = "/harrow"
+"""What is Harrow's in a VM."""
+
+CONTROL_MAC = "52:54:00:68:00:{:02x}"
+GUEST_ADDRESS = "10.0.2.15"
+"""What QEMU's own network gives a guest (QEMU's documentation, "Using the user mode network stack")."""
+
+_KVM_TRIAL_S = 15.0
+_WARM_TIMEOUT_S = 300.0
+_WARM = "import broker.shell.main, harness.environments.ssh.agent, harness.environments.machine.keeper_process"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A memory, what it booted from, and what ran it."""
+
+    image: Image
+    memory: Path
+    accelerator: str
+
+
+def template(keeper: Keeper) -> Template:
+    """The template, made if it is not kept. Raises `EnvironmentFailed`."""
+    booted_from = image()
+    accelerator = _accelerator(keeper, booted_from)
+    recipe = [
+        booted_from.directory.name,
+        _version(),
+        package().digest,
+        accelerator,
+        str(MEMORY_MIB),
+        _WARM,
+        _processor(),
+    ]
+    name = hashlib.sha256("\n".join(recipe).encode()).hexdigest()[:16]
+    memory = cache_directory() / "vms" / "templates" / f"{name}.memory"
+    made = Template(booted_from, memory, accelerator)
+    if not memory.exists():
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="harrow-vm-") as place:
+            fresh = memory.with_suffix(f".{os.getpid()}")
+            try:
+                _make(keeper, made, Path(place), fresh)
+                for old in memory.parent.glob("*.memory"):  # of another version, and as large as this one
+                    old.unlink()
+                fresh.replace(memory)
+            finally:
+                fresh.unlink(missing_ok=True)
+    return made
+
+
+def known_hosts(booted_from: Image, place: Path, port: int) -> Path:
+    """A file by which the SSH server of a VM is known that is reached at a port of loopback."""
+    file = place / f"known-{port}"
+    file.write_text(f"[127.0.0.1]:{port} {booted_from.host_key}\n")
+    return file
+
+
+def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "") -> SshHost:
+    """A VM as a machine that is reached by SSH."""
+    return SshHost(
+        name=name,
+        address="127.0.0.1",
+        port=port,
+        key=booted_from.user_key,
+        peer_address=peer,
+        directory=PLACE,
+        known_hosts=known_hosts(booted_from, place, port),
+        device="/dev/vdb",
+    )
+
+
+def network_order(mac: str, name: str, address: str) -> str:
+    """The order that has a guest wait for a network card, name it, and give it an address."""
+    return (
+        f"d=; for try in $(seq 200); do for c in /sys/class/net/*; do "
+        f'[ "$(cat $c/address)" = {mac} ] && d=${{c##*/}}; done; [ -n "$d" ] && break; sleep 0.05; done; '
+        f"ip link set $d name {name}; ip addr add {address} dev {name}; ip link set {name} up"
+    )
+
+
+def _make(keeper: Keeper, made: Template, place: Path, target: Path) -> None:
+    vm = Vm(keeper, made.image, place, "template", made.accelerator)
+    try:
+        port, mac = free_port(SOCK_STREAM), CONTROL_MAC.format(0)
+        vm.plug_network("control", mac, type="user", hostfwd=[{"str": f"tcp:127.0.0.1:{port}-:22"}])
+        vm.order(network_order(mac, "control", f"{GUEST_ADDRESS}/24"))
+        connection = Connection(host(made.image, place, "template", port))
+        try:
+            path = install(connection, examine(connection))
+            command = f"env PYTHONPATH={shlex.quote(path)} python3 -c {shlex.quote(_WARM)}"
+            warmed = connection.run(command, timeout_s=_WARM_TIMEOUT_S)
+        finally:
+            connection.close()
+        if warmed.status != 0:
+            raise EnvironmentFailed(f"expected a VM to run the broker, found: {warmed.complaint}")
+        vm.unplug_network("control")
+        vm.qmp("stop")
+        vm.qmp("migrate", uri=f"exec:cat > {shlex.quote(str(target))}")
+        vm.qmp.until(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), "to be kept")
+        if vm.qmp("query-migrate")["status"] != "completed":
+            raise EnvironmentFailed("expected QEMU to keep the memory of a VM, found that it could not")
+    finally:
+        vm.kill()
+
+
+def _accelerator(keeper: Keeper, booted_from: Image) -> str:
+    """KVM when a VM boots with it, else emulation. What was found holds until this machine is started anew."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "tcg"
+    started = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    verdict = cache_directory() / "vms" / f"kvm-{started}-{os.geteuid()}"
+    if not verdict.exists():
+        with tempfile.TemporaryDirectory(prefix="harrow-kvm-") as place:
+            try:
+                Vm(keeper, booted_from, Path(place), "trial", "kvm", boot_timeout_s=_KVM_TRIAL_S).kill()
+                found = "kvm"
+            except EnvironmentFailed:
+                found = "tcg"
+        verdict.write_text(found)
+    return verdict.read_text()
+
+
+def _version() -> str:
+    with contextlib.suppress(OSError):
+        return subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=False).stdout
+    raise EnvironmentFailed(f"expected the program {QEMU}, found none; apt-get install qemu-system-x86")
+
+
+def _processor() -> str:
+    """A memory can be restored on the same kind of processor only."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line for line in lines if line.startswith("model name")), "")

@@ -1,0 +1,185 @@
+"""One QEMU process: how it is started, and spoken to before there is a network."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.keeper import Keeper, KeptProcess
+from harness.environments.ssh.vms import guest
+from harness.environments.ssh.vms.image import Image
+from harness.environments.ssh.vms.programs import MEMORY_MIB, QEMU
+from harness.environments.ssh.vms.qmp import Qmp, connect
+from nemesis.cluster import CLIENTS
+
+BOOT_TIMEOUT_S = 120.0
+_ORDER_TIMEOUT_S = 60.0
+_POLL_S = 0.05
+_TAIL_LINES = 3
+
+_KERNEL_ARGUMENTS = (
+    "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check nowatchdog mitigations=off random.trust_cpu=on"
+)
+
+
+class Vm:
+    """A VM that runs. It has no network and no disk of its own until they are plugged in."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        image: Image,
+        place: Path,
+        name: str,
+        accelerator: str,
+        incoming: Path | None = None,
+        boot_timeout_s: float = BOOT_TIMEOUT_S,
+    ) -> None:
+        """Start it, from the beginning, or from a memory that was kept. Raises `EnvironmentFailed`."""
+        self._place = place
+        self._boot_timeout_s = boot_timeout_s
+        self._name = name
+        self._console = place / f"{name}.console"
+        self._errors = place / f"{name}.errors"
+        for file in ("qmp", "orders", "console", "errors"):
+            (place / f"{name}.{file}").unlink(missing_ok=True)
+        self._process = self._start(keeper, image, accelerator, incoming)
+        try:
+            self.qmp = Qmp(place / f"{name}.qmp", self.is_alive, BOOT_TIMEOUT_S)
+            self._orders = connect(place / f"{name}.orders", self.is_alive, _ORDER_TIMEOUT_S)
+            if incoming is None:
+                self._await_boot()
+            else:
+                self.qmp.until(lambda: self.qmp("query-status")["status"] != "inmigrate", "to be restored")
+                self.qmp("cont")
+        except EnvironmentFailed as error:
+            self.kill()
+            raise EnvironmentFailed(f"{error}{self._last_words()}") from error
+
+    def _start(self, keeper: Keeper, image: Image, accelerator: str, incoming: Path | None) -> KeptProcess:
+        program = shutil.which(QEMU)
+        if program is None:
+            raise EnvironmentFailed(f"expected the program {QEMU}, found none; apt-get install qemu-system-x86")
+        command = [program, *_machine(accelerator), *_boot(image)]
+        command += ["-qmp", f"unix:{self._place}/{self._name}.qmp,server=on,wait=off"]
+        command += ["-chardev", f"socket,id=orders,path={self._place}/{self._name}.orders,server=on,wait=off"]
+        command += ["-serial", f"file:{self._console}", "-device", "isa-serial,chardev=orders,index=1"]
+        if incoming is not None:
+            command += ["-incoming", f"exec:cat {shlex.quote(str(incoming))}"]
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        errors = os.open(self._errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            return keeper.spawn(command, CLIENTS, nothing, errors, errors)
+        except HelperRefused as refusal:
+            raise EnvironmentFailed(f"expected to run {QEMU}, found: {refusal}") from None
+        finally:
+            os.close(nothing)
+            os.close(errors)
+
+    @property
+    def pid(self) -> int:
+        """Its process on this machine."""
+        return self._process.pid
+
+    @property
+    def start_time(self) -> int:
+        """Of its process, in clock ticks since boot."""
+        return self._process.start_time
+
+    def is_alive(self) -> bool:
+        """Whether its process exists."""
+        return self._process.poll() is None
+
+    def order(self, line: str) -> str:
+        """Have the guest's first process run a line of shell; what it prints. Raises `EnvironmentFailed`."""
+        said = b""
+        try:
+            self._orders.sendall(line.encode() + b"\n")
+            while not (said.endswith(b"\n") and b"STATUS " in said):
+                data = self._orders.recv(1 << 16)
+                if not data:
+                    break
+                said += data
+        except OSError as error:
+            raise EnvironmentFailed(
+                f"expected a VM to carry an order out, found: {error}{self._last_words()}"
+            ) from error
+        text, _, status = said.decode(errors="replace").replace("\r", "").rpartition("STATUS ")
+        if status.strip() != "0":
+            raise EnvironmentFailed(f"expected a VM to carry an order out, found: {' '.join(text.split())[-200:]}")
+        return text
+
+    def plug_disk(self, file: Path) -> None:
+        """Plug a disk in: the guest's second, /dev/vdb."""
+        self.qmp("blockdev-add", driver="raw", node_name="data", file={"driver": "file", "filename": str(file)})
+        self.qmp("device_add", driver="virtio-blk-pci", drive="data", id="disk")
+
+    def plug_network(self, name: str, mac: str, **settings: object) -> None:
+        """Plug a network card in."""
+        self.qmp("netdev_add", id=f"net-{name}", **settings)
+        self.qmp("device_add", driver="virtio-net-pci", netdev=f"net-{name}", mac=mac, romfile="", id=name)
+
+    def unplug_network(self, name: str) -> None:
+        """Take a network card out, and wait until the guest has let go of it."""
+        self.qmp("device_del", id=name)
+        self.qmp.until(lambda: self.qmp.saw("DEVICE_DELETED"), "to let go of a network card")
+        self.qmp("netdev_del", id=f"net-{name}")
+
+    def kill(self) -> None:
+        """End it at once, as a loss of power does. Safe to call twice."""
+        self._process.kill()
+        for connection in (getattr(self, "qmp", None), getattr(self, "_orders", None)):
+            if connection is not None:
+                with contextlib.suppress(OSError):
+                    connection.close()
+
+    def _await_boot(self) -> None:
+        deadline = time.monotonic() + self._boot_timeout_s
+        while guest.READY not in (said := _read(self._console)):
+            if not self.is_alive() or "Kernel panic" in said or time.monotonic() > deadline:
+                raise EnvironmentFailed(
+                    f"expected a VM to boot within {self._boot_timeout_s:g} s, found that it did not"
+                )
+            time.sleep(_POLL_S)
+
+    def _last_words(self) -> str:
+        lines = [line for file in (self._errors, self._console) for line in _read(file).splitlines() if line.strip()]
+        return f"; it said last: {' / '.join(lines[-_TAIL_LINES:])}" if lines else ""
+
+
+def _machine(accelerator: str) -> Sequence[str]:
+    return (
+        *("-machine", f"pc,accel={accelerator},usb=off,vmport=off", "-cpu", "host" if accelerator == "kvm" else "max"),
+        *("-m", str(MEMORY_MIB), "-smp", "1", "-nodefaults", "-no-user-config", "-display", "none"),
+        *("-device", "virtio-rng-pci"),
+    )
+
+
+def _boot(image: Image) -> Sequence[str]:
+    return (
+        *("-kernel", str(image.kernel), "-initrd", str(image.first), "-append", _KERNEL_ARGUMENTS),
+        *("-drive", f"file={image.root},format=raw,if=none,id=root,readonly=on,file.locking=off"),
+        *("-device", "virtio-blk-pci,drive=root"),
+    )
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def free_port(kind: socket.SocketKind) -> int:
+    """A port of loopback that nobody uses at this moment."""
+    with socket.socket(socket.AF_INET, kind) as trying:
+        trying.bind(("127.0.0.1", 0))
+        return int(trying.getsockname()[1])

@@ -1,0 +1,95 @@
+"""Parts of the environment `ssh` that need no machine: archives, rules, queues, talk."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+import threading
+
+import pytest
+
+from harness.environments.ssh.firewall import Firewall, Rules
+from harness.environments.ssh.netem import arguments
+from harness.environments.ssh.package import COMPILED_PLACE, package
+from harness.environments.ssh.talk import Listener
+from harness.environments.ssh.vms.cpio import Entry, archive
+from nemesis.shapes import Shape
+
+
+def test_the_package_has_what_a_node_needs_and_no_more() -> None:
+    with tarfile.open(fileobj=io.BytesIO(package().archive)) as members:
+        names = set(members.getnames())
+    assert {"broker/shell/main.py", "harness/environments/ssh/agent.py", "kafka/__init__.py"} <= names
+    assert {name.split("/")[0] for name in names} <= {
+        *("broker", "nemesis", "history", "harness", "kafka", "mfusepy.py", "__pycache__", COMPILED_PLACE),
+    }
+    assert any(name.startswith("broker/shell/__pycache__/main.") for name in names)
+    assert not any(name.startswith("harness/commands") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        (Shape(), ""),
+        (Shape(delay_ms=50), "delay 50ms"),
+        (Shape(delay_ms=50, jitter_ms=10), "delay 50ms 10ms rate 10gbit"),
+        (Shape(loss_percent=30), "loss 30%"),
+        (Shape(duplicate_percent=10), "duplicate 10%"),
+        (Shape(reorder_percent=25), "delay 20ms reorder 75%"),
+        (Shape(kbit_per_s=200), "rate 200kbit limit 17"),
+        (Shape(reset=True), ""),
+    ],
+)
+def test_a_shape_is_told_to_netem(shape: Shape, told: str) -> None:
+    assert arguments(shape) == told
+
+
+def test_rules_of_either_filter_spare_the_control_channel_before_all_others() -> None:
+    rules = Rules(not_from=("10.0.0.2",), not_to=("10.0.0.9",), reset_from=("10.0.0.3",))
+    nft = Firewall("nft", "t", "10.0.0.9", 22)._as_nft(rules)
+    assert nft.index("ip daddr 10.0.0.9 tcp sport 22 accept") < nft.index("ip daddr { 10.0.0.9 } drop")
+    assert "ip saddr { 10.0.0.3 } tcp flags & rst == 0 counter reject with tcp reset" in nft
+    lines = Firewall("iptables", "t", "10.0.0.9", 22)._as_iptables(rules)
+    spared = lines.index("-t raw -A t-output -d 10.0.0.9 -p tcp --sport 22 -j RETURN")
+    assert spared < lines.index("-t raw -A t-output -d 10.0.0.9 -j DROP") < lines.index("-t raw -I OUTPUT -j t-output")
+    assert "-t raw -A t-prerouting -s 10.0.0.2 -j DROP" in lines
+
+
+def test_a_first_file_system_is_packed_as_the_kernel_wants_it() -> None:
+    packed = gzip.decompress(archive([Entry("bin", 0o040755), Entry("bin/sh", 0o100755, b"#!")]))
+    assert packed.count(b"070701") == 3
+    assert packed[6:14] == b"00000001"
+    assert packed[110:114] == b"bin\0"
+    assert packed.endswith(b"TRAILER!!!\0" + bytes(-(110 + 11) % 4))
+    assert len(packed) % 4 == 0
+
+
+def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
+    theirs, ours = os.pipe()
+    answers, target = os.pipe()
+    listener = Listener(os.fdopen(theirs, "rb"), target)
+    release = threading.Event()
+
+    def answer(request: dict[str, object]) -> object:
+        if request["do"] == "wait":
+            release.wait(10)
+        if request["do"] == "fail":
+            raise ValueError("it cannot be done")
+        return request["do"]
+
+    os.write(ours, b'{"token": "x"}\n{"id": 1, "do": "wait"}\n{"id": 2, "do": "go"}\n{"id": 3, "do": "fail"}\n')
+    assert listener.first() == {"token": "x"}
+    serving = threading.Thread(target=listener.serve, args=(answer, (ValueError,), lambda _: False))
+    serving.start()
+    with os.fdopen(answers, "rb") as lines:
+        early = sorted((json.loads(lines.readline()) for _ in range(2)), key=lambda said: said["id"])
+        assert early == [{"id": 2, "result": "go"}, {"id": 3, "error": "it cannot be done"}]
+        release.set()
+        assert json.loads(lines.readline()) == {"id": 1, "result": "wait"}
+        os.close(ours)
+        serving.join(10)
+        assert not serving.is_alive()
+    os.close(target)

@@ -1,0 +1,163 @@
+"""Nodes in VMs that are made for the run: what only such a machine can lose, and its kernel do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.machine.processes import of_run
+from harness.environments.ssh.environment import SshEnvironment
+from harness.environments.ssh.offers import OFFERS_OF_VMS
+from harness.environments.ssh.vms.trial import need_vms, try_vms
+from harness.journal import Journal
+from nemesis.faults.base import Site
+from nemesis.shapes import Shape
+from tests.support.real_faults import all_links, fire, real_site
+from tests.support.stand_in import order
+
+pytestmark = [pytest.mark.qemu, pytest.mark.timeout(600)]
+
+_READY_S = 120.0
+LINKS = frozenset({(1, 2), (2, 1)})
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnvironment]:
+    if not (trial := try_vms()).available:
+        pytest.skip(trial.found)
+    from harness.environments.ssh.vms.fleet import VmFleet
+    from tests.support.ssh_lab import FarStandIn
+
+    place = tmp_path_factory.mktemp("vms")
+    made = SshEnvironment(
+        place / "run",
+        FarStandIn(),
+        2,
+        0,
+        VmFleet(),
+        OFFERS_OF_VMS,
+        needs=frozenset({"clock"}),
+        journal=Journal(place / "run"),
+    )
+    try:
+        made.set_up()
+        made.await_ready(_READY_S)
+        yield made
+    finally:
+        made.tear_down()
+    assert not list(of_run(made._token))
+
+
+@pytest.fixture
+def site(environment: SshEnvironment) -> Iterator[Site]:
+    for node in environment.cluster.nodes.values():
+        if node.disk.files():
+            node.kill()
+            node.disk.wipe()
+        if not node.is_alive():
+            node.start()
+            node.await_ready(_READY_S)
+    made = real_site(environment)
+    yield made
+    made.links.clear()
+
+
+def test_what_was_synced_survives_a_loss_of_power_and_cuts_and_clocks_with_it(
+    environment: SshEnvironment, site: Site
+) -> None:
+    one, node = environment.plans[0], environment.cluster.nodes[1]
+    for count, sync in ((1000, True), (500, False)):
+        order(one, do="append", file="0.log", bytes=count, sync=sync)
+    order(one, do="append", file="new.log", bytes=700, sync=False)
+    before = environment._fleet._vms[1].pid
+    with fire(site, "one-way", (1,), {"direction": "in"}), fire(site, "clock-jump", (1,), {"offset-ms": "-3600000"}):
+        cut = all_links(environment) - environment.cluster.network.reached(all_links(environment))
+        assert cut == {(0, 1), (2, 1)}
+        with fire(site, "page-cache-loss", (1,)) as fault:
+            assert "node 1 lost 1,200 bytes in 2 files by power-cut" in fault.evidence
+            assert node.disk.files() == {"0.log": 1000}
+            assert not Path(f"/proc/{before}").exists()
+            assert all_links(environment) - environment.cluster.network.reached(all_links(environment)) == cut
+            assert node.clock.error_ms() == pytest.approx(-3_600_000, abs=2000)
+    assert not all_links(environment) - environment.cluster.network.reached(all_links(environment))
+    order(one, do="append", file="0.log", bytes=5000, sync=False)
+    node.kill()
+    assert node.lose_page_cache("zeros").lost_bytes == 5000
+    assert node.disk.files() == {"0.log": 6000}
+
+
+def test_the_clock_of_a_vm_is_a_real_one_and_this_machines_is_left_alone(
+    environment: SshEnvironment, site: Site
+) -> None:
+    here = time.time() - time.monotonic()
+    with fire(site, "clock-jump", (2,), {"offset-ms": "3600000"}):
+        assert order(environment.plans[1], do="time")[0] - time.time() == pytest.approx(3600, abs=5)
+        assert order(environment.plans[0], do="time")[0] - time.time() == pytest.approx(0, abs=5)
+    with fire(site, "clock-drift", (2,), {"percent": "100"}):
+        first, began = order(environment.plans[1], do="time")
+        time.sleep(1.0)
+        later, ended = order(environment.plans[1], do="time")
+        assert (later - first) / (ended - began) == pytest.approx(2.0, abs=0.3)
+    assert time.time() - time.monotonic() == pytest.approx(here, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("slow-network", {"delay-ms": "200", "jitter-percent": "25"}),
+        ("packet-loss", {"percent": "30"}),
+        ("packet-duplication", {"percent": "50"}),
+        ("packet-reordering", {"percent": "25"}),
+        ("thin-network", {"kbit": "200"}),
+    ],
+)
+def test_the_kernel_of_a_vm_shapes_its_links(
+    environment: SshEnvironment, site: Site, kind: str, parameters: dict[str, str]
+) -> None:
+    with fire(site, kind, (2,), {"from": "nodes", **parameters}) as fault:
+        assert "packets arrived" in fault.evidence
+        assert set(environment.cluster.network.shaped()) == LINKS
+        spared = environment.cluster.network.sample([(0, 2), (2, 0)], 20, 200, 5.0)
+        assert (spared.arrived, spared.copies, spared.overtaken) == (40, 40, 0)
+    assert not environment.cluster.network.shaped()
+
+
+def test_what_comes_from_clients_is_shaped_and_the_harness_is_not(environment: SshEnvironment, site: Site) -> None:
+    network = environment.cluster.network
+    network.shape(frozenset({(0, 1)}), Shape(loss_percent=100))
+    assert not network.reaches(0, 1)
+    assert network.reaches(1, 0)
+    assert environment.cluster.nodes[1].is_ready()
+    network.shape(frozenset({(0, 1)}), Shape())
+    assert network.reaches(0, 1)
+
+
+def test_the_disk_of_a_vm_is_filled(environment: SshEnvironment, site: Site) -> None:
+    plan, disk = environment.plans[1], environment.cluster.nodes[2].disk
+    disk.make_trouble("full")
+    assert order(plan, do="append", file="1.log", bytes=100_000, sync=False) == "ENOSPC"
+    disk.end_trouble()
+    assert order(plan, do="append", file="1.log", bytes=100_000, sync=True) is None
+
+
+def test_no_two_vms_draw_the_same_numbers(environment: SshEnvironment, site: Site) -> None:
+    from harness.environments.ssh.connection import Connection
+
+    drawn = []
+    for node_id in (1, 2):
+        connection = Connection(environment._fleet.host(node_id))
+        drawn.append(connection.run("cat /proc/sys/kernel/random/uuid").output)
+        connection.close()
+    assert len(drawn[0].strip()) == 36
+    assert drawn[0] != drawn[1]
+
+
+def test_a_machine_without_room_is_told_so_before_anything_starts() -> None:
+    if not (trial := try_vms()).available:
+        pytest.skip(trial.found)
+    with pytest.raises(EnvironmentFailed, match=r"expected \d+ MiB of free memory for 1000000 VMs, found"):
+        need_vms(1_000_000)
