@@ -9,8 +9,9 @@ from checkers.telling import Details, Row, by, invoked, seconds
 
 def _lost_commit(row: Row, details: Details) -> str:
     last = details.get("last_acknowledged", {})
+    asked = "" if row["broker"] is None else f" broker {row['broker']}"
     return (
-        f"Process {row['process']} asked{by(row['broker'])} at {invoked(details)} for the committed offset of "
+        f"Process {row['process']} asked{asked} at {invoked(details)} for the committed offset of "
         f"{_whose(details)} and was told {_offset(details)}, although process {last.get('process')} had its commit of "
         f"{last.get('offset')} acknowledged{by(last.get('node'))} at {seconds(last.get('completed_ns'))}, and no "
         "commit that may have come after that explains the answer."

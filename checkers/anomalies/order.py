@@ -38,6 +38,8 @@ def nonmonotonic_send(relations: Relations) -> DataFrame:
     ::
 
         process 1:  send a ──ok @50──   send b ──ok @47──
+
+    What a process begins at the very moment at which it ends another thing comes after it.
     """
     # A process does one thing at a time, so whatever it began before was over before.
     so_far = (
@@ -46,7 +48,7 @@ def nonmonotonic_send(relations: Relations) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     sends = _acknowledged_sends(relations).withColumn("before", fn.max(_witness()).over(so_far))
-    return _reordered(sends.where("before.completed_ns < invoked_ns"), "nonmonotonic-send")
+    return _reordered(sends.where("before.completed_ns <= invoked_ns"), "nonmonotonic-send")
 
 
 def stale_read(relations: Relations) -> DataFrame:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 
 from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES
 from checkers.datasets import survey_dataset
@@ -27,11 +28,13 @@ from tests.checkers.wild_histories import Wild
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(ORACLE, ("value",)),
-    **dict.fromkeys(("inconsistent-offset", "divergent-replicas", "two-leaders"), ("offset",)),
+    **dict.fromkeys(("inconsistent-offset", "divergent-replicas"), ("offset",)),
     **dict.fromkeys(("corrupt-record", "skipped-poll"), ("op", "offset")),
     **dict.fromkeys(("reordered-send", "nonmonotonic-send", "stale-read", "end-offset-regression"), ("op",)),
     **dict.fromkeys(("nonmonotonic-poll", "lost-commit", "committed-offset-regression"), ("op",)),
     "epoch-regression": ("broker", "op", "offset"),
+    "two-leaders": ("offset", "at_ns"),
+    "unavailable": ("what", "process"),
     "double-ownership": ("process", "at_ns"),
 }
 """Columns of a finding that tell it from others of its kind, as the oracle has them."""
@@ -88,7 +91,8 @@ def _by_checkers(
         frames = [anomaly(relations) for anomaly in (*ANOMALIES, *GROUP_ANOMALIES)]
         findings = unite([*frames, malformed_history(relations)]).coalesce(shuffle_partitions)
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
-        rows = findings.select(*columns).toArrow().to_pylist()
+        what = fn.get_json_object("details", "$.what").alias("what")
+        rows = findings.select(*columns, what).toArrow().to_pylist()
     found: dict[str, dict[str, set[Key]]] = {}
     for row in rows:
         key = tuple(row[name] for name in _KEYS.get(row["anomaly"], ("op",)))

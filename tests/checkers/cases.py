@@ -446,6 +446,14 @@ def a_later_send_of_the_same_process_gets_the_lower_offset(history: History) -> 
     history.final([101, 100])
 
 
+@case({"nonmonotonic-send": (1, 0)})
+def a_process_that_sends_as_its_last_send_ends_sends_after_it(history: History) -> None:
+    history.send(100, (10, 20), offset=1)
+    history.send(101, (20, 30), offset=2)
+    history.send(102, (30, 40), offset=0)
+    history.final([102, 100, 101])
+
+
 @case({})
 def concurrent_sends_may_be_in_any_order(history: History) -> None:
     history.send(100, (10, 30), offset=1)

@@ -1,7 +1,7 @@
 """The anomalies of `docs/checkers.md` once more, as loops over a history's rows: slow, and with nothing of Spark.
 
 Each function takes a `Rows` and returns what it finds, as the keys that `tests.checkers.agreement` compares. They are
-for histories of one partition without samples, with idempotence, whose rows all make sense.
+for histories of one partition, with idempotence and without faults, whose rows all make sense.
 """
 
 from __future__ import annotations
@@ -63,6 +63,21 @@ def dirty_read(rows: Rows) -> Iterator[Key]:
     for send in rows.sends:
         if (send["value"],) in gone and not is_acknowledged(send):
             yield (send["value"],)
+    for poll in rows.polls:
+        reads = [read for read in rows.reads if read["op"] == poll["op"]]
+        samples = [sample for sample in rows.samples if sample["broker"] == poll["node"]]
+        for before, sample in zip(samples, samples[1:], strict=False):
+            if reads and before["at_ns"] > poll["completed_ns"] and sample["role"] == "leader":
+                in_office = any(
+                    each["role"] == "leader"
+                    and each["leader_epoch"] == sample["leader_epoch"]
+                    and each["at_ns"] <= poll["invoked_ns"]
+                    for each in samples
+                )
+                furthest = max(reads, key=lambda read: (read["offset"], -1 if read["value"] is None else read["value"]))
+                if in_office and sample["high_watermark"] <= furthest["offset"]:
+                    yield (furthest["value"],)
+                break
 
 
 # --- values and offsets --------------------------------------------------------------------------------------------
@@ -122,6 +137,7 @@ def corrupt_record(rows: Rows) -> Iterator[Key]:
 
 def reordered_send(rows: Rows) -> Iterator[Key]:
     """Those of other processes and of its own: which of the two is told decides the highest offset."""
+    yield from nonmonotonic_send(rows)
     sends = [send for send in rows.happened() if send["acks"] != 0]
     for send in sends:
         if any(w["completed_ns"] < send["invoked_ns"] and w["offset"] > send["offset"] for w in sends):
@@ -132,7 +148,8 @@ def nonmonotonic_send(rows: Rows) -> Iterator[Key]:
     sends = [send for send in rows.happened() if send["acks"] != 0]
     for send in sends:
         own = [w for w in sends if w["process"] == send["process"]]
-        if any(w["completed_ns"] < send["invoked_ns"] and w["offset"] > send["offset"] for w in own):
+        before = [w for w in own if (w["invoked_ns"], w["op"]) < (send["invoked_ns"], send["op"])]
+        if any(w["completed_ns"] <= send["invoked_ns"] and w["offset"] > send["offset"] for w in before):
             yield (send["op"],)
 
 
@@ -209,7 +226,8 @@ def divergent_replicas(rows: Rows) -> Iterator[Key]:
     for offset in {row["offset"] for row in rows.logs}:
         held = []
         for log in replicas.values():
-            if log[0]["offset"] <= offset < log[0]["high_watermark"]:
+            start = 0 if rows.samples else log[0]["offset"]  # samples tell that nothing was deleted
+            if start <= offset < log[0]["high_watermark"]:
                 there = [(row["value"], row["leader_epoch"], row["crc"]) for row in log if row["offset"] == offset]
                 held.append(there[0] if there else None)
         if any(held) and len(set(held)) > 1:
@@ -239,7 +257,52 @@ def two_leaders(rows: Rows) -> Iterator[Key]:
         for other in rows.logs:
             same = row["offset"] == other["offset"] and row["leader_epoch"] == other["leader_epoch"]
             if same and row["value"] != other["value"]:
-                yield (row["offset"],)
+                yield row["offset"], None
+    leading = [sample for sample in rows.samples if sample["role"] == "leader"]
+    for epoch in {sample["leader_epoch"] for sample in leading}:
+        of_epoch = [sample for sample in leading if sample["leader_epoch"] == epoch]
+        if len({sample["broker"] for sample in of_epoch}) > 1:
+            yield None, max(sample["at_ns"] for sample in of_epoch)
+
+
+# --- availability --------------------------------------------------------------------------------------------------
+
+
+def unavailable(rows: Rows) -> Iterator[Key]:
+    healed_ns, bound_ns = rows.healed_ns, rows.bound_ns
+
+    def within(at_ns: int | None) -> bool:
+        return at_ns is not None and healed_ns < at_ns <= bound_ns
+
+    def all_the_time(spans: list[tuple[int, int | None]]) -> bool:
+        quarter = (bound_ns - healed_ns) / 4
+        starts = [healed_ns + quarter * number for number in range(4)]
+        return all(
+            any(begins <= start + quarter and (begins if ends is None else ends) >= start for begins, ends in spans)
+            for start in starts
+        )
+
+    sends = [(send["invoked_ns"], send["completed_ns"]) for send in rows.sends]
+    acknowledged = any(send["status"] == "ok" and within(send["completed_ns"]) for send in rows.sends)
+    if all_the_time(sends) and not acknowledged:
+        yield "no-acknowledged-write", None
+    readable = [
+        send["offset"]
+        for send in rows.sends
+        if send["status"] == "ok" and send["acks"] == -1 and send["completed_ns"] <= healed_ns
+        if send["offset"] is not None
+    ]
+    for polls in _polls_of(rows):
+        answered = [poll for poll in polls if poll["status"] == "ok"]
+        reached = [poll["next_position"] for poll in answered if poll["completed_ns"] <= healed_ns]
+        progress = any(poll["records"] and within(poll["completed_ns"]) for poll in answered)
+        trying = all_the_time([(poll["invoked_ns"], poll["completed_ns"]) for poll in polls])
+        if trying and not progress and reached and readable and max(reached) <= max(readable):
+            yield "no-progress-of-readers", polls[0]["process"]
+    samples = [sample for sample in rows.samples if sample["at_ns"] > healed_ns]
+    full = any(s["role"] == "leader" and len(s["isr"]) == 3 and within(s["at_ns"]) for s in samples)
+    if all_the_time([(sample["at_ns"], None) for sample in samples]) and not full:
+        yield "isr-not-full", None
 
 
 # --- groups --------------------------------------------------------------------------------------------------------
@@ -317,6 +380,7 @@ ORACLE: dict[str, Callable[[Rows], Iterator[Key]]] = {
     "divergent-replicas": divergent_replicas,
     "epoch-regression": epoch_regression,
     "two-leaders": two_leaders,
+    "unavailable": unavailable,
     "lost-commit": lost_commit,
     "committed-offset-regression": committed_offset_regression,
     "double-ownership": double_ownership,

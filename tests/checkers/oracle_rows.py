@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.checkers.histories import History
+from tests.checkers.histories import MS, History
 
 Row = dict[str, Any]
 
@@ -22,6 +22,9 @@ class Rows:
     commits: list[Row]
     answers: list[Row]
     ownerships: list[Row]
+    samples: list[Row]
+    healed_ns: int
+    bound_ns: int
 
     @classmethod
     def of(cls, history: History) -> Rows:
@@ -41,6 +44,9 @@ class Rows:
             [row for row in of_groups if row["kind"] == "commit" and row["status"] != "fail"],
             [row for row in of_groups if row["kind"] == "committed" and row["status"] == "ok"],
             history.tables["ownerships"],
+            history.tables["cluster"],
+            healed_ns := history.tables["phases"][0]["started_ns"],
+            healed_ns + history.tables["runs"][0]["unavailable_after_ms"] * MS,
         )
 
     def reads_of(self, value: int) -> list[Row]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 
-from tests.checkers.histories import FINAL_MS, TOPIC, History
+from tests.checkers.histories import FINAL_MS, MS, TOPIC, History
 
 OFFSETS = 5
 READERS = (900, 901)
 FINAL_READERS = (990, 991)
 MEMBERS = (501, 502)
 GHOST = 999
+HEALED_MS, BOUND_MS = 8, 4
+"""When the main phase begins, and for how long after it nothing may be unavailable."""
 STATUSES = ("ok", "info", "fail")
 
 
@@ -19,7 +21,8 @@ class Wild:
 
     def __init__(self, name: str, seed: int) -> None:
         self._choices = random.Random(seed)
-        self.history = History(name, unavailable_after_ms=None)
+        self.history = History(name, unavailable_after_ms=BOUND_MS)
+        self.history.tables["phases"][0]["started_ns"] = HEALED_MS * MS
         self._free_ms: dict[int, int] = {}
         self._numbers = {process: process for process in (1, 2, 3)}
         self._sent: dict[int, int | None] = {}
@@ -30,6 +33,8 @@ class Wild:
         for _ in range(self._few(2)):
             self.history.latest(self._offset(), self._span(800, 20), node=self._choices.choice((1, 2, None)))
         self._final()
+        if self._maybe(0.3):
+            self._samples()
         if self._maybe(0.3):
             for broker in (1, 2):
                 self._log(broker)
@@ -126,6 +131,22 @@ class Wild:
             epochs=[self._few(1) for _ in values],
             first=self._choices.choice((0, 0, 1)),
         )
+
+    def _samples(self) -> None:
+        """Between the moments of operations, so that none of them is at the moment of a sample."""
+        epoch = self._few(1)
+        for at_ms in range(HEALED_MS - 2, HEALED_MS + BOUND_MS + self._few(4)):
+            for broker in (1, 2):
+                self.history.sampled(
+                    at_ms,
+                    broker if self._maybe(0.5) else 3 - broker,
+                    epoch,
+                    isr=(1, 2, 3) if self._maybe(0.2) else (1, 2),
+                    high_watermark=self._offset(),
+                    brokers=(broker,),
+                )
+                self.history.tables["cluster"][-1]["at_ns"] += MS // 2
+            epoch += self._choices.choice((0, 0, 0, 1))
 
     def _group(self) -> None:
         for _ in range(self._few(4)):
