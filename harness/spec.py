@@ -164,6 +164,10 @@ def _check_machines(spec: Spec) -> None:
     _whole("vms", spec.vms, 0, 9)
     machines = [name for name, given in (("inventory", spec.inventory), ("vms", spec.vms)) if given]
     if spec.environment == "ssh":
+        own = spec.system == OWN_SYSTEM
+        _expect(
+            own, "system", "Harrow's own broker for the environment ssh", spec.system, "leave --environment ssh out"
+        )
         told = " and ".join(machines) or "neither"
         _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", told)
     else:
