@@ -110,6 +110,12 @@ class _Keeper:
         self._disks = Disks()
         self.children = _Children(self._switch)
 
+    def end(self) -> None:
+        """Leave nobody behind."""
+        self.children.kill_all()
+        if self._switch is not None:
+            self._switch.kill_guests()
+
     def answer(self, request: dict[str, Any], descriptors: Sequence[int]) -> object:
         match request:
             case {"do": "spawn", "command": command, "endpoint": endpoint}:
@@ -162,7 +168,7 @@ def main() -> None:
     while True:
         line, descriptors = receive_line(harness)
         if not line:
-            keeper.children.kill_all()
+            keeper.end()
             return
         try:
             answer: object = {"result": keeper.answer(json.loads(line), descriptors)}

@@ -9,8 +9,11 @@ namespace, and need no program.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import select
+import signal
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,9 +61,11 @@ class Switch:
         self._blocked: set[Link] = set()
         self._probes = 0
         self._detour: Detour | None = None
+        self._not_ours = Path("/proc/self/ns/net").stat().st_ino
         linux.unshare(linux.CLONE_NEWNET)
         self._wire = Wire()
         _write_setting("ip_forward", 1)
+        self._guests = frozenset(namespaces)
         self._namespaces = {endpoint: self._add(endpoint, namespaces.get(endpoint)) for endpoint in endpoints}
         self._await_links()
 
@@ -71,6 +76,8 @@ class Switch:
             descriptor = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         else:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if os.fstat(descriptor).st_ino == self._not_ours:
+                raise OSError(errno.EINVAL, "expected another namespace than the machine's own", path)
             linux.enter_namespace(descriptor, linux.CLONE_NEWNET)
         wire = Wire()
         probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -108,6 +115,14 @@ class Switch:
     def enter(self, endpoint: Endpoint) -> None:
         """Move the calling process into an endpoint's namespace (for a child, before it runs its program)."""
         linux.enter_namespace(self._namespaces[endpoint].descriptor, linux.CLONE_NEWNET)
+
+    def kill_guests(self) -> None:
+        """SIGKILL whoever lives in the namespaces that were there already. All others end with us."""
+        homes = {os.fstat(self._namespaces[endpoint].descriptor).st_ino for endpoint in self._guests}
+        for entry in Path("/proc").iterdir() if homes else ():
+            with contextlib.suppress(OSError):  # it is gone, or no process at all
+                if entry.name.isdigit() and (entry / "ns/net").stat().st_ino in homes:
+                    os.kill(int(entry.name), signal.SIGKILL)
 
     def set_blocked(self, links: Iterable[Link]) -> None:
         """Make exactly these links the ones that are cut."""
