@@ -219,7 +219,7 @@ class Nemesis:
 
     def _power_fails(self, fault: Fault, target: int) -> None:
         survival = Survival.EVERYTHING
-        if target in self.controllers or self._may_lose(target):
+        if target not in self.brokers or self._may_lose(target):
             survival = Survival(1 + fault.parameter % (len(Survival) - 1))
         if target in self.brokers and survival is not Survival.EVERYTHING:
             self.lossy[target] = broker_epoch(self.world, target)

@@ -141,6 +141,16 @@ def test_each_fault_takes_hold_and_a_correct_cluster_bears_it(fault: Fault, mark
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
 
 
+@pytest.mark.parametrize("combined", [False, True])
+def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combined: bool) -> None:
+    first = Fault(4_000, "lossy-kill", 0, 6_000, 0)
+    second = Fault(5_000, "lossy-restart", 1, 2_000, 0)
+    outcome = simulated(first, second, controllers=3, combined=combined, lossy_budget=1)
+    told = [text for _, _, text in outcome.notes if text.startswith(("page-cache-loss", "lossy-restart"))]
+    assert [text.partition(" ")[0] for text in told] == ["page-cache-loss", "lossy-restart"], told
+    assert "(everything: 0 bytes lost)" in told[1]
+
+
 def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
     disk = SimulatedDisk()
     batch = encode_batch([(None, b"value")], base_offset=0, leader_epoch=0, timestamp_ms=0)
