@@ -12,6 +12,9 @@ from harness.simulation.world import CLIENTS_FROM, MS, NOBODY, Step, World
 
 US_PER_S = 1_000_000
 
+_LONGEST_ROUND = 4
+"""Lines that are looked for as one round of a repetition."""
+
 
 class Line(NamedTuple):
     """One transition. `source` is who a message came from, None for what a node did by itself."""
@@ -97,6 +100,34 @@ def story(narrator: Narrator, history: SimulatedHistory, notes: Sequence[tuple[i
     """All lines, with what became of the clients' sends."""
     narrator.catch_up(notes)
     return sorted([*narrator.lines, *_sends(history)], key=lambda line: line.at_us)
+
+
+def without_repetitions(lines: Sequence[Line]) -> list[Line]:
+    """A story in which what happens again and again, such as a request that is refused and repeated, is told once."""
+    told: list[Line] = []
+    place = 0
+    while place < len(lines):
+        for period in range(1, _LONGEST_ROUND + 1):
+            times = _rounds(lines, place, period)
+            if times > 1:
+                told += lines[place : place + period]
+                told[-1] = told[-1]._replace(text=f"{told[-1].text} (this, {times} times)")
+                place += times * period
+                break
+        else:
+            told.append(lines[place])
+            place += 1
+    return told
+
+
+def _rounds(lines: Sequence[Line], place: int, period: int) -> int:
+    """How often the `period` lines from `place` on come in a row, whatever the time."""
+    pattern = [line[1:] for line in lines[place : place + period]]
+    times = 0
+    while [line[1:] for line in lines[place : place + period]] == pattern and len(pattern) == period:
+        times += 1
+        place += period
+    return times
 
 
 def _sends(history: SimulatedHistory) -> Iterable[Line]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harness.simulation import case as cases
 from harness.simulation.case import Case
 from harness.simulation.findings import Finding, Layer, findings
-from harness.simulation.narration import Line, Narrator, story
+from harness.simulation.narration import Line, Narrator, story, without_repetitions
 from harness.simulation.pool import Pool
 from harness.simulation.scenario import Outcome
 from harness.simulation.schedule import Fault
@@ -23,6 +23,7 @@ from harness.simulation.stored import relevant, tape_of
 from harness.simulation.swarm import FAULTS, Configuration
 from harness.simulation.tape_files import TapeFile
 from harness.simulation.watchers import watchers
+from harness.simulation.world import NOBODY
 
 SHAPE: Mapping[str, Lane] = {
     "configuration": Lane(Kind.FIXED),
@@ -107,7 +108,7 @@ class Shrunk(NamedTuple):
 
     tape: TapeFile
     steps: int
-    """Transitions from the first that a client or a fault caused to the violation."""
+    """Transitions from the first that a client or a fault caused to the violation; what is repeated counts once."""
     tried: int
 
 
@@ -177,16 +178,18 @@ def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, trie
     outcome.seed = seed
     found = target.found(outcome)
     assert found is not None, "what fails once fails always"
-    lines = from_first_cause(relevant(story(narrator, outcome.history, outcome.notes)))
+    lines = without_repetitions(from_first_cause(relevant(story(narrator, outcome.history, outcome.notes))))
     happens = [*(str(line) for line in lines), f"VIOLATION of {found}"]
     return Shrunk(tape_of(outcome, [found], happens), len(lines), tried)
 
 
 def from_first_cause(lines: Sequence[Line]) -> Sequence[Line]:
-    """A story without what comes before the first send and the first fault: how the cluster came up."""
-    for place, line in enumerate(lines):
-        if line.text.startswith("Produce ") or line.node_id == 0:
-            return lines[place:]
+    """A story without how the cluster came up: earlier faults, and all from the first send or fault after that."""
+    up = next((place for place, line in enumerate(lines) if " leads in epoch 0" in line.text), 0)
+    faults = [line for line in lines[:up] if line.node_id == NOBODY]
+    for place in range(up, len(lines)):
+        if lines[place].text.startswith("Produce ") or lines[place].node_id == NOBODY:
+            return [*faults, *lines[place:]]
     return lines
 
 

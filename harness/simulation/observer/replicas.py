@@ -61,13 +61,16 @@ def begin_anew(mirror: Mirror, log: Log) -> None:
 
 
 def first_difference(mirror: Mirror, log: Log) -> int:
-    """From which offset on the mirror and the log differ; the end of the shorter if they do not."""
+    """From which offset on the mirror and the log differ; the end of the shorter if they do not.
+
+    What was deleted differs from nothing: a log start that was not checkpointed goes back, and shows it again.
+    """
     found: Entries = [None] * min(log.start_offset, log.end_offset)
     for batch in batches_of(log, log.start_offset):
         found += [batch] * (batch.last + 1 - len(found))
     offset = min(log.start_offset, len(mirror.entries))
     end = min(len(found), len(mirror.entries))
-    while offset < end and found[offset] == mirror.entries[offset]:
+    while offset < end and (mirror.entries[offset] is None or found[offset] == mirror.entries[offset]):
         offset += 1
     return offset
 

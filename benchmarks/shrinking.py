@@ -1,0 +1,95 @@
+"""How small the shrinker makes failures of which the shortest schedule is known, and how long it takes.
+
+    python benchmarks/shrinking.py                     every flaw of the table, 110 s each at most
+    python benchmarks/shrinking.py --flaw eager-shrink
+
+The shortest schedules were found by a model checker, breadth first, on models of the protocol with the same rule taken
+out; their steps are coarser than those of real code. The aim is three times that length, in less than two minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+
+from broker.core.rules.flaws import FLAWS, Flaw
+from harness.simulation.case import Case
+from harness.simulation.findings import Layer
+from harness.simulation.pool import Pool, cores
+from harness.simulation.reduce import Target, failing, reduce
+from harness.simulation.sweep import SeedResult
+from harness.simulation.zoo import Task, overrides_of, work
+
+SHORTEST: Mapping[str, int] = {
+    "B-12": 15,
+    "B-19": 15,
+    "B-37": 12,
+    "B-38": 5,
+    "B-39": 12,
+    "B-40": 15,
+    "B-41": 16,
+    "B-49": 6,
+    "B-50": 14,
+    "B-52": 8,
+    "B-53": 4,
+    "B-54": 12,
+    "B-56": 14,
+    "B-58": 12,
+    "B-59": 11,
+    "B-64": 18,
+    "B-66": 10,
+}
+"""Steps of the shortest violation, by the flaw's number."""
+
+LIMIT_S = 110
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flaw", action="append", help="only this one")
+    parser.add_argument("--seeds", type=int, default=300, help="so many seeds are tried for a first failure")
+    arguments = parser.parse_args()
+    print(f"{'flaw':<34}{'seed':>6}{'faults':>8}{'sends':>7}{'steps':>7}{'known':>7}{'ratio':>7}{'seconds':>9}")
+    with Pool[Task, SeedResult](work, cores()) as pool:
+        for flaw in FLAWS.values():
+            if flaw.number in SHORTEST and (not arguments.flaw or flaw.name in arguments.flaw):
+                print(measured(pool, flaw, arguments.seeds), flush=True)
+
+
+def measured(pool: Pool[Task, SeedResult], flaw: Flaw, seeds: int) -> str:
+    """A line of the table: the first failure that the observer sees, shrunk."""
+    seed = first_failure(pool, flaw, seeds)
+    name = f"{flaw.number} {flaw.name}"
+    if seed is None:
+        return f"{name:<34}  not found in {seeds} seeds"
+    outcome, finding = failing(Case(seed, overrides_of(flaw)))
+    assert finding is not None
+    began = time.monotonic()
+    small = reduce(
+        outcome,
+        Target(finding.layer, finding.property_id),
+        cores(),
+        stopped=lambda: time.monotonic() - began > LIMIT_S,
+    )
+    seconds = time.monotonic() - began
+    known = SHORTEST[flaw.number]
+    sends = small.tape.configuration.operations
+    return (
+        f"{name:<34}{seed:>6}{len(small.tape.faults):>8}{sends:>7}{small.steps:>7}{known:>7}"
+        f"{small.steps / known:>7.1f}{seconds:>9.0f}"
+    )
+
+
+def first_failure(pool: Pool[Task, SeedResult], flaw: Flaw, seeds: int) -> int | None:
+    """The lowest of the first few seeds in which the observer saw a property broken."""
+    found: list[int] = []
+    tasks = (Task(seed, overrides_of(flaw)) for seed in range(1, seeds + 1) if not found)
+    for done in pool.run(tasks):
+        if done.result and any(one.layer is Layer.INVARIANT for one in done.result.findings[:1]):
+            found.append(done.task.seed)
+    return min(found, default=None)
+
+
+if __name__ == "__main__":
+    main()
