@@ -42,6 +42,8 @@ def _read(stage: Stage, ends: Sequence[End]) -> None:
 
 def _told(item: Mapping[str, object]) -> str:
     name = f"{item['topic']}-{item['partition']}"
+    if item["position"] is None:
+        return f"process {item['process']} was told nothing of {name}"
     return f"process {item['process']} read {name} to {item['position']}, its end is {item['end']}"
 
 
