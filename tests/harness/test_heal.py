@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,16 @@ def _loop_devices_of(directory: Path) -> list[str]:
     return [name for name in files if str(directory) in name]
 
 
-def _kill_a_harness(directory: Path, network: str, page_cache: str, victims: str) -> tuple[list[int], Path, set[str]]:
+@pytest.fixture
+def held() -> Iterator[ExitStack]:
+    """Descriptors that are closed at the end."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def _kill_a_harness(
+    directory: Path, network: str, page_cache: str, victims: str, held: ExitStack
+) -> tuple[list[int], Path, set[str]]:
     """Run a doomed harness until it has cut its cluster in two, then SIGKILL it (and its keeper, if so wanted)."""
     harness = subprocess.Popen(
         [sys.executable, "-m", "tests.support.doomed_harness", str(directory), network, page_cache],
@@ -55,6 +65,8 @@ def _kill_a_harness(directory: Path, network: str, page_cache: str, victims: str
     assert harness.stdout is not None
     with harness.stdout:
         made = json.loads(harness.stdout.readline())
+    for pid in made["pids"]:  # held open, or others would soon have namespaces of the same numbers
+        held.callback(os.close, os.open(f"/proc/{pid}/ns/net", os.O_RDONLY))
     own_namespaces = _namespaces_of(made["pids"]) - _namespaces_of([os.getpid()])
     token = Path(made["sockets"]).name.removeprefix("harrow-")
     doomed = [harness.pid]
@@ -62,7 +74,8 @@ def _kill_a_harness(directory: Path, network: str, page_cache: str, victims: str
         doomed += [pid for pid in processes.of_run(token) if pid not in made["pids"]]
     assert heal(directory) == [f"{directory.name}: left alone, its harness is alive as process {harness.pid}"]
     for pid in doomed:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it went with one before
+            os.kill(pid, signal.SIGKILL)
     harness.wait(_GONE_S)
     return made["pids"], Path(made["sockets"]), own_namespaces
 
@@ -80,12 +93,12 @@ def _kill_a_harness(directory: Path, network: str, page_cache: str, victims: str
     ],
 )
 def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partition(
-    tmp_path: Path, network: str, page_cache: str, victims: str, stranger: subprocess.Popen[bytes]
+    tmp_path: Path, network: str, page_cache: str, victims: str, stranger: subprocess.Popen[bytes], held: ExitStack
 ) -> None:
     need(network)
     need(page_cache)
     directory = tmp_path / "run"
-    pids, sockets, namespaces = _kill_a_harness(directory, network, page_cache, victims)
+    pids, sockets, namespaces = _kill_a_harness(directory, network, page_cache, victims, held)
     assert len(namespaces) == (0 if network == "proxies" else 4)
 
     if victims == "harness":  # its keeper sees to that
