@@ -7,9 +7,9 @@ import shutil
 import subprocess
 
 import pytest
-from html_check import Page
 
 from reports.linearizability import drawn, render_picture
+from tests.support.html_check import Page
 
 
 def operation(process: int, invoked: int, completed: int | None, text: str) -> dict[str, object]:

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from html_check import Page
 
 from checkers.linearizability.check import check_history
 from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.operations import Operation
 from reports import render
+from tests.support.html_check import Page
 
 FORGOTTEN = [Operation(1, 0, 10, "write", 5, key="chaos-0/3"), Operation(2, 20, 30, "read", None, 4, key="chaos-0/3")]
 KEPT = [Operation(1, 0, 10, "write", 5), Operation(2, 20, 30, "read", None, 5)]

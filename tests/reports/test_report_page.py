@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import synthetic_run
-from html_check import Page
 
 from history.reader import read_table, table_directory
 from history.schema import ANOMALIES, TABLES
 from reports import render
 from reports.run import EXPECTED_TABLES, RunNotFoundError
+from tests.support.html_check import Page
 
 RUNS = ("valid", "invalid", "unknown", "empty")
 HOSTILE = "</td></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!--"
