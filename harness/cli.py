@@ -43,6 +43,7 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
 
 harrow.entries = {
     "run": Entry("harness.commands.run", "Torment a cluster and judge it."),
+    "suite": Entry("harness.commands.suite", "Perform a matrix of runs."),
     "sim": Entry("harness.commands.sim", "Simulate clusters: a seed is the whole truth."),
     "replay": Entry("harness.commands.replay", "Run a stored run again."),
     "shrink": Entry("harness.commands.shrink", "Make a failing simulation as small as can be."),

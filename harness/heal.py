@@ -36,11 +36,12 @@ def heal(place: Path) -> list[str]:
 
 
 def _runs(place: Path) -> Iterator[Path]:
-    """Run directories: the place itself, or `store/<name>/<run>`; links (`latest`) are not followed."""
+    """Run directories: the place itself, `store/<name>/<run>`, those of suites; links (`latest`) are not followed."""
     if (place / FILE_NAME).exists():
         yield place
         return
-    for journal in sorted(place.glob(f"*/*/{FILE_NAME}")):
+    journals = [*place.glob(f"*/*/{FILE_NAME}"), *place.glob(f"suites/*/*/*/*/{FILE_NAME}")]
+    for journal in sorted(journals):
         if not any(parent.is_symlink() for parent in (journal.parent, journal.parent.parent)):
             yield journal.parent
 

@@ -38,6 +38,11 @@ class WarmSpark:
         self._session = pool.submit(start_session)
         pool.shutdown(wait=False)
 
+    def start_once(self) -> None:
+        """Begin to start it, unless that was begun before."""
+        if self._session is None:
+            self.start()
+
     def session(self) -> SparkSession | None:
         """Wait for it, and raise what kept it from starting; None if it was never begun."""
         return None if self._session is None else self._session.result()

@@ -308,15 +308,19 @@ def _stored(text: str) -> dict[str, Any]:
 
 def reproduce(spec: Spec, schedule: Path | None = None) -> str:
     """Give the command line that runs it again: the flags that differ from the defaults, the seed, a schedule."""
+    further = () if schedule is None else ("--schedule", str(schedule))
+    return shlex.join([*words(spec), *further])
+
+
+def words(spec: Spec) -> list[str]:
+    """Give the words of the command that runs a specification."""
     default = replace(Spec(seed=spec.seed), idempotence=spec.acks == "all")
-    words = ["harrow", "run", "--seed", str(spec.seed)]
+    said = ["harrow", "run", "--seed", str(spec.seed)]
     for field in fields(Spec):
         value = getattr(spec, field.name)
         if field.name != "seed" and value != getattr(default, field.name):
-            words += _words(field.name, value)
-    if schedule is not None:
-        words += ["--schedule", str(schedule)]
-    return shlex.join(words)
+            said += _words(field.name, value)
+    return said
 
 
 def _words(name: str, value: object) -> list[str]:

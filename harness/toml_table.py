@@ -49,6 +49,13 @@ class Table:
             raise self.wrong(key, "a table", "none" if value is None else repr(value))
         return Table(self._path, value, self._advice, f"{self._name}.{key}" if self._name else key)
 
+    def tables(self, key: str) -> list[Table]:
+        """A list of tables, empty if there is none."""
+        value = self._raw.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise self.wrong(key, f"tables that begin with [[{key}]]", repr(value))
+        return [Table(self._path, each, self._advice, f"{key} {number}") for number, each in enumerate(value, 1)]
+
     def text(self, key: str, default: str | None = None) -> str:
         """A text, not empty unless that is the default."""
         value = self._raw.get(key, default)

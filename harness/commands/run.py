@@ -24,7 +24,6 @@ from nemesis.script import loads_file
 
 if TYPE_CHECKING:
     from harness.environments.base import System
-    from harness.judging import WarmSpark
     from harness.phases.stage import Plan
     from harness.progress import Progress
 
@@ -97,8 +96,9 @@ _FLAGS = (
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fire the faults of a stored schedule.json, or of a TOML file, instead of drawing them.",
 )
+@click.option("--check/--no-check", default=True, help="Judge the run and write its report (on).")
 @click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
-def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any) -> None:  # noqa: ANN401
+def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path, **flags: Any) -> None:  # noqa: ANN401
     """Stand a cluster up, torment it under real clients, and judge whether it kept its promises.
 
     SPEC is a TOML file with the same settings as the flags, or the spec.json of a stored run; flags override it.
@@ -123,7 +123,7 @@ def run(file: Path | None, schedule_file: Path | None, store: Path, **flags: Any
         spec = replace(spec, faults=_possible(spec, system))
     schedule = _schedule(spec, schedule_file)
     _check(spec, schedule, system)
-    sys.exit(_run(spec, schedule, system, schedule_file, store))
+    sys.exit(_run(spec, schedule, system, schedule_file, store, check=check))
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
@@ -177,7 +177,9 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     registry.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
-def _run(spec: Spec, schedule: Schedule, system: System, schedule_file: Path | None, store: Path) -> Exit:
+def _run(
+    spec: Spec, schedule: Schedule, system: System, schedule_file: Path | None, store: Path, *, check: bool
+) -> Exit:
     from harness import consoles
     from harness.judging import WarmSpark, judge, need_java
     from harness.phases.stage import Plan
@@ -186,14 +188,19 @@ def _run(spec: Spec, schedule: Schedule, system: System, schedule_file: Path | N
     from reports import render
     from reports.terminal import summary_lines
 
-    need_java()
+    if check:
+        need_java()
     directory = make_run_directory(store, spec.name, spec.seed)
     command = specs.reproduce(spec, directory / "schedule.json" if schedule_file is not None else None)
     spark = WarmSpark()
     try:
         with Progress(consoles.progress()) as progress:
             progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
-            _perform(Plan(spec, schedule, directory, command), system, progress, spark)
+            plan = Plan(spec, schedule, directory, command)
+            _perform(plan, system, progress, spark.start if check else lambda: None)
+            if not check:
+                click.echo(f"history: {directory}; see `harrow check {directory}`")
+                return Exit.VALID
             progress.phase("check", "Spark reads the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
@@ -208,7 +215,7 @@ def _run(spec: Spec, schedule: Schedule, system: System, schedule_file: Path | N
     return VERDICTS[verdict]
 
 
-def _perform(plan: Plan, system: System, progress: Progress, spark: WarmSpark) -> None:
+def _perform(plan: Plan, system: System, progress: Progress, when_at_rest: Callable[[], None]) -> None:
     """Run the cluster; Ctrl-C and SIGTERM end it in good order."""
     from harness import runner
     from harness.environments import registry
@@ -218,6 +225,6 @@ def _perform(plan: Plan, system: System, progress: Progress, spark: WarmSpark) -
     make = partial(registry.make, plan.spec, needs, plan.directory, system)
     stop = Stop()
     with on_signals(stop):
-        outcome = runner.run(plan, system, make, progress, stop, spark.start)
+        outcome = runner.run(plan, system, make, progress, stop, when_at_rest)
     for trouble in outcome.troubles:
         progress.note(trouble, style="yellow")

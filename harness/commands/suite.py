@@ -1,0 +1,91 @@
+"""`harrow suite`: a matrix of runs, one page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.store import DEFAULT
+
+if TYPE_CHECKING:
+    from checkers.verdict import RunResult
+    from harness.progress import Progress
+    from harness.suites.cells import Cell
+    from harness.suites.conducting import Ended
+    from harness.suites.definition import Suite
+    from harness.suites.state import Result, State
+
+_STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashed": "bold magenta", "skipped": "dim"}
+
+
+@click.command("suite")
+@click.argument("file", metavar="SUITE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
+@click.option("--fresh", is_flag=True, help="Begin anew, even if the last performance was interrupted.")
+def suite(file: Path, store: Path, fresh: bool) -> None:
+    """Perform all runs of a suite, judge them, and write one page, a JUnit file and a summary in Markdown.
+
+    SUITE is a TOML file; see docs/suites.md. What was interrupted is gone on with: runs that have ended stay.
+
+    \b
+    harrow suite suites/smoke.toml        a few minutes
+    harrow suite suites/nightly.toml      hours; what this machine has no means for is skipped, and told
+
+    Exit status: 0 all valid, 1 anomalies, 2 usage, 3 something was not decided, or interrupted, 4 a run crashed or the
+    canary was not found.
+    """  # noqa: D301 (\b is for click)
+    from harness import consoles
+    from harness.progress import Progress
+    from harness.suites import definition
+    from harness.suites.state import begin
+
+    wanted = definition.load(file)
+    state = begin(store, wanted, fresh=fresh)
+    with Progress(consoles.progress()) as progress:
+        ended = _conduct(wanted, state, progress)
+    _tell(state, ended, file)
+    sys.exit(ended.status)
+
+
+def _conduct(wanted: Suite, state: State, progress: Progress) -> Ended:
+    from harness.judging import WarmSpark, results_of
+    from harness.stopping import Stop, on_signals
+    from harness.suites.conducting import Hands, conduct
+    from reports import render
+    from reports.suite import render_suite
+
+    spark = WarmSpark()
+    told = "goes on" if state.resumed else "begins"
+    progress.note(f"suite {wanted.name} {told}: {len(wanted.cells)} runs and a canary; {state.directory}/index.html")
+
+    def judge(run: Path) -> RunResult:
+        spark.start_once()
+        progress.phase("check", run.parent.name)
+        result = results_of([run], spark.session())[0]
+        render(run)
+        return result
+
+    def note(cell: Cell, result: Result) -> None:
+        if result.canary_found is not None:
+            found = "found" if result.canary_found else "NOT found"
+            progress.note(f"the canary was {found} with {cell.seeds}", style="green" if result.canary_found else "red")
+            return
+        why = f": {result.reasons[0]}" if result.reasons else ""
+        line = f"{result.verdict}  {cell.environment}, {cell.configuration}, {cell.faults}, {cell.seeds}{why}"
+        progress.note(line, style=_STYLES[result.verdict])
+
+    stop = Stop()
+    with on_signals(stop):
+        return conduct(wanted, state, Hands(judge, stop, note, render_suite))
+
+
+def _tell(state: State, ended: Ended, file: Path) -> None:
+    from reports.suite.loaded import load_suite
+
+    click.echo(f"{load_suite(state.directory).sentence}")
+    if ended.interrupted:
+        click.echo(f"harrow: interrupted; `harrow suite {file}` goes on with what has not ended", err=True)
+    click.echo(f"page: {state.directory / 'index.html'}")

@@ -1,0 +1,144 @@
+"""One field of a suite's matrix: a run of a real cluster, or a sweep of simulated ones, as a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from harness import spec as specs
+from harness.simulation import overrides
+from harness.simulation.scripted import SIMULATED
+from harness.simulation.swarm import Configuration
+from harness.spec import ACKS, ENVIRONMENTS, Spec, SpecError
+from harness.systems import choice
+from nemesis.faults import KINDS, USUAL
+from nemesis.schedule import parts
+
+SIMULATION = "simulation"
+_NAME_CHARACTERS = 60
+
+
+class Skipped(Exception):
+    """The machine, or this Harrow, has no means for a cell. The message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What to run. `settings` are those of `harrow run`, by field name; the simulation takes those that it has too."""
+
+    number: int
+    environment: str
+    configuration: str
+    faults: str  # as --faults takes them
+    first_seed: int
+    last_seed: int  # the same but for the simulation, which sweeps
+    settings: Mapping[str, Any]
+    limit_s: float  # after which it is ended
+    anomaly: str | None = None  # of the canary: what must be found
+
+    @property
+    def name(self) -> str:
+        """Name of its directory, and of its runs."""
+        seeds = str(self.first_seed) if self.first_seed == self.last_seed else f"{self.first_seed}-{self.last_seed}"
+        told = f"{self.number:03}-{self.environment}-{self.configuration}-{seeds}"
+        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in told)[:_NAME_CHARACTERS]
+
+    @property
+    def seeds(self) -> str:
+        """In words."""
+        if self.first_seed == self.last_seed:
+            return f"seed {self.first_seed}"
+        return f"seeds {self.first_seed} to {self.last_seed}"
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it needs no cluster."""
+        return self.environment == SIMULATION
+
+
+def spec_of(cell: Cell) -> Spec:
+    """The specification of a run on a real cluster. Raises `SpecError`."""
+    given = {key: value for key, value in cell.settings.items() if key != SIMULATION}
+    given |= {"environment": cell.environment, "faults": cell.faults, "seed": cell.first_seed, "name": cell.name}
+    preset = choice.defaults(given.get("system", specs.OWN_SYSTEM))
+    return specs.resolve({**preset, **given}, cell.first_seed)
+
+
+def check(cell: Cell) -> None:
+    """See that a cell makes sense, whatever the machine. Raises `SpecError`."""
+    if cell.is_simulated:
+        overrides.check(_simulated_settings(cell))
+    elif cell.environment in ENVIRONMENTS:
+        spec_of(cell)
+
+
+def see_possible(cell: Cell) -> None:
+    """See that this machine has the means. Raises `Skipped`."""
+    if cell.is_simulated:
+        lacking = [kind for kind in _kinds(cell.faults) if kind not in SIMULATED]
+        if lacking and cell.faults not in ("all", "usual"):
+            raise Skipped(f"the simulation has no {lacking[0]}")
+        return
+    if cell.environment not in ENVIRONMENTS:
+        raise Skipped(f"there is no environment {cell.environment} in this Harrow")
+    from harness.environments import registry
+
+    try:
+        spec = spec_of(cell)
+        system = choice.make(spec)
+        faults = registry.possible(spec, system) if cell.faults == "all" else spec.faults
+        kinds = [KINDS[part] for fault in faults for part in parts(fault)]
+        registry.check(replace(spec, faults=faults), kinds, system)
+    except SpecError as error:
+        raise Skipped(str(error)) from error
+
+
+def arguments(cell: Cell, directory: Path) -> Sequence[str]:
+    """What `harrow` is to be called with; whatever it stores goes into `directory`."""
+    if cell.is_simulated:
+        words = ["sim", "--seeds", f"{cell.first_seed}:{cell.last_seed}", "--json", "--no-check", "--keep", "3"]
+        return [*words, "--store", str(directory), *_simulated_words(cell)]
+    return [*specs.words(spec_of(cell))[1:], "--no-check", "--store", str(directory)]
+
+
+def again(cell: Cell) -> Sequence[str]:
+    """The command with which a person has it again."""
+    if cell.is_simulated:
+        return ["harrow", "sim", "--seeds", f"{cell.first_seed}:{cell.last_seed}", *_simulated_words(cell)]
+    return specs.words(spec_of(cell)) if cell.environment in ENVIRONMENTS else ()
+
+
+def _kinds(faults: str) -> Sequence[str]:
+    named = tuple(KINDS) if faults == "all" else USUAL if faults == "usual" else tuple(faults.split(","))
+    return [part for fault in named if fault not in ("none", "") for part in parts(fault)]
+
+
+def _simulated_settings(cell: Cell) -> dict[str, object]:
+    """Those of the settings that the simulation has too, and its own. With all faults the seeds decide on them."""
+    known = {field.name for field in fields(Configuration)}
+    shared = {name: value for name, value in cell.settings.items() if name in known}
+    if "acks" in shared:
+        shared["acks"] = ACKS[str(shared["acks"])]
+    if "flaws" in shared:
+        shared["flaws"] = tuple(shared["flaws"])
+    if cell.faults != "all":
+        shared["faults"] = tuple(
+            dict.fromkeys(SIMULATED[kind].kind for kind in _kinds(cell.faults) if kind in SIMULATED)
+        )
+    return {**shared, **cell.settings.get(SIMULATION, {})}
+
+
+def _simulated_words(cell: Cell) -> Sequence[str]:
+    """The flags of `harrow sim` for these settings."""
+    words: list[str] = []
+    for name, value in _simulated_settings(cell).items():
+        if name == "generation":
+            words += ["--generation", str(value)]
+        elif name == "flaws" and isinstance(value, tuple):
+            words += [word for flaw in value for word in ("--flaw", flaw)]
+        else:
+            text = ",".join(value) if isinstance(value, tuple) else str(value).lower()
+            words += ["--set", f"{name}={text}"]
+    return words

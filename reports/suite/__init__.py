@@ -1,0 +1,22 @@
+"""A suite's page, its JUnit file and its summary in Markdown. They read the suite's directory and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reports.suite.junit import junit
+from reports.suite.loaded import load_suite
+from reports.suite.markdown import markdown
+from reports.suite.page import page
+
+__all__ = ["render_suite"]
+
+
+def render_suite(directory: Path) -> Path:
+    """Write `index.html`, `junit.xml` and `summary.md` into a suite's directory; the page's path."""
+    suite = load_suite(directory)
+    for name, text in (("junit.xml", junit(suite)), ("summary.md", markdown(suite)), ("index.html", page(suite))):
+        unfinished = directory / f".{name}.part"
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(directory / name)
+    return directory / "index.html"

@@ -1,0 +1,25 @@
+"""A suite's page: the verdict, the canary, the matrix with links to the reports, and what went wrong."""
+
+from __future__ import annotations
+
+from reports import templating, wording
+from reports.suite.loaded import GRAVEST, STATES, Suite
+from reports.suite.matrix import tables
+
+
+def page(suite: Suite) -> str:
+    """Return the page; it stands by itself, but for the reports that it links to."""
+    environment = templating.environment()
+    environment.filters["seconds"] = lambda seconds: wording.duration(round(seconds * 1e9))
+    troubles = [cell for cell in suite.cells if cell.state not in ("valid", "waiting", "skipped")]
+    skipped: dict[str, list[str]] = {}
+    for cell in suite.cells:
+        if cell.state == "skipped":
+            skipped.setdefault("; ".join(cell.reasons), []).append(cell.title)
+    return environment.get_template("suite.html").render(
+        suite=suite,
+        tables=tables(suite),
+        states=STATES,
+        troubles=sorted(troubles, key=lambda cell: GRAVEST.index(cell.state)),
+        skipped=skipped,
+    )

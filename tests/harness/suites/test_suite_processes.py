@@ -1,0 +1,95 @@
+"""The processes of a suite for real: a child that ends, is ended, or ends with us; a small suite from the command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from harness.environments.machine.processes import exists, start_time, wait_until
+from harness.exits import Exit
+from harness.stopping import Stop
+from harness.suites.child import run
+
+PATIENCE_S = 120.0
+ENDLESS = ("sim", "--seeds", "1:1000000", "--no-check", "--jobs", "1", "--store")
+SMALL = """
+name = "small"
+budget = "1h"
+[canary]
+environment = "simulation"
+faults = "all"
+seeds = "1:2"
+settings = { flaws = ["ack-before-replication"] }
+[[matrix]]
+environments = ["simulation"]
+faults = ["kill"]
+seeds = 1
+settings = { simulation = { operations = 20, polls = 20, duration_ms = 6000 } }
+"""
+
+
+def test_a_child_that_ends_tells_its_status_and_what_it_said(tmp_path: Path) -> None:
+    ending = run(["faults"], tmp_path / "a", PATIENCE_S, Stop())
+    assert (ending.status, ending.overdue, ending.stopped) == (0, False, False)
+    assert "page-cache-loss" in ending.stdout
+    wrong = run(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
+    assert wrong.status == Exit.USAGE
+    assert "expected one of kill" in wrong.last_words[0]
+
+
+def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", 1.0, Stop())
+    assert ending.overdue
+    assert ending.status != 0
+
+
+def test_a_child_is_ended_when_we_are_asked_to_end(tmp_path: Path) -> None:
+    stop = Stop()
+    threading.Timer(1.0, stop.request).start()
+    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", PATIENCE_S, stop)
+    assert ending.stopped
+    assert ending.status != 0
+
+
+def test_a_suite_that_is_killed_takes_its_child_along_and_is_gone_on_with(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))
+    command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(tmp_path / "store")]
+    suite = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    place = tmp_path / "store" / "suites" / "small"
+    try:
+        log = "*/logs/*simulation-default*/stdout.txt"
+        assert wait_until(lambda: bool(list(place.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
+        children = subprocess.run(["pgrep", "-P", str(suite.pid)], capture_output=True, text=True, check=True)
+        child = int(children.stdout.split()[0])
+        started = start_time(child)
+        assert started is not None
+    finally:
+        suite.send_signal(signal.SIGKILL)
+        suite.wait()
+    assert wait_until(lambda: not exists(child, started), PATIENCE_S, 0.1), "the child outlived the suite"
+    (directory,) = place.iterdir()
+    head = json.loads((directory / "suite.json").read_text())
+    assert head["ended"] == ""
+    assert len(list((directory / "cells").glob("*.json"))) == 1, "the canary had ended"
+
+
+@pytest.mark.slow
+def test_a_small_suite_from_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == Exit.VALID, done.stderr
+    assert "the canary was found" in done.stderr
+    (directory,) = (tmp_path / "store" / "suites" / "small").iterdir()
+    root = ET.parse(directory / "junit.xml").getroot()
+    assert [suite.get("tests") for suite in root] == ["2"]
+    assert "report.html" in (directory / "index.html").read_text(), "the canary's failing seed has a report"
