@@ -80,17 +80,22 @@ class Bench:
     def __init__(self, directory, topics, failing=()):
         self.directory = directory
         self.traffic = []
+        self.connections = 0
         self.ended = threading.Event()
         self.administrator = FakeAdministrator(self.ended, topics, failing)
         self.history = HistoryWriter(directory / "history", "run", "worker0")
         self.lives = Lives(
-            LifePlan(process=70, seed=3, partitions=[KEPT], stage_s=0.0, linger_s=0.0, drained_s=0.0),
-            lambda: self.administrator,
+            LifePlan(process=70, seed=3, partitions=[KEPT], stage_s=0.0, linger_s=0.0, drained_s=0.0, retry_s=0.0),
+            self._connect,
             self._begin,
             Recorder(self.history, 0, "fake", -1),
             FakeTime().now,
             self.ended,
         )
+
+    def _connect(self):
+        self.connections += 1
+        return self.administrator
 
     def _begin(self, partitions):
         self.traffic.append(FakeTraffic(partitions))
@@ -148,6 +153,18 @@ def test_nothing_is_done_to_a_topic_that_may_not_be_there(tmp_path):
 
     assert [row["action"] for row in bench.requests()] == ["create"] * 3
     assert bench.traffic == []
+
+
+def test_a_client_that_failed_is_replaced_after_a_rest(tmp_path):
+    bench = Bench(tmp_path, topics=3, failing=["create"])
+    bench.lives.live()
+    bench.history.close()
+    assert bench.connections == 3
+
+    calm = Bench(tmp_path / "calm", topics=3)
+    calm.lives.live()
+    calm.history.close()
+    assert calm.connections == 1
 
 
 def test_a_library_that_does_not_administer_is_refused_in_one_line():

@@ -24,7 +24,6 @@ PREFIX: Final = "churn-"
 PARTITIONS_MAX: Final = 3
 DELETIONS: Final = 0.7
 """Share of the topics that do not see the end of the run."""
-RETRY_PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class LifePlan:
     stage_s: float  # mean time between two changes
     linger_s: float  # writes go on so long after a deletion
     drained_s: float  # patience with writes that are open
+    retry_s: float  # rest after a request that was not answered with success
 
 
 class Lives:
@@ -62,6 +62,7 @@ class Lives:
         self._number = 0
         self._administrator: Administrator | None = None
         self._traffic: list[Traffic] = []
+        self._failed = False  # something of the present life: the next one has a new client
 
     def live(self) -> None:
         """Let topics come and go until the end."""
@@ -71,11 +72,14 @@ class Lives:
                     self._administrator = self._connect()
                 self._one_life(self._administrator)
             except ClientError:
-                self._ended.wait(RETRY_PAUSE_S)
+                self._failed = True
             finally:
                 self._hush()
-        if self._administrator is not None:
-            self._disconnect(self._administrator)
+            if self._failed:
+                self._failed = False
+                self._disconnect()
+                self._ended.wait(self._plan.retry_s)
+        self._disconnect()
 
     def failure(self) -> Exception | None:
         """Tell what broke a thread of the traffic."""
@@ -124,6 +128,7 @@ class Lives:
             act()
         except ClientError as failure:
             status, error = "info", str(failure)
+            self._failed = True
         self._recorder.administered({
             "process": self._plan.process,
             "action": action,
@@ -144,7 +149,11 @@ class Lives:
             traffic.stop(self._plan.drained_s)
         self._traffic = []
 
-    def _disconnect(self, administrator: Administrator) -> None:
+    def _disconnect(self) -> None:
+        """Give the client up: kafka-python 3.0.12 may never again find a controller that has moved."""
+        administrator, self._administrator = self._administrator, None
+        if administrator is None:
+            return
         try:
             administrator.close()
         except ClientError:

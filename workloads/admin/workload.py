@@ -27,6 +27,7 @@ ADMINISTRATOR: Final = 0
 
 STAGE_S: Final = 1.5
 LINGER_S: Final = 1.0
+RETRY_S: Final = 1.0
 
 
 class AdminWorkload:
@@ -50,6 +51,7 @@ class AdminWorkload:
                 STAGE_S,
                 LINGER_S,
                 orders.delivery_timeout_ms / 1000,
+                RETRY_S,
             ),
             lambda: library.administrator(orders.client_settings),
             self._begin,
