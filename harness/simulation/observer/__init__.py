@@ -263,7 +263,8 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
         replica, ghost = mirror.replica, known.ghost_of(*key)
         if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
             mirror.truncations = replica.log.truncations
-            replicas.truncated(known, ghost, mirror, replica, min(replica.log.end_offset, len(mirror.entries)))
+            end = min(replica.log.end_offset, len(mirror.entries))
+            replicas.truncated(known, ghost, mirror, replica, end, fails=True)
 
 
 def _exited(known: Knowledge, step: Step) -> None:

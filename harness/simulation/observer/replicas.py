@@ -94,8 +94,13 @@ def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: 
             _check_epochs(known, ghost, mirror, replica)
 
 
-def truncated(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, end: int) -> None:
-    """P-6: what was cut off was not committed, and not below the replica's own high watermark."""
+def truncated(
+    known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, end: int, *, fails: bool = False
+) -> None:
+    """P-6: what was cut off was not committed, and not below the replica's own high watermark.
+
+    In a process that `fails` in the midst of an append, the epochs may be ahead of the log: they go with the process.
+    """
     was = len(mirror.entries)
     start = replica.log.start_offset
     same, high_watermark = mirror.same, mirror.high_watermark
@@ -116,7 +121,9 @@ def truncated(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Re
             )
     cut(mirror, end)
     begin_anew(mirror, replica.log)
-    if replica.log.end_offset <= len(mirror.entries):  # else it was cut and has grown at once: the epochs are of both
+    if not fails and replica.log.end_offset <= len(
+        mirror.entries
+    ):  # else it was cut and has grown at once: the epochs are of both
         check_epochs(known, ghost, mirror, replica)
 
 

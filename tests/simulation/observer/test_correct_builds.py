@@ -7,6 +7,7 @@ import pytest
 from harness.simulation import scenario
 from harness.simulation.observer import PROPERTIES, PropertyObserver, is_documented
 from harness.simulation.schedule import Fault
+from harness.simulation.sweep import simulate
 from harness.simulation.tape import Tape
 from tests.support.planting import observe
 
@@ -36,6 +37,21 @@ def failures(seeds: range, **overrides: object) -> list[str]:
 
 def test_some_seeds_of_the_correct_build_break_nothing() -> None:
     assert failures(range(15)) == []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(56, id="a fetch that leaves out a replica which waits for its fsync"),
+        pytest.param(99, id="a follower with other records below the start of its leader's log"),
+        pytest.param(743, id="power that fails in the shutdown of a node of both roles"),
+        pytest.param(1075, id="a replica that was given up and added again"),
+        pytest.param(2464, id="a log start that goes back with a crash"),
+        pytest.param(4025, id="a process that fails in the midst of an append"),
+    ],
+)
+def test_seeds_that_once_failed_pass(seed: int) -> None:
+    assert simulate(seed, {}, observed=True).findings == ()
 
 
 @pytest.mark.slow
