@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
-from nemesis.cluster import Cluster, PartitionView
+from nemesis.cluster import Cluster
 
 Condition = Literal[
     "isr-at-most",  # the partition has at most `value` replicas in its ISR
@@ -39,7 +39,31 @@ class Trigger:
         return f"{self.condition}{value}{where}"
 
 
-_HOLDS: dict[Condition, Callable[[PartitionView, int], bool]] = {
+def is_trigger(plain: object) -> bool:
+    """Whether that could be the fields of a trigger."""
+    if not isinstance(plain, dict) or plain.get("condition") not in CONDITIONS:
+        return False
+    numbers = {key: value for key, value in plain.items() if key != "condition"}
+    return set(numbers) <= {"partition", "value"} and all(type(n) is int and n >= 0 for n in numbers.values())
+
+
+class Seen(Protocol):
+    """What the conditions look at in a partition, whoever shows it."""
+
+    @property
+    def leader(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def isr(self) -> Sequence[int]: ...
+
+    @property
+    def elr(self) -> Sequence[int]: ...
+
+
+_HOLDS: dict[Condition, Callable[[Seen, int], bool]] = {
     "isr-at-most": lambda view, value: len(view.isr) <= value,
     "isr-at-least": lambda view, value: len(view.isr) >= value,
     "no-leader": lambda view, _: view.leader < 0,
@@ -50,7 +74,14 @@ _HOLDS: dict[Condition, Callable[[PartitionView, int], bool]] = {
 
 def holds(trigger: Trigger, cluster: Cluster) -> bool:
     """Whether the condition holds now."""
+    views = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
+    return met(trigger, views, cluster.active_controller)
+
+
+def met(trigger: Trigger, partitions: Sequence[Seen], active_controller: Callable[[], int | None]) -> bool:
+    """Whether the condition holds of partitions, in their order, that were seen so. None were: none holds of them."""
     if trigger.condition == "no-controller":
-        return cluster.active_controller() is None
-    views: Sequence[PartitionView] = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
-    return bool(views) and _HOLDS[trigger.condition](views[trigger.partition % len(views)], trigger.value)
+        return active_controller() is None
+    return bool(partitions) and _HOLDS[trigger.condition](
+        partitions[trigger.partition % len(partitions)], trigger.value
+    )

@@ -89,6 +89,7 @@ def _tell_configuration(outcome: Outcome) -> None:
         click.echo(
             f"  {fault.at_ms / 1000:9.3f} s  {fault.kind} for {fault.duration_ms / 1000:.3f} s"
             f" (target {fault.target}, parameter {fault.parameter})"
+            + (f" once {fault.when}" if fault.when is not None else "")
         )
 
 
@@ -114,7 +115,7 @@ def _data(outcome: Outcome, found: list[Finding]) -> dict[str, object]:
         "seed": outcome.seed,
         "format": FORMAT,
         "configuration": outcome.configuration.to_json(),
-        "faults": [fault._asdict() for fault in outcome.faults],
+        "faults": [fault.to_json() for fault in outcome.faults],
         "findings": [finding._asdict() for finding in found],
         "virtual_ms": outcome.virtual_ms,
         "events": outcome.events,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.simulation.administration import Administration
 from harness.simulation.disk import Survival
@@ -14,6 +15,10 @@ from harness.simulation.swarm import Configuration
 from harness.simulation.tape import Stream
 from harness.simulation.views import active_controller, broker_epoch, partition_states
 from harness.simulation.world import MS, World
+from nemesis.triggers import Trigger, met
+
+LOOK_MS = 20
+"""How often a fault that waits for a condition looks whether it holds."""
 
 
 class Fault(NamedTuple):
@@ -24,6 +29,22 @@ class Fault(NamedTuple):
     target: int
     duration_ms: int
     parameter: int
+    when: Trigger | None = None  # fires once this holds, at `at_ms` or later; never, if it does not before the end
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        plain = self._asdict()
+        if self.when is None:
+            del plain["when"]
+        else:
+            plain["when"] = asdict(self.when)
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Fault:
+        """The inverse of `to_json`."""
+        when = plain.get("when")
+        return cls(**{**plain, "when": None if when is None else Trigger(**when)})
 
 
 def draw(stream: Stream, configuration: Configuration) -> list[Fault]:
@@ -63,6 +84,7 @@ class Nemesis:
         self.lossy: dict[int, int] = {}  # broker in a lossy window -> its epoch when it crashed
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
+        self._over = False
 
     def plan(self, faults: list[Fault]) -> None:
         """Put the faults on the heap."""
@@ -83,8 +105,15 @@ class Nemesis:
         return state.leader if state.leader > 0 else self.brokers[0]
 
     def _fire(self, fault: Fault) -> None:
+        if fault.when is not None and not self._holds(fault.when):
+            if not self._over:
+                self.world.after(LOOK_MS * MS, self._fire, fault)
+            return
         action = getattr(self, "_" + fault.kind.replace("-", "_"))
         action(fault, self._target(fault.target))
+
+    def _holds(self, trigger: Trigger) -> bool:
+        return met(trigger, partition_states(self.world), lambda: active_controller(self.world))
 
     def _opened(
         self, kind: str, targets: tuple[int, ...], undo: Callable[[], None], after_ms: int, why: str = ""
@@ -108,7 +137,8 @@ class Nemesis:
         )
 
     def heal(self) -> None:
-        """Undo everything that is still in place."""
+        """Undo everything that is still in place; what still waits for a condition waits no longer."""
+        self._over = True
         for number in list(self._undo):
             self._close(number)
         self.world.mend(frozenset(self.world.network.cut))

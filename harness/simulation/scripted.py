@@ -89,15 +89,11 @@ def _fault(entry: Entry, brokers: int, controllers: int) -> Fault:
             f"entry {entry.entry} of the schedule: expected a fault that the simulation has "
             f"({', '.join(SIMULATED)}), found {entry.kind}"
         )
-    if entry.when is not None:
-        raise ScheduleError(
-            f"entry {entry.entry} of the schedule: expected a time, found the condition {entry.when}, "
-            f"for which the simulation cannot wait"
-        )
     nodes = brokers + controllers
     wanted = SIMULATED[entry.kind]
     target = _selector(entry, brokers, controllers)
-    return Fault(BEGIN_MS + entry.at_ms, wanted.kind, target, entry.duration_ms, wanted.parameter(entry, nodes))
+    parameter = wanted.parameter(entry, nodes)
+    return Fault(BEGIN_MS + entry.at_ms, wanted.kind, target, entry.duration_ms, parameter, entry.when)
 
 
 def _selector(entry: Entry, brokers: int, controllers: int) -> int:

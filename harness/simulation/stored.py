@@ -57,7 +57,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     found = findings(outcome)
     run_id = f"{NAME}-{directory.name}"
     _write_json(directory / "spec.json", _specification(case, outcome))
-    _write_json(directory / "schedule.json", [fault._asdict() for fault in outcome.faults])
+    _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
     _write_json(directory / "outcome.json", _told(outcome, found, observed))
     (directory / "tape.json").write_text(tape_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)

@@ -13,6 +13,7 @@ from harness.simulation.overrides import see_whole
 from harness.simulation.schedule import Fault
 from harness.simulation.swarm import FAULTS, Configuration
 from harness.simulation.tape import FORMAT, STREAMS
+from nemesis.triggers import CONDITIONS, is_trigger
 
 KIND = "tape"
 """What the key `harrow` of such a file holds."""
@@ -54,7 +55,7 @@ class TapeFile:
             "configuration": self.configuration.to_json(),
         }
         parts = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in lines.items()]
-        parts.append(_listed("faults", [fault._asdict() for fault in self.faults]))
+        parts.append(_listed("faults", [fault.to_json() for fault in self.faults]))
         streams = [f"    {json.dumps(name)}: {json.dumps(list(values))}" for name, values in self.streams.items()]
         parts.append('  "streams": {\n' + ",\n".join(streams) + "\n  }")
         parts.append(_listed("happens", self.happens))
@@ -115,14 +116,18 @@ def _numbers(name: str, values: Any) -> tuple[int, ...]:  # noqa: ANN401
 
 
 def _fault(number: int, entry: Any) -> Fault:  # noqa: ANN401
-    if not isinstance(entry, dict) or set(entry) != set(Fault._fields):
+    if not isinstance(entry, dict) or set(entry) | {"when"} != set(Fault._fields):
         raise ValueError(f"fault {number}: expected the keys {', '.join(Fault._fields)}, found {entry!r}")
     if entry["kind"] not in FAULTS:
         raise ValueError(f"fault {number}: expected a kind among {', '.join(FAULTS)}, found {entry['kind']!r}")
-    for key in set(Fault._fields) - {"kind"}:
+    if "when" in entry and not is_trigger(entry["when"]):
+        raise ValueError(
+            f"fault {number}: when: expected a condition ({', '.join(CONDITIONS)}), found {entry['when']!r}"
+        )
+    for key in set(Fault._fields) - {"kind", "when"}:
         if not isinstance(entry[key], int) or entry[key] < 0:
             raise ValueError(f"fault {number}: {key}: expected a whole number from 0 on, found {entry[key]!r}")
-    return Fault(**entry)
+    return Fault.from_json(entry)
 
 
 def _listed(key: str, rows: Sequence[object]) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from harness.simulation.scripted import BEGIN_MS, SIMULATED, simulated
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
 from nemesis.script import loads_script
+from nemesis.triggers import Trigger
 from tests.simulation.small import quick
 from tests.simulation.test_commands import FINE, harrow
 
@@ -52,6 +54,49 @@ def test_the_faults_of_a_script_are_fired_and_no_others() -> None:
     assert sorted(fault.kind for fault in outcome.history.faults) == ["isolate", "page-cache-loss", "pause"]
 
 
+WAITING = """
+[[fault]]
+at = 2
+kind = "pause"
+target = "in-sync-follower"
+lasts = 20
+
+[[fault]]
+kind = "kill"
+target = "leader"
+when = { condition = "isr-at-most", partition = 0, value = 2 }
+lasts = 2
+"""
+
+
+def fired(text: str) -> dict[str, int]:
+    """Kind → when it was fired, in milliseconds."""
+    case = quick(1)
+    outcome = cases.run(cases.Case(case.seed, case.overrides, faults=simulated(loads_script(text), case)))
+    assert outcome.failure is None
+    return {fault.kind: fault.started_ns // 1_000_000 for fault in outcome.history.faults}
+
+
+def test_a_fault_that_waits_for_a_condition_is_fired_when_it_holds() -> None:
+    at_ms = fired(WAITING)
+    assert at_ms["pause"] == BEGIN_MS + 2_000
+    assert at_ms["kill"] > at_ms["pause"] + 500, "the ISR shrinks only after the paused follower has lagged"
+
+
+def test_a_condition_that_holds_from_the_start_fires_at_once_and_one_that_never_does_never() -> None:
+    assert fired(WAITING.replace("value = 2", "value = 3"))["kill"] == BEGIN_MS
+    assert "kill" not in fired(WAITING.replace("value = 2", "value = 0"))
+
+
+def test_a_fault_that_waits_can_be_stored_and_read_again() -> None:
+    waiting = next(fault for fault in simulated(loads_script(WAITING), quick(1)) if fault.kind == "kill")
+    assert waiting.when == Trigger("isr-at-most", 0, 2)
+    assert Fault.from_json(json.loads(json.dumps(waiting.to_json()))) == waiting
+    plain = waiting._replace(when=None)
+    assert "when" not in plain.to_json()
+    assert Fault.from_json(plain.to_json()) == plain
+
+
 def test_every_kind_that_is_translated_is_one_of_both_worlds() -> None:
     assert set(SIMULATED) <= set(KINDS)
     for wanted in SIMULATED.values():
@@ -62,10 +107,6 @@ def test_every_kind_that_is_translated_is_one_of_both_worlds() -> None:
     ("text", "message"),
     [
         ("[[fault]]\nat = 1\nkind = 'slow-network'", "entry 1 .* expected a fault that the simulation has"),
-        (
-            "[[fault]]\nkind = 'kill'\nwhen = { condition = 'no-leader' }",
-            "entry 1 .* expected a time, found the condition",
-        ),
     ],
 )
 def test_what_the_simulation_has_not_is_refused(text: str, message: str) -> None:
