@@ -36,7 +36,6 @@ from broker.core.events import (
     TimerFired,
 )
 from broker.core.files import Files, StorageError
-from broker.core.group_messages import GroupRequest
 from broker.core.messages import (
     AllocateProducerIdsResponse,
     AlterPartitionPartition,
@@ -64,6 +63,7 @@ from broker.core.messages import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
+from broker.core.messages.groups import GroupRequest
 from broker.core.records import decode_records, iterate_headers
 from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role

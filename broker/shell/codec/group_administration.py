@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeGroupsResponse as WireDescribeResponse
 from kafka.protocol.admin import ListGroupsRequest as WireListRequest
 from kafka.protocol.admin import ListGroupsResponse as WireListResponse
 
-from broker.core.group_messages import (
+from broker.core.messages.groups import (
     DeletedGroup,
     DeleteGroupsRequest,
     DeleteGroupsResponse,

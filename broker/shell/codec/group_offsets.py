@@ -9,7 +9,7 @@ from kafka.protocol.consumer import OffsetDeleteResponse as WireDeleteResponse
 from kafka.protocol.consumer import OffsetFetchRequest as WireFetchRequest
 from kafka.protocol.consumer import OffsetFetchResponse as WireFetchResponse
 
-from broker.core.group_messages import (
+from broker.core.messages.groups import (
     CommittedPartition,
     DeletedOffset,
     FetchedGroup,

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import LeaveGroupResponse as WireLeaveResponse
 from kafka.protocol.consumer import SyncGroupRequest as WireSyncRequest
 from kafka.protocol.consumer import SyncGroupResponse as WireSyncResponse
 
-from broker.core.group_messages import (
+from broker.core.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinedMember,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
 from broker.core.errors import ErrorCode
-from broker.core.group_messages import (
+from broker.core.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from broker.core.messages.groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -21,7 +22,6 @@ from broker.core.group_messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from broker.core.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.support.cluster import TOPIC, Cluster
 
 GROUP = "readers"

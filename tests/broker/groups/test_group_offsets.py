@@ -22,14 +22,14 @@ from group_driver import (
 
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.errors import ErrorCode
-from broker.core.group_messages import (
+from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
+from broker.core.messages.groups import (
     ListGroupsRequest,
     OffsetCommitPartition,
     OffsetCommitRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
 from broker.core.records import encode_batch
 from tests.support.cluster import TOPIC, Cluster
 

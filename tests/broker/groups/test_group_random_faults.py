@@ -8,13 +8,13 @@ import pytest
 from group_driver import BROKERS, GROUP, make_cluster
 
 from broker.core.errors import ErrorCode
-from broker.core.group_messages import (
+from broker.core.messages import FindCoordinatorRequest
+from broker.core.messages.groups import (
     OffsetCommitPartition,
     OffsetCommitRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from broker.core.messages import FindCoordinatorRequest
 from tests.support.cluster import TOPIC, Cluster
 
 STEPS = 60

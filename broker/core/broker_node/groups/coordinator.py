@@ -20,7 +20,7 @@ from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
 from broker.core.events import RequestReceived
-from broker.core.group_messages import (
+from broker.core.messages.groups import (
     DeleteGroupsRequest,
     DescribedGroup,
     DescribeGroupsRequest,

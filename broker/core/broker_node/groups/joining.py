@@ -10,7 +10,7 @@ from broker.core.broker_node.groups.state import Group, GroupState, Member, Repl
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
 from broker.core.events import RequestReceived
-from broker.core.group_messages import JoinGroupRequest, JoinGroupResponse
+from broker.core.messages.groups import JoinGroupRequest, JoinGroupResponse
 
 MEMBER_ID_HANDSHAKE = 4
 """From this version on a new member is sent back with a member id first, so that a lost answer leaves no ghost."""

@@ -8,7 +8,7 @@ from broker.core.broker_node.groups.records import CommittedOffset, OffsetKey, e
 from broker.core.broker_node.groups.state import Group, GroupState, OffsetsWrite, Shard
 from broker.core.broker_node.state import BrokerState
 from broker.core.errors import ErrorCode
-from broker.core.group_messages import (
+from broker.core.messages.groups import (
     NO_OFFSET,
     CommittedPartition,
     DeletedOffset,

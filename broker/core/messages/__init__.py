@@ -1,0 +1,296 @@
+"""Requests and responses as plain values, with the protocol's field names in snake case.
+
+The wire codec (`broker.shell.codec`) turns them into bytes and back; the simulator passes them as they are. Only the
+fields that the core decides on are here; a version's other fields get the protocol's defaults in the codec. Topics are
+addressed by name inside; the codec of a version that speaks in topic ids carries both
+(`topic_id` is "" when not known).
+"""
+
+from __future__ import annotations
+
+from broker.core.messages.administration import (
+    AlteredConfig,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ConfigOperation,
+    ConfigResource,
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletedRecords,
+    DeletedTopic,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfig,
+    DescribedLog,
+    DescribedLogDirectory,
+    DescribedPartition,
+    DescribedResource,
+    DescribedTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    ElectedPartition,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    NamedResult,
+    NewPartitions,
+    NewTopic,
+    OngoingReassignment,
+    Reassignment,
+    ReassignmentResult,
+)
+from broker.core.messages.clients import (
+    Coordinator,
+    EpochEnd,
+    EpochEndPartition,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListedOffset,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ProducedPartition,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from broker.core.messages.common import NO_LEADER, UNKNOWN
+from broker.core.messages.control import (
+    LOST_DIRECTORY,
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlteredPartition,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    GetReplicaLogInfoRequest,
+    GetReplicaLogInfoResponse,
+    Listener,
+    ReplicaLogInfo,
+    ReplicaLogInfoPartition,
+)
+from broker.core.messages.groups import GroupRequest, GroupResponse
+from broker.core.messages.quorum import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    QuorumReplica,
+    VoteRequest,
+    VoteResponse,
+)
+
+__all__ = [
+    "LOST_DIRECTORY",
+    "NO_LEADER",
+    "UNKNOWN",
+    "AllocateProducerIdsRequest",
+    "AllocateProducerIdsResponse",
+    "AlterPartitionPartition",
+    "AlterPartitionReassignmentsRequest",
+    "AlterPartitionReassignmentsResponse",
+    "AlterPartitionRequest",
+    "AlterPartitionResponse",
+    "AlteredConfig",
+    "AlteredPartition",
+    "AnyRequest",
+    "AnyResponse",
+    "AssignReplicasToDirsRequest",
+    "AssignReplicasToDirsResponse",
+    "BeginQuorumEpochRequest",
+    "BeginQuorumEpochResponse",
+    "BrokerHeartbeatRequest",
+    "BrokerHeartbeatResponse",
+    "BrokerRegistrationRequest",
+    "BrokerRegistrationResponse",
+    "ConfigOperation",
+    "ConfigResource",
+    "Coordinator",
+    "CreatePartitionsRequest",
+    "CreatePartitionsResponse",
+    "CreateTopicsRequest",
+    "CreateTopicsResponse",
+    "CreatedTopic",
+    "DeleteRecordsPartition",
+    "DeleteRecordsRequest",
+    "DeleteRecordsResponse",
+    "DeleteTopicsRequest",
+    "DeleteTopicsResponse",
+    "DeletedRecords",
+    "DeletedTopic",
+    "DescribeClusterRequest",
+    "DescribeClusterResponse",
+    "DescribeConfigsRequest",
+    "DescribeConfigsResponse",
+    "DescribeLogDirsPartition",
+    "DescribeLogDirsRequest",
+    "DescribeLogDirsResponse",
+    "DescribeQuorumRequest",
+    "DescribeQuorumResponse",
+    "DescribeTopicPartitionsRequest",
+    "DescribeTopicPartitionsResponse",
+    "DescribedConfig",
+    "DescribedLog",
+    "DescribedLogDirectory",
+    "DescribedPartition",
+    "DescribedResource",
+    "DescribedTopic",
+    "ElectLeadersRequest",
+    "ElectLeadersResponse",
+    "ElectedPartition",
+    "EndQuorumEpochRequest",
+    "EndQuorumEpochResponse",
+    "EpochEnd",
+    "EpochEndPartition",
+    "FetchPartition",
+    "FetchRequest",
+    "FetchResponse",
+    "FetchSnapshotRequest",
+    "FetchSnapshotResponse",
+    "FetchedPartition",
+    "FindCoordinatorRequest",
+    "FindCoordinatorResponse",
+    "GetReplicaLogInfoRequest",
+    "GetReplicaLogInfoResponse",
+    "GroupRequest",
+    "GroupResponse",
+    "IncrementalAlterConfigsRequest",
+    "IncrementalAlterConfigsResponse",
+    "InitProducerIdRequest",
+    "InitProducerIdResponse",
+    "ListOffsetsPartition",
+    "ListOffsetsRequest",
+    "ListOffsetsResponse",
+    "ListPartitionReassignmentsRequest",
+    "ListPartitionReassignmentsResponse",
+    "ListedOffset",
+    "Listener",
+    "MetadataBroker",
+    "MetadataPartition",
+    "MetadataRequest",
+    "MetadataResponse",
+    "MetadataTopic",
+    "NamedResult",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetForLeaderEpochRequest",
+    "OffsetForLeaderEpochResponse",
+    "OngoingReassignment",
+    "ProducePartition",
+    "ProduceRequest",
+    "ProduceResponse",
+    "ProducedPartition",
+    "QuorumReplica",
+    "Reassignment",
+    "ReassignmentResult",
+    "ReplicaLogInfo",
+    "ReplicaLogInfoPartition",
+    "VoteRequest",
+    "VoteResponse",
+]
+
+AnyRequest = (
+    MetadataRequest
+    | ProduceRequest
+    | FetchRequest
+    | ListOffsetsRequest
+    | OffsetForLeaderEpochRequest
+    | InitProducerIdRequest
+    | FindCoordinatorRequest
+    | CreateTopicsRequest
+    | DeleteTopicsRequest
+    | ElectLeadersRequest
+    | BrokerRegistrationRequest
+    | BrokerHeartbeatRequest
+    | AlterPartitionRequest
+    | AssignReplicasToDirsRequest
+    | AllocateProducerIdsRequest
+    | GetReplicaLogInfoRequest
+    | VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | FetchSnapshotRequest
+    | GroupRequest
+    | DescribeQuorumRequest
+    | CreatePartitionsRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | DescribeConfigsRequest
+    | DeleteRecordsRequest
+    | DescribeLogDirsRequest
+    | DescribeTopicPartitionsRequest
+    | DescribeClusterRequest
+)
+AnyResponse = (
+    MetadataResponse
+    | ProduceResponse
+    | FetchResponse
+    | ListOffsetsResponse
+    | OffsetForLeaderEpochResponse
+    | InitProducerIdResponse
+    | FindCoordinatorResponse
+    | CreateTopicsResponse
+    | DeleteTopicsResponse
+    | ElectLeadersResponse
+    | BrokerRegistrationResponse
+    | BrokerHeartbeatResponse
+    | AlterPartitionResponse
+    | AssignReplicasToDirsResponse
+    | AllocateProducerIdsResponse
+    | GetReplicaLogInfoResponse
+    | VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | FetchSnapshotResponse
+    | GroupResponse
+    | DescribeQuorumResponse
+    | CreatePartitionsResponse
+    | AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
+    | IncrementalAlterConfigsResponse
+    | DescribeConfigsResponse
+    | DeleteRecordsResponse
+    | DescribeLogDirsResponse
+    | DescribeTopicPartitionsResponse
+    | DescribeClusterResponse
+)
