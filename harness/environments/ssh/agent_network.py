@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.environments.ssh.firewall import Firewall, Rules
@@ -25,6 +26,8 @@ class AgentNetwork:
         self._netem = Netem(f"ifb{orders.token[:10]}", orders.harness, orders.ssh_port) if orders.netem else None
         self._prober: Prober | None = None
         self._rules = Rules()
+        self._shapes: tuple[Mapping[str, Shape], Mapping[str, Shape]] = {}, {}
+        self._lock = threading.Lock()
         if listen:
             receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             receiver.bind(tuple(orders.probe_address))
@@ -37,27 +40,30 @@ class AgentNetwork:
         there is nobody on their side.
         """
         ours = [(source, target) for source, target in links]
-        self._apply(
-            not_from=[self._addresses[source] for source, target in ours if target == self._me],
-            not_to=[self._addresses[CLIENTS] for link in ours if link == (self._me, CLIENTS)],
-            reset_from=self._rules.reset_from,
-            reset_to=self._rules.reset_to,
-        )
+        with self._lock:
+            self._apply(
+                not_from=[self._addresses[source] for source, target in ours if target == self._me],
+                not_to=[self._addresses[CLIENTS] for link in ours if link == (self._me, CLIENTS)],
+                reset_from=self._rules.reset_from,
+                reset_to=self._rules.reset_to,
+            )
 
     def set_shapes(self, shapes: Sequence[tuple[int, int, Shape]]) -> Mapping[str, int]:
         """Make these the shapes of links; returns how many segments were answered by resets so far."""
         outgoing = {self._addresses[b]: shape for a, b, shape in shapes if a == self._me}
         incoming = {self._addresses[a]: shape for a, b, shape in shapes if (a, b) == (CLIENTS, self._me)}
         resets: dict[Link, bool] = {(a, b): shape.reset for a, b, shape in shapes}
-        self._apply(
-            not_from=self._rules.not_from,
-            not_to=self._rules.not_to,
-            reset_from=[self._addresses[a] for (a, b), reset in resets.items() if reset and b == self._me],
-            reset_to=[self._addresses[b] for (a, b), reset in resets.items() if reset and a == self._me],
-        )
-        if self._netem is not None:
-            self._netem.set(outgoing, incoming)
-        return {"reset": self._firewall.resets()}
+        with self._lock:
+            self._apply(
+                not_from=self._rules.not_from,
+                not_to=self._rules.not_to,
+                reset_from=[self._addresses[a] for (a, b), reset in resets.items() if reset and b == self._me],
+                reset_to=[self._addresses[b] for (a, b), reset in resets.items() if reset and a == self._me],
+            )
+            if self._netem is not None and (outgoing, incoming) != self._shapes:
+                self._netem.set(outgoing, incoming)
+                self._shapes = outgoing, incoming
+            return {"reset": self._firewall.resets()}
 
     def send(self, number: int, targets: Sequence[tuple[str, int]], count: int, size: int) -> None:
         """Send datagrams of a probe."""

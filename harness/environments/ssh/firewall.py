@@ -11,7 +11,10 @@ import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
+
+from harness.environments.ssh.nftables import Nft
 
 _RESETS = re.compile(r"counter packets (\d+)")
 _EARLY = -300  # before connections are tracked
@@ -38,12 +41,16 @@ class Firewall:
     _had: int = field(default=0, init=False)  # resets counted by rules that were replaced since
     _counting: bool = field(default=False, init=False)
 
+    @cached_property
+    def _nft(self) -> Nft:
+        return Nft()
+
     def set(self, rules: Rules) -> None:
         """Make these the rules. Raises `OSError` when the packet filter refuses."""
         self._had = self.resets()
         self._counting = bool(rules.reset_from or rules.reset_to)
         if self.kind == "nft":
-            _run(["nft", "-f", "-"], self._as_nft(rules))
+            self._nft.run(self._as_nft(rules))
         else:
             self.clear()
             for line in self._as_iptables(rules):
@@ -54,16 +61,14 @@ class Firewall:
         if not self._counting:
             return self._had
         if self.kind == "nft":
-            listed = subprocess.run(
-                ["nft", "list", "table", "inet", self.name], capture_output=True, text=True, check=False
-            )
-            return self._had + sum(int(found) for found in _RESETS.findall(listed.stdout))
+            listed = self._nft.run(f"list table inet {self.name}")
+            return self._had + sum(int(found) for found in _RESETS.findall(listed))
         return self._had + sum(self._counted(hook) for hook in ("INPUT", "OUTPUT"))
 
     def clear(self) -> None:
         """Leave no rule. Safe when there is none."""
         if self.kind == "nft":
-            _run(["nft", "-f", "-"], f"table inet {self.name}\ndelete table inet {self.name}\n")
+            self._nft.run(f"table inet {self.name}\ndelete table inet {self.name}\n")
             return
         for table, hook in _HOOKS:
             chain = self._chain(hook)
@@ -131,7 +136,7 @@ class Firewall:
 _HOOKS = (("raw", "PREROUTING"), ("raw", "OUTPUT"), ("filter", "INPUT"), ("filter", "OUTPUT"))
 
 
-def _run(command: Sequence[str], text: str = "") -> None:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise OSError(0, f"{command[0]} refused: {' '.join(done.stderr.split())}")

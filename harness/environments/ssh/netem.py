@@ -29,44 +29,56 @@ class Netem:
     incoming: str  # name of the interface for what comes in
     harness: str
     ssh_port: int
-    _interfaces: set[str] = field(default_factory=set)  # that have queues of ours
+    _queues: list[str] = field(default_factory=list)  # of ours, as tc names them
     _routes: dict[str, str] = field(default_factory=dict)  # interface that leads to an address
+    _has_incoming: bool = False
 
     def set(self, outgoing: Mapping[str, Shape], incoming: Mapping[str, Shape]) -> None:
         """Make these the shapes of what goes out to, and comes in from, these addresses."""
-        self.clear()
+        lines = [f"qdisc del {queue}" for queue in self._queues]
+        queues = []
         for interface, shapes in self._by_interface(outgoing).items():
-            self._interfaces.add(interface)
-            _tc(_tree(interface, "dst", shapes, self._spared(interface, _HANDLE, "sport", f"flowid {_HANDLE}0")))
+            queues.append(f"dev {interface} root")
+            lines += _tree(interface, "dst", shapes, self._spared(interface, _HANDLE, "sport", f"flowid {_HANDLE}0"))
         for interface, shapes in self._by_interface(incoming).items():
-            self._interfaces.add(interface)
-            _run(["ip", "link", "add", self.incoming, "type", "ifb"])
-            _run(["ip", "link", "set", self.incoming, "up"])
-            lines = [
-                f"qdisc add dev {interface} handle ffff: ingress",
-                self._spared(interface, "ffff:", "dport", "action pass"),
-            ]
+            self._make_incoming()
+            queues += [f"dev {interface} ingress", f"dev {self.incoming} root"]
+            lines.append(f"qdisc add dev {interface} handle ffff: ingress")
+            lines.append(self._spared(interface, "ffff:", "dport", "action pass"))
             lines += [
                 f"filter add dev {interface} parent ffff: protocol ip prio 2 u32 match ip src {address}/32 "
                 f"action mirred egress redirect dev {self.incoming}"
                 for address in shapes
             ]
-            _tc([*lines, *_tree(self.incoming, "src", shapes)])
+            lines += _tree(self.incoming, "src", shapes)
+        try:
+            _tc(lines)
+        except OSError:  # some of it may be there
+            self._queues += queues
+            self.clear()
+            raise
+        self._queues = queues
 
     def clear(self) -> None:
-        """Leave no queue of ours. Safe when there is none."""
-        for interface in sorted(self._interfaces):
-            for where in ("root", "ingress"):
-                subprocess.run(["tc", "qdisc", "del", "dev", interface, where], capture_output=True, check=False)
-        if self._interfaces:
-            subprocess.run(["ip", "link", "del", self.incoming], capture_output=True, check=False)
-        self._interfaces.clear()
+        """Leave nothing of ours. Safe when there is nothing."""
+        for queue in self._queues:
+            subprocess.run(["tc", "qdisc", "del", *queue.split()], capture_output=True, check=False)
+        self._queues = []
+        subprocess.run(["ip", "link", "del", self.incoming], capture_output=True, check=False)
+        self._has_incoming = False
 
     def clear_all(self) -> None:
         """Leave no queue of ours on any interface, whoever made it: for a run that has died."""
         listed = json.loads(_run(["tc", "-j", "qdisc", "show"]) or "[]")
-        self._interfaces |= {one["dev"] for one in listed if one.get("handle") == _HANDLE and one.get("root")}
+        ours = [one["dev"] for one in listed if one.get("handle") == _HANDLE and one.get("root")]
+        self._queues = [f"dev {interface} {where}" for interface in ours for where in ("root", "ingress")]
         self.clear()
+
+    def _make_incoming(self) -> None:
+        if not self._has_incoming:
+            _run(["ip", "link", "add", self.incoming, "type", "ifb"])
+            self._has_incoming = True
+            _run(["ip", "link", "set", self.incoming, "up"])
 
     def _by_interface(self, shapes: Mapping[str, Shape]) -> Mapping[str, Mapping[str, Shape]]:
         found: defaultdict[str, dict[str, Shape]] = defaultdict(dict)
@@ -108,7 +120,7 @@ def arguments(shape: Shape) -> str:
 
 
 def _tree(interface: str, end: str, shapes: Mapping[str, Shape], *first: str) -> Sequence[str]:
-    lines = [f"qdisc replace dev {interface} root handle {_HANDLE} htb", *first]
+    lines = [f"qdisc add dev {interface} root handle {_HANDLE} htb", *first]
     for number, (told, addresses) in enumerate(sorted(_by_arguments(shapes).items()), 1):
         lines.append(f"class add dev {interface} parent {_HANDLE} classid {_HANDLE}{number} htb rate 10gbit")
         lines.append(f"qdisc add dev {interface} parent {_HANDLE}{number} netem {told}")
@@ -129,7 +141,8 @@ def _by_arguments(shapes: Mapping[str, Shape]) -> Mapping[str, Sequence[str]]:
 
 
 def _tc(lines: Sequence[str]) -> None:
-    _run(["tc", "-batch", "-"], "\n".join(lines) + "\n")
+    if lines:
+        _run(["tc", "-batch", "-"], "\n".join(lines) + "\n")
 
 
 def _run(command: Sequence[str], text: str = "") -> str:

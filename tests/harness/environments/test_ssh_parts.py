@@ -6,6 +6,9 @@ import gzip
 import io
 import json
 import os
+import shutil
+import subprocess
+import sys
 import tarfile
 import threading
 
@@ -93,3 +96,56 @@ def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
         serving.join(10)
         assert not serving.is_alive()
     os.close(target)
+
+
+_TRIAL = """
+import socket
+from harness.environments.ssh.firewall import Firewall, Rules
+
+def passes():
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind(("127.0.0.1", 0))
+    receiver.settimeout(0.2)
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind(("127.0.0.9", 0))
+    try:
+        sender.sendto(b"x", receiver.getsockname())
+        return receiver.recv(1) == b"x"
+    except (PermissionError, TimeoutError):
+        return False
+
+def dials(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1, ("127.0.0.9", 0)).close()
+    except OSError as error:
+        return type(error).__name__
+    return "connected"
+
+firewall = Firewall("KIND", "trial", "127.0.0.9", 2222)
+servers = [socket.create_server(("127.0.0.1", port)) for port in (2222, 3333)]
+seen = [passes()]
+firewall.set(Rules(not_from=("127.0.0.9",)))
+seen += [passes(), dials(2222)]
+firewall.set(Rules(reset_from=("127.0.0.9",)))
+seen += [passes(), dials(3333), firewall.resets() >= 1]
+firewall.clear()
+firewall.clear()
+seen += [passes(), dials(3333)]
+print(seen)
+"""
+
+
+@pytest.mark.ssh
+@pytest.mark.root
+@pytest.mark.parametrize(("kind", "program"), [("nft", "nft"), ("iptables", "iptables")])
+def test_either_packet_filter_drops_resets_counts_and_forgets(kind: str, program: str) -> None:
+    if os.geteuid() != 0 or shutil.which(program, path="/usr/sbin:/usr/bin:/sbin") is None:
+        pytest.skip(f"{program} is wanted, and root")
+    script = f"ip link set lo up; exec {sys.executable} -c '{_TRIAL.replace('KIND', kind)}'"
+    environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.stdout.strip() == str(
+        [True, False, "connected", True, "ConnectionRefusedError", True, True, "connected"]
+    )
