@@ -126,9 +126,9 @@ class VmFleet:
             vm.order(
                 f"{network_order(control, 'control', f'{GUEST_ADDRESS}/24')}; "
                 f"{network_order(peers, 'peers', f'{address(node_id)}/16')}; "
-                f"hostname vm-{node_id}; date -s @{time.time():.0f} >/dev/null; "
-                "for try in $(seq 200); do [ -e /dev/vdb ] && break; sleep 0.05; done"
+                f"hostname vm-{node_id}; for try in $(seq 200); do [ -e /dev/vdb ] && break; sleep 0.05; done"
             )
+            vm.order(f"date -s @{time.time():.0f} >/dev/null")  # by itself: it is true for a moment
         except EnvironmentFailed:
             vm.kill()
             raise
