@@ -33,7 +33,6 @@ LOG = "0.log"
         pytest.param(("local", "page-cache")),
         pytest.param(("docker", "ext4"), marks=pytest.mark.docker),
         pytest.param(("docker", "fuse"), marks=[pytest.mark.docker, pytest.mark.fuse]),
-        pytest.param(("docker", "page-cache"), marks=pytest.mark.docker),
     ],
     ids="-".join,
 )
