@@ -107,6 +107,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
             page_cache=spec.page_cache,
             image_name=spec.image,
             limits=Limits(spec.node_memory, spec.node_cpus),
+            programs="image" if spec.system == OWN_SYSTEM else "machine",
             needs=needs,
             journal=journal,
         )

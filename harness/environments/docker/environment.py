@@ -8,9 +8,11 @@ keeper's. Disks are mounted where the engine sees them, and a node finds its fil
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.docker import engine, image
@@ -30,6 +32,13 @@ if TYPE_CHECKING:
 EVERYDAY = Limits(memory_mib=512, cpus=0.0)
 
 
+Programs = Literal["image", "machine"]
+"""Whose programs the nodes run."""
+
+_OURS = Path(__file__).parents[3]
+_NOT_SEEN = frozenset({"boot", "dev", "lost+found", "proc", "run", "sys", "tmp"})
+
+
 class DockerEnvironment(MachineEnvironment):
     """Needs root: see `offers`. Nothing is started before `set_up`."""
 
@@ -47,19 +56,22 @@ class DockerEnvironment(MachineEnvironment):
         image_name: str = "",
         limits: Limits = EVERYDAY,
         sources: Sequence[Path] = (),
+        programs: Programs = "image",
         needs: frozenset[Capability] = frozenset(),
         journal: Journal,
     ) -> None:
         """Choose the mechanisms; `EnvironmentFailed` when this machine does not offer one that was asked for.
 
         `image_name` is an image with the system in it; empty: Harrow's own broker, built from nothing. `sources` are
-        directories with Python packages that the nodes find besides those of the image.
+        directories with Python packages that the nodes find besides those of the image. `programs` are those of the
+        image, or those of this machine, which the nodes then see as it does, and cannot change.
         """
         chosen = choose(network, page_cache, needs)
         super().__init__(run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal)
         self._image_name = image_name
         self._limits = limits
         self._sources = tuple(path.absolute() for path in sources)
+        self._programs = programs
         self._client: DockerClient | None = None
         self._holders: dict[Endpoint, str] = {}
 
@@ -73,7 +85,8 @@ class DockerEnvironment(MachineEnvironment):
         """How each capability is done here, in words for the report."""
         cpus = f"{self._limits.cpus:g} processors" if self._limits.cpus else "all processors"
         return {
-            "process": f"signals to a container's process; {self._limits.memory_mib} MiB of memory, {cpus}",
+            "process": f"signals to a container's process; {self._limits.memory_mib} MiB of memory, {cpus}; "
+            f"programs of {'an image' if self._programs == 'image' else 'this machine'}",
             "network": f"containers that share a namespace of their own; {Namespaces.how}",
             "page-cache-loss": self._disks_told(),
         }
@@ -81,11 +94,13 @@ class DockerEnvironment(MachineEnvironment):
     def _make_namespaces(self) -> Mapping[Endpoint, str]:
         self._client = client = engine.connect()
         self._undo.callback(client.close)
-        if self._image_name:
+        base = image.python_image(client)
+        if self._programs == "machine":
+            self._image_name = base
+        elif self._image_name:
             self._image_name = image.named_image(client, self._image_name)
         else:
             self._image_name = image.broker_image(client)
-        base = image.python_image(client)
         self._journal.record("containers", token=self._token)
         self._undo.callback(engine.remove_containers, client, self._token)
         return {
@@ -96,14 +111,31 @@ class DockerEnvironment(MachineEnvironment):
         if self._client is None:
             raise EnvironmentFailed("expected the environment to be set up, found that it is not")
         packages = [*map(str, self._sources), PACKAGES_AT]
+        settings: Mapping[str, str] = {}
+        visible: Sequence[Path] = self._sources
+        if self._programs == "machine":
+            settings, visible = os.environ, [*visible, *_directories_of_this_machine()]
+            packages = [*map(str, self._sources), str(_OURS), os.environ.get("PYTHONPATH", "")]
         housing = Housing(
             name=container_name(self._token, "node", plan.node_id),
             token=self._token,
             image=self._image_name,
             namespace_of=self._holders[plan.node_id],
             directories=(plan.directory.absolute(), plan.socket.parent),
-            read_only=(*self._sources, *([plan.directory.parent / "clock.so"] if "clock" in self._needs else [])),
-            environment={RUN_MARK: self._token, "PYTHONPATH": ":".join(packages)},
+            read_only=(*visible, *([plan.directory.parent / "clock.so"] if "clock" in self._needs else [])),
+            python=sys.executable if self._programs == "machine" else image.PYTHON,
+            environment={**settings, RUN_MARK: self._token, "PYTHONPATH": ":".join(filter(None, packages))},
             limits=self._limits,
         )
         return ContainerHost(self._client, self._kept_by, plan.node_id, housing)
+
+
+def _directories_of_this_machine() -> list[Path]:
+    """All that a program may need. What is the kernel's, and what comes and goes, a container has of its own.
+
+    But Python and what it imports are there in any case.
+    """
+    top = [path for path in sorted(Path("/").iterdir()) if path.is_dir() and path.name not in _NOT_SEEN]
+    imported_from: list[str] = [sys.prefix, sys.base_prefix, str(_OURS), *filter(None, sys.path)]
+    python = {Path(path).absolute() for path in imported_from}
+    return [*top, *sorted(path for path in python if path.is_dir() and path.parts[1] in _NOT_SEEN)]

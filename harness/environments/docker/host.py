@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import control_group
 from harness.environments.docker.engine import LABEL, expecting
-from harness.environments.docker.image import PYTHON
 from harness.environments.docker.process import ContainerProcess, Output
 from harness.environments.machine import hunger
 from harness.environments.machine.keeper import Keeper
@@ -45,6 +44,7 @@ class Housing:
     namespace_of: str  # the container whose network it shares
     directories: Sequence[Path]  # seen under the same path inside and outside
     read_only: Sequence[Path]
+    python: str  # the interpreter, in there
     environment: Mapping[str, str]
     limits: Limits
 
@@ -96,18 +96,17 @@ class ContainerHost:
         )
         self._made_for = (command, environment)
 
-    def run_beside(self, command: Sequence[str], log: Path) -> None:  # noqa: ARG002 - nobody waits for its output
+    def run_beside(self, command: Sequence[str], log: Path) -> None:
         """Run it in the same container."""
         try:
             with expecting(f"run {command[0]!r} beside node {self._endpoint}"):
-                self._container.exec_run(self._inside(command), detach=True)
+                Output(self._container.exec_run(self._inside(command), stream=True).output, log)
         except EnvironmentFailed as failed:
             raise NodeError(str(failed)) from failed
 
-    @staticmethod
-    def _inside(command: Sequence[str]) -> list[str]:
-        """The interpreter of this machine is not in the image at the place where it is here."""
-        return [PYTHON if command[0] == sys.executable else command[0], *command[1:]]
+    def _inside(self, command: Sequence[str]) -> list[str]:
+        """The interpreter of this machine need not be in there at the place where it is here."""
+        return [self._housing.python if command[0] == sys.executable else command[0], *command[1:]]
 
     def throttle(self, process: RunningProcess, percent: int) -> hunger.Throttle:
         """Stop it and let it run in turns: a quota would not hurt a broker that is mostly idle."""

