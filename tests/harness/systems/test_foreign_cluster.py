@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from harness import cli
 from harness.environments.docker.environment import DockerEnvironment
 from harness.environments.docker.trial import try_docker
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.processes import of_run, wait_until
+from harness.exits import Exit
 from harness.health import ends, lacking
 from harness.journal import Journal, read_journal
 from harness.systems.foreign import ForeignBroker
@@ -171,3 +173,26 @@ def test_an_attendant_says_why_it_cannot_tell(standing: Standing) -> None:
         get_json(plan.socket, "/log?topic=nonesuch&partition=0&offset=0&limit=1", PATIENCE_S)
     with pytest.raises(NoAnswer, match="with status 404"):
         get_json(plan.socket, "/weather", PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ("['sh', '-c', 'echo cannot open the moon >&2; exit 3']", "cannot open the moon"),
+        ("['sh', '-c', 'echo no | tee -a own.log; exit 3']\nlogs = ['own.log']", "no"),
+        ("['true']\nprepare = [['sh', '-c', 'exit 7']]", "to prepare the node, found that it ended with status 7"),
+    ],
+    ids=["output", "file", "preparation"],
+)
+def test_a_node_that_dies_in_the_set_up_is_told_with_its_last_words(
+    start: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = tmp_path / "doomed.toml"
+    definition.write_text(f"name = 'doomed'\n[broker]\nstart = {start}\n")
+    alone = ["--brokers", "1", "--replication-factor", "1", "--min-insync-replicas", "1", "--faults", "none"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--system", str(definition), *alone, "--network", "proxies", "--store", str(tmp_path)])
+    assert ended.value.code == Exit.FAILED
+    first, *lines = capsys.readouterr().err.split("harrow: ")[-1].splitlines()
+    assert first == "expected node 1 to go on, found that it died of itself; its last log lines:"
+    assert any(told in line for line in lines)
