@@ -172,8 +172,8 @@ def _check(spec: Spec, definition: Definition) -> None:
     where = definition.path
     if spec.environment not in ENVIRONMENTS:
         raise SpecError(
-            f"environment: expected {' or '.join(ENVIRONMENTS)} with --system {where}, whose commands are those of this "
-            f"machine, found {spec.environment}"
+            f"environment: expected {' or '.join(ENVIRONMENTS)} with --system {where}, found {spec.environment}: its "
+            f"commands are those of this machine"
         )
     if definition.broker.start is None:
         raise SpecError(
