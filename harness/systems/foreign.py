@@ -23,9 +23,6 @@ from harness.systems.templating import CLIENT, TemplateError, fill, names_in, no
 from nemesis.cluster import CLIENTS, Capability, PartitionView, VoterView
 
 ORDERS_NAME = "attendant.json"
-ENVIRONMENTS = ("local", "docker")
-"""Where these brokers can be run: elsewhere there is nobody yet who puts them, and their attendants, on a node."""
-
 _VALUE_TIMEOUT_S = 20.0
 
 
@@ -170,11 +167,6 @@ def make(spec: Spec, definition: Definition) -> ForeignBroker:
 
 def _check(spec: Spec, definition: Definition) -> None:
     where = definition.path
-    if spec.environment not in ENVIRONMENTS:
-        raise SpecError(
-            f"environment: expected {' or '.join(ENVIRONMENTS)} with --system {where}, found {spec.environment}: its "
-            f"commands are those of this machine"
-        )
     if definition.broker.start is None:
         raise SpecError(
             f"{where}: expected a start command for the environment {spec.environment}, which runs programs, found "

@@ -127,7 +127,7 @@ def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
         ({"brokers": 2}, "brokers: expected at most 1 for least, found 2"),
         ({"controllers": 1}, "controllers: expected 0, for it has none for least, found 1"),
         ({"flaws": "unclean-election"}, "they are of Harrow's own broker"),
-        ({"environment": "ssh", "vms": 1}, "environment: expected local or docker with --system"),
+        ({"environment": "ssh", "vms": 1}, "system: expected Harrow's own broker for the environment ssh"),
         ({"generation": "K3"}, "they are of Harrow's own broker"),
     ],
 )
