@@ -21,7 +21,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 PACKAGES = ("broker", "harness", "nemesis", "history", "checkers", "workloads", "reports")
 
 SIMULATOR = (
-    "administration clients clock disk network scenario schedule tape views violation watchers world".split()  # noqa: SIM905
+    "administration clients clock disk mail network scenario schedule tape views violation watchers world".split()  # noqa: SIM905
 )
 """The modules of harness.simulation that run for every event; its observer is compiled too."""
 

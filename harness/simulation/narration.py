@@ -6,9 +6,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from broker.core.events import Exit, Note, Reply, RequestReceived, ResponseReceived, Send, Started, StopRequested
+from harness.simulation.mail import CLIENTS_FROM
 from harness.simulation.records import SimulatedHistory
 from harness.simulation.telling import request_told, response_told
-from harness.simulation.world import CLIENTS_FROM, MS, NOBODY, Step, World
+from harness.simulation.world import MS, NOBODY, Step, World
 
 US_PER_S = 1_000_000
 

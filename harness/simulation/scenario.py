@@ -20,6 +20,7 @@ from harness.simulation import schedule, swarm
 from harness.simulation.administration import ADMINISTRATOR
 from harness.simulation.clients import TOPIC, Producer, ProducerPlan, Reader
 from harness.simulation.logs import ReplicaLog, replica_logs
+from harness.simulation.mail import CLIENTS_FROM
 from harness.simulation.observer.liveness import unmet
 from harness.simulation.records import SimulatedHistory
 from harness.simulation.schedule import Fault, Nemesis
@@ -27,7 +28,7 @@ from harness.simulation.swarm import Configuration
 from harness.simulation.tape import RollingHash, Tape
 from harness.simulation.views import brokers, partition_states
 from harness.simulation.violation import Violation
-from harness.simulation.world import CLIENTS_FROM, MS, NodeCrashed, Observer, World
+from harness.simulation.world import MS, NodeCrashed, Observer, World
 
 CRASH = "crash"
 """Stands for a property when a node's core raised."""

@@ -141,7 +141,7 @@ class Nemesis:
         self._over = True
         for number in list(self._undo):
             self._close(number)
-        self.world.mend(frozenset(self.world.network.cut))
+        self.world.mail.mend(frozenset(self.world.network.cut))
         for node_id, machine in self.world.machines.items():
             machine.fsync_us = 500
             self.world.resume(node_id)
@@ -270,8 +270,8 @@ class Nemesis:
     # --- network -----------------------------------------------------------------------------------------------------
 
     def _cut(self, kind: str, links: frozenset[tuple[int, int]], targets: tuple[int, ...], duration_ms: int) -> None:
-        self.world.cut(links)
-        self._opened(kind, targets, lambda: self.world.mend(links), duration_ms)
+        self.world.mail.cut(links)
+        self._opened(kind, targets, lambda: self.world.mail.mend(links), duration_ms)
 
     def _isolate(self, fault: Fault, target: int) -> None:
         others = [node for node in self.world.machines if node != target]
@@ -298,14 +298,14 @@ class Nemesis:
         other = others[fault.parameter // 4 % len(others)]
         ways = ((target, other), (other, target))
         links = frozenset(ways if fault.parameter % 4 == 3 else (ways[fault.parameter % 2],))
-        self.world.stall(links)
-        self._opened("stall", (target, other), lambda: self.world.unstall(links), 1 + fault.duration_ms // 8)
+        self.world.mail.stall(links)
+        self._opened("stall", (target, other), lambda: self.world.mail.unstall(links), 1 + fault.duration_ms // 8)
 
     def _late_metadata(self, fault: Fault, target: int) -> None:
         """MD-2: a broker hears late of what the controller decides, and then of all at once."""
         broker = target if target in self.brokers else self._target(len(self.brokers) + len(self.controllers))
-        self.world.withhold_metadata(broker)
-        self._opened("late-metadata", (broker,), lambda: self.world.inform(broker), 1 + fault.duration_ms // 4)
+        self.world.mail.withhold_metadata(broker)
+        self._opened("late-metadata", (broker,), lambda: self.world.mail.inform(broker), 1 + fault.duration_ms // 4)
 
     def _controllers_from_brokers(self, fault: Fault, target: int) -> None:
         links = frozenset(
@@ -314,7 +314,7 @@ class Nemesis:
         self._cut("controllers-from-brokers", links, tuple(self.controllers), fault.duration_ms)
 
     def _break_connections(self, fault: Fault, target: int) -> None:
-        self.world.break_connections(target)
+        self.world.mail.break_connections(target)
         self._opened("break-connections", (target,), lambda: None, 1)
 
     # --- disk, clock, administration ---------------------------------------------------------------------------------

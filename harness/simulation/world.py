@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from broker.core.events import (
-    CONTROLLER_CHANNELS,
     CancelTimer,
     CloseConnection,
     Disconnected,
@@ -37,9 +35,10 @@ from broker.core.marks import Mark
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.node import make_node
 from broker.core.runtime import Node
-from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER, Settings
+from broker.core.settings import Settings
 from harness.simulation.clock import NodeClock
 from harness.simulation.disk import SimulatedDisk, Survival
+from harness.simulation.mail import Mail
 from harness.simulation.network import Network
 from harness.simulation.tape import RollingHash, Tape
 
@@ -48,9 +47,6 @@ MS = 1_000
 
 NOBODY = 0
 """Stands for a node in notes of what the nemesis does."""
-
-CLIENTS_FROM = 1_000
-"""Endpoints from here on are clients."""
 
 
 class Step(NamedTuple):
@@ -112,24 +108,6 @@ class Machine:
         self.exit_status: int | None = None
 
 
-class Parcel(NamedTuple):
-    """A message that is about to arrive. `deliver` lets it go on its way."""
-
-    source: int
-    target: int
-    message: AnyRequest | AnyResponse
-    deliver: Callable[[], None]
-
-
-class _OpenRequest(NamedTuple):
-    source: int
-    life: int
-    request_id: int
-    channel: str
-    target: int
-    target_life: int
-
-
 class World:
     """Everything there is. Time is integer microseconds."""
 
@@ -144,13 +122,9 @@ class World:
         self.marks: dict[str, int] = {}
         self.notes: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[World, Step], None] | None = None
-        self.intercept: Callable[[Parcel], bool] | None = None  # asked of each message; True: it has been taken
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
-        self._requests: dict[int, _OpenRequest] = {}
-        self._sent: dict[tuple[int, int, int], int] = {}
-        self._next_request = 1
-        self._held: dict[tuple[int, int], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
+        self.mail = Mail(self)
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -204,7 +178,7 @@ class World:
         machine = self.machines[node_id]
         alive, machine.node = machine.node is not None, None
         machine.paused = False
-        self._drop_connections(node_id)
+        self.mail.drop_connections(node_id)
         lost = -1 if survival is None else machine.disk.lose_power(survival, self.tape["disk"])
         if alive or survival is not None:
             for observer in self.observers:
@@ -216,7 +190,7 @@ class World:
         machine = self.machines[node_id]
         machine.node = None
         machine.paused = False
-        self._drop_connections(node_id)
+        self.mail.drop_connections(node_id)
         lost = machine.disk.lose()
         for observer in self.observers:
             observer.crashed(self, node_id, lost)
@@ -265,21 +239,12 @@ class World:
     # --- effects -----------------------------------------------------------------------------------------------------
 
     def _send(self, node_id: int, machine: Machine, effect: Send) -> None:
-        self._transmit(node_id, machine.life, effect.request_id, effect.to, effect.request, effect.channel)
-        self.after(effect.timeout_ms * MS, self._time_out, node_id, machine.life, effect.request_id)
+        self.mail.send(
+            node_id, machine.life, effect.request_id, effect.to, effect.request, effect.channel, effect.timeout_ms
+        )
 
     def _reply(self, node_id: int, machine: Machine, effect: Reply) -> None:
-        opened = self._requests.pop(effect.request_id, None)
-        if opened is None:
-            return
-        if effect.response is None:  # the sender waits for none (acks=0)
-            self._sent.pop((opened.source, opened.life, opened.request_id), None)
-            return
-        if self.network.answer_is_lost():
-            self.after(MS, self._fail, opened, "connection lost")
-            return
-        at_us = self.network.arrival_us(self.now_us, node_id, opened.source, opened.channel)
-        self.at(at_us, self._arrive_response, node_id, machine.life, opened, effect.response)
+        self.mail.reply(node_id, machine.life, effect)
 
     def _set_timer(self, node_id: int, machine: Machine, effect: SetTimer) -> None:
         at_us = machine.clock.world_us(effect.at_ms, self.now_us)
@@ -300,157 +265,24 @@ class World:
         self.marks[effect.name] = self.marks.get(effect.name, 0) + 1
 
     def _close(self, node_id: int, machine: Machine, effect: CloseConnection) -> None:
-        for number, opened in list(self._requests.items()):
-            if opened.target == node_id and opened.source == effect.connection:
-                del self._requests[number]
-                self.after(MS, self._fail, opened, "connection closed")
+        self.mail.close(node_id, effect.connection)
 
     def _exit(self, node_id: int, machine: Machine, effect: Exit) -> None:
         machine.exit_status = effect.status
         machine.node = None
-        self._drop_connections(node_id)
+        self.mail.drop_connections(node_id)
         if effect.status:
             for observer in self.observers:
                 observer.crashed(self, node_id, -1)
-
-    # --- messages ----------------------------------------------------------------------------------------------------
-
-    def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
-        """A client's request; `answered` will be called once."""
-        self._transmit(client_id, 0, request_id, to, request, "client")
-        self.after(timeout_ms * MS, self._time_out, client_id, 0, request_id)
-
-    def _transmit(self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str) -> None:
-        number = self._next_request
-        self._next_request += 1
-        self._sent[source, life, request_id] = number
-        target = self.machines[to]
-        opened = _OpenRequest(source, life, request_id, channel, to, target.life)
-        if target.node is None:
-            self.after(MS, self._fail, opened, "connection refused")
-            return
-        at_us = self.network.arrival_us(self.now_us, source, to, channel)
-        self.at(at_us, self._arrive_request, number, opened, request)
-        if source < CLIENTS_FROM and self.network.is_repeated():
-            again_us = self.network.arrival_us(at_us, source, to, channel)
-            self.at(again_us, self._arrive_request, 0, opened, request)
-
-    def _arrive_request(self, number: int, opened: _OpenRequest, request: AnyRequest) -> None:
-        link = (opened.source, opened.target)
-        if self.intercept is not None:
-            again = partial(self._arrive_request, number, opened, request)
-            if self.intercept(Parcel(*link, request, again)):
-                return
-        if self.network.stops(*link, "request"):
-            if self.network.held_message_survives(*link):
-                self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
-            return
-        machine = self.machines[opened.target]
-        if machine.node is None or machine.life != opened.target_life:
-            return
-        if number == 0:  # a repetition, whose answer nobody waits for
-            number = self._next_request
-            self._next_request += 1
-        else:
-            self._requests[number] = opened
-        self.deliver(
-            opened.target, machine.life, RequestReceived(number, opened.source, request, listener=_listener(opened))
-        )
-
-    def _arrive_response(self, node_id: int, life: int, opened: _OpenRequest, response: AnyResponse) -> None:
-        link = (node_id, opened.source)
-        if self.intercept is not None:
-            again = partial(self._arrive_response, node_id, life, opened, response)
-            if self.intercept(Parcel(*link, response, again)):
-                return
-        if self.network.stops(*link, opened.channel):
-            if self.network.held_message_survives(*link):
-                self._held.setdefault(link, []).append((self._arrive_response, (node_id, life, opened, response)))
-            return
-        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is None:
-            return
-        self._hand_over(opened, response)
-
-    def _hand_over(self, opened: _OpenRequest, response: AnyResponse) -> None:
-        if opened.source >= CLIENTS_FROM:
-            self.clients[opened.source].answered(self, opened.request_id, response)
-        else:
-            self.deliver(opened.source, opened.life, ResponseReceived(opened.request_id, response))
-
-    def _time_out(self, source: int, life: int, request_id: int) -> None:
-        if self._sent.pop((source, life, request_id), None) is not None:
-            self._tell_failed(source, life, request_id, "timeout")
-
-    def _fail(self, opened: _OpenRequest, reason: str) -> None:
-        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is not None:
-            self._tell_failed(opened.source, opened.life, opened.request_id, reason)
-
-    def _tell_failed(self, source: int, life: int, request_id: int, reason: str) -> None:
-        if source >= CLIENTS_FROM:
-            self.clients[source].answered(self, request_id, None)
-        else:
-            self.deliver(source, life, RequestFailed(request_id, reason))
-
-    def _drop_connections(self, node_id: int) -> None:
-        """A process is gone: those who wait for it learn it, those it served are forgotten."""
-        peers: set[int] = set()
-        for number, opened in list(self._requests.items()):
-            if opened.target == node_id:
-                del self._requests[number]
-                self.after(MS, self._fail, opened, "connection lost")
-            elif opened.source == node_id:
-                peers.add(opened.target)
-        for peer in sorted(peers):
-            machine = self.machines[peer]
-            if (node_id, peer) not in self.network.cut:
-                # at once, so that it cannot come after what the next life sends
-                self.after(0, self.deliver, peer, machine.life, Disconnected(node_id))
 
     def say(self, text: str) -> None:
         """Note something that no node did."""
         if self.notes is not None:
             self.notes.append((self.now_us, NOBODY, text))
 
-    # --- links -------------------------------------------------------------------------------------------------------
-
-    def cut(self, links: frozenset[tuple[int, int]]) -> None:
-        """Let nothing pass from the first of each pair to the second."""
-        self.network.cut |= links
-
-    def mend(self, links: frozenset[tuple[int, int]]) -> None:
-        """Let messages pass again; those that were held come now."""
-        self.network.cut -= links
-        self._release(links)
-
-    def stall(self, links: frozenset[tuple[int, int]]) -> None:
-        """Hold what goes from the first of each pair to the second; nothing gets lost."""
-        self.network.stalled |= links
-
-    def unstall(self, links: frozenset[tuple[int, int]]) -> None:
-        """Let messages pass again; those that were held come now."""
-        self.network.stalled -= links
-        self._release(links)
-
-    def withhold_metadata(self, node_id: int) -> None:
-        """Let a broker hear nothing new of the metadata, though everything else reaches it."""
-        self.network.uninformed.add(node_id)
-
-    def inform(self, node_id: int) -> None:
-        """Let a broker hear of the metadata again."""
-        self.network.uninformed.discard(node_id)
-        self._release(frozenset(link for link in self._held if link[1] == node_id))
-
-    def _release(self, links: frozenset[tuple[int, int]]) -> None:
-        for link in sorted(links):
-            for action, arguments in self._held.pop(link, []):
-                self.after(self.network.faults.latency_us_min, action, *arguments)
-
-    def break_connections(self, node_id: int) -> None:
-        """Reset all connections of a node whose requests are being served: they may have been applied."""
-        for number, opened in list(self._requests.items()):
-            if node_id in (opened.target, opened.source):
-                del self._requests[number]
-                self.after(MS, self._fail, opened, "connection reset")
+    def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
+        """A client's request; `answered` will be called once."""
+        self.mail.send(client_id, 0, request_id, to, request, "client", timeout_ms)
 
     # --- timers and flushes ------------------------------------------------------------------------------------------
 
@@ -480,12 +312,6 @@ class World:
             sooner_us = max(self.now_us, at_us - by_ms * MS)
             machine.timers[key] = sooner_us
             self.at(sooner_us, self._fire, node_id, machine.life, key, sooner_us)
-
-
-def _listener(opened: _OpenRequest) -> str:
-    if opened.source >= CLIENTS_FROM:
-        return CLIENT_LISTENER
-    return CONTROLLER_LISTENER if opened.channel in CONTROLLER_CHANNELS else BROKER_LISTENER
 
 
 _EVENT_NUMBERS: dict[type, int] = {

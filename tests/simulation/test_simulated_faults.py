@@ -65,18 +65,18 @@ def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> Outcome:
 def test_a_stalled_link_delays_and_loses_nothing() -> None:
     world, asker = running()
     link = frozenset({(CLIENT, 1)})
-    world.stall(link)
+    world.mail.stall(link)
     world.send_from_client(CLIENT, 1, 1, MetadataRequest(((TOPIC, ""),)), 5_000)
     pass_ms(world, 500)
     assert asker.answers == []
-    world.unstall(link)
+    world.mail.unstall(link)
     pass_ms(world, 10)
     assert asker.answers[0] is not None
 
 
 def test_withheld_metadata_comes_later_and_all_at_once() -> None:
     world, _ = running()
-    world.withhold_metadata(2)
+    world.mail.withhold_metadata(2)
     before = known(world, 2)
     for number in range(3):
         topic = NewTopic(f"{TOPIC}-{number}", 1, 3)
@@ -86,14 +86,14 @@ def test_withheld_metadata_comes_later_and_all_at_once() -> None:
     assert controller is not None
     assert known(world, 1) == controller.quorum.high_watermark > before
     assert known(world, 2) == before
-    world.inform(2)
+    world.mail.inform(2)
     pass_ms(world, 100)
     assert known(world, 2) == known(world, 1)
 
 
 def test_a_broker_that_hears_nothing_of_the_metadata_is_not_fenced() -> None:
     world, _ = running()
-    world.withhold_metadata(2)
+    world.mail.withhold_metadata(2)
     pass_ms(world, 10_000)
     controller = leading(world)
     assert controller is not None

@@ -21,9 +21,10 @@ from broker.core.messages import (
 )
 from broker.core.records import decode_records, encode_batch, iterate_headers
 from harness.simulation.clients import TOPIC
+from harness.simulation.mail import CLIENTS_FROM
 from harness.simulation.records import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
 from harness.simulation.views import partition_states
-from harness.simulation.world import CLIENTS_FROM, MS, World
+from harness.simulation.world import MS, World
 
 CLIENT = CLIENTS_FROM
 _RETRY_MS = 100

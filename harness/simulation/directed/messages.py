@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from broker.core.messages import FetchRequest
-from harness.simulation.world import CLIENTS_FROM, Parcel
+from harness.simulation.mail import CLIENTS_FROM, Parcel
 
 _CONTROLLERS_FROM = 100
 
@@ -71,7 +71,7 @@ class Traps:
     _passing: bool = False
 
     def intercept(self, parcel: Parcel) -> bool:
-        """See `World.intercept`."""
+        """See `Mail.intercept`."""
         if self._passing:
             return False
         name, direction = name_of(parcel)

@@ -74,7 +74,7 @@ class Stage:
         self.client = DirectedClient(self.history)
         self.traps = Traps()
         self.world.clients = {CLIENT: self.client}
-        self.world.intercept = self.traps.intercept
+        self.world.mail.intercept = self.traps.intercept
         self.brokers = tuple(range(1, self.configuration.brokers + 1))
         self.clients_know = False  # whether an expectation failed that a client could have
 
@@ -96,7 +96,7 @@ class Stage:
         """Undo whatever is still in place; then everything has to become well in time (V-4, V-5)."""
         for label in self.traps.traps:
             self.traps.open(label)
-        self.world.mend(frozenset(self.world.network.cut))
+        self.world.mail.mend(frozenset(self.world.network.cut))
         for node, machine in self.world.machines.items():
             machine.fsync_us = 500
             self.world.resume(node)
@@ -273,10 +273,10 @@ class Stage:
         return frozenset(links if said.get("one_way") else links | {(b, a) for a, b in links})
 
     def _cut(self, step: Step, said: Mapping[str, Any]) -> None:
-        self.world.cut(self._links(step, said))
+        self.world.mail.cut(self._links(step, said))
 
     def _mend(self, step: Step, said: Mapping[str, Any]) -> None:
-        self.world.mend(self._links(step, said) if said else frozenset(self.world.network.cut))
+        self.world.mail.mend(self._links(step, said) if said else frozenset(self.world.network.cut))
 
     def _slow_fsync(self, step: Step, said: Mapping[str, Any]) -> None:
         for node in self._nodes(step, said["node"]):

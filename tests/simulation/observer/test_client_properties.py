@@ -13,11 +13,12 @@ from broker.core.messages import AnyResponse, FetchResponse, ListOffsetsResponse
 from broker.core.records import encode_batch, headers_of
 from broker.core.replica.state import Role
 from harness.simulation.clients import TOPIC
+from harness.simulation.mail import CLIENTS_FROM
 from harness.simulation.observer import PropertyObserver
 from harness.simulation.scenario import Outcome
 from harness.simulation.schedule import Fault
 from harness.simulation.views import brokers
-from harness.simulation.world import CLIENTS_FROM, Step, World
+from harness.simulation.world import Step, World
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
 KILL_FIRST = (Fault(6_000, "kill", 0, 2_000, 0),)
