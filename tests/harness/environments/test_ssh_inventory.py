@@ -14,6 +14,8 @@ from harness.environments.ssh.connection import Answer, Connection
 from harness.environments.ssh.facts import examine
 from harness.environments.ssh.hosts import SshHost, from_told
 from harness.environments.ssh.inventory import for_nodes, load
+from harness.heal import heal
+from harness.journal import Journal
 from harness.spec import SpecError
 
 
@@ -108,6 +110,19 @@ def test_a_host_that_does_not_answer_is_named_before_anything_starts(
     assert status == 4
     assert told.startswith(f"harrow: expected host 127.0.0.1:{port} to answer SSH at 127.0.0.1:{port}, found: ")
     assert not (tmp_path / "store").exists()
+
+
+def test_a_host_that_cannot_be_healed_is_told_and_the_rest_is_healed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.record("run", token="0123456789abcdef", sockets=str(tmp_path / "sockets"))
+    (tmp_path / "sockets").mkdir()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        host = SshHost("far", "127.0.0.1", closed.getsockname()[1])
+        journal.record("ssh", node=1, **host.told())
+        lines = heal(tmp_path)
+    assert "expected host far to answer SSH at 127.0.0.1" in lines[0]
+    assert lines[1].endswith("sockets deleted")
 
 
 class FakeConnection(Connection):

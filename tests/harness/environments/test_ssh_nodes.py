@@ -116,24 +116,14 @@ def test_a_stranger_is_not_let_in_and_lets_nobody_in(environment: SshEnvironment
 def test_a_machine_is_one_runs_at_a_time(environment: SshEnvironment, tmp_path: Path) -> None:
     from harness.environments.ssh.machine import Machine
 
-    held = environment._undo  # the environment's own machine holds the lock of its host
-    assert held is not None
-    other = make(tmp_path, 1, 0)
-    machine = Machine(
-        replace(environment.plans[0], socket=tmp_path / "socket"),
-        other._system,
-        environment._fleet,
-        replace(environment_wishes(environment), token="another"),
-    )
+    plan = replace(environment.plans[0], socket=tmp_path / "socket")
+    wishes = replace(environment.cluster.nodes[1]._machine._wishes, token="another")
+    machine = Machine(plan, FarStandIn(), environment._fleet, wishes)
     try:
         with pytest.raises(EnvironmentFailed, match="another run uses this machine"):
             machine.attach()
     finally:
         machine.close()
-
-
-def environment_wishes(environment: SshEnvironment):
-    return environment.cluster.nodes[1]._machine._wishes
 
 
 def test_processes_are_killed_paused_and_started_anew(environment: SshEnvironment, site: Site) -> None:
