@@ -80,7 +80,8 @@ class NamespaceFleet(GivenFleet):
             (self.place / str(node_id) / "packages").symlink_to(self.place / "packages")
         if self._installed:
             with tarfile.open(fileobj=io.BytesIO(package().archive)) as archive:
-                archive.extractall(self.place / "packages" / package().digest, filter="tar")
+                archive.extraction_filter = lambda member, _path: member
+                archive.extractall(self.place / "packages" / package().digest)
         else:
             (self.place / "packages").mkdir()
         self.servers = {node_id: self._serve(node_id) for node_id in node_ids}
