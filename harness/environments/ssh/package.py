@@ -24,6 +24,9 @@ from harness.environments.ssh.cache import cache_directory
 _ROOT = Path(__file__).parents[3]
 _OURS = ("broker", "nemesis", "history/__init__.py", "harness/__init__.py", "harness/durable.py", "harness/journal.py")
 _ENVIRONMENTS = "harness/environments"
+_NOT_THERE = ("harness/environments/docker/", "harness/environments/ssh/vms/")
+"""What only the harness's own machine does."""
+
 _NEEDED = "kafka"
 _WELCOME = "mfusepy"
 _COMPILED = "crc32c"
@@ -78,7 +81,9 @@ def _archive(files: Mapping[str, Path]) -> bytes:
 
 def _files() -> Iterator[tuple[str, Path]]:
     for name in (*_OURS, _ENVIRONMENTS):
-        yield from _below(_ROOT / name, _ROOT)
+        for path, source in _below(_ROOT / name, _ROOT):
+            if not path.startswith(_NOT_THERE):
+                yield path, source
     for module in (_NEEDED, _WELCOME):
         yield from _installed(module)
     for path, source in _installed(_COMPILED):
