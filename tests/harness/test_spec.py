@@ -58,7 +58,7 @@ def test_the_command_that_reproduces_a_run_means_the_same(spec: Spec) -> None:
     words = shlex.split(reproduce(spec))
     assert words[:2] == ["harrow", "run"]
     parsed = run.make_context("run", words[2:]).params
-    for not_of_the_specification in ("file", "schedule_file", "store"):
+    for not_of_the_specification in ("file", "schedule_file", "store", "check"):
         parsed.pop(not_of_the_specification)
     assert _spec(None, parsed) == spec
 
