@@ -6,6 +6,7 @@ Whatever happens, faults are undone, processes stopped, and the history is left 
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 
@@ -46,6 +47,8 @@ def run(
     text = to_json(plan.spec, environment.mechanisms, plan.reproduce, system.traits.versions)
     (plan.directory / "spec.json").write_text(text)
     (plan.directory / "schedule.json").write_text(schedule.dumps(plan.schedule))
+    if plan.spec.system != OWN_SYSTEM:
+        shutil.copyfile(plan.spec.system, plan.directory / "system.toml")
     with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
         history.add("runs", _row(plan, system, text))
         history.flush()

@@ -100,6 +100,10 @@ def _configuration(run: Run) -> list[tuple[str, str]]:
             left = len(text) - CONFIGURATION_CHARACTERS
             cut = f"\n… {wording.count(left)} more characters in the file" if left > 0 else ""
             shown.append((title, text[:CONFIGURATION_CHARACTERS] + cut))
+    definition = run.directory / "system.toml"
+    if definition.is_file():
+        text = definition.read_text(encoding="utf-8", errors="replace")
+        shown.append(("Definition of the system under test (system.toml)", text[:CONFIGURATION_CHARACTERS]))
     return shown
 
 

@@ -157,6 +157,12 @@ def test_a_store_is_healed_run_by_run(tmp_path: Path) -> None:
     assert heal(tmp_path) == []
 
 
+def test_the_runs_of_suites_are_healed_with_their_store(tmp_path: Path) -> None:
+    _write_journal(tmp_path / "suites" / "nightly" / "20260101T000000Z" / "001-local" / "a-run")
+    assert heal(tmp_path) == ["a-run: nothing was left"]
+    assert heal(tmp_path) == []
+
+
 def test_a_place_without_runs_needs_no_healing(tmp_path: Path) -> None:
     assert heal(tmp_path) == []
     assert heal(tmp_path / "missing") == []

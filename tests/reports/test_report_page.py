@@ -113,6 +113,13 @@ def test_the_page_gives_the_command_that_runs_it_again(pages):
     assert "--flaw ack-before-replication" in command
 
 
+def test_the_definition_of_a_system_is_shown_with_the_configuration(copy_of):
+    directory = copy_of("valid")
+    assert "system.toml" not in page_of(directory).text
+    (directory / "system.toml").write_text('name = "theirs"\nstart = ["<run>"]\n')
+    assert 'start = ["<run>"]' in page_of(directory).text
+
+
 @pytest.mark.parametrize("table", [*TABLES, "anomalies"])
 def test_a_missing_table_is_said_and_does_no_harm(copy_of, table):
     directory = copy_of("invalid")
