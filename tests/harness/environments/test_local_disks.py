@@ -4,18 +4,29 @@ import random
 
 import pytest
 
-from tests.harness.environments.conftest import ENVIRONMENTS, MakeEnvironment
+from harness.environments.machine.environment import MachineEnvironment
+from tests.harness.environments.conftest import MakeEnvironment, need
 from tests.support.stand_in import order
 
 _READY_S = 20.0
 _CRASHES = 15
 
 
-@pytest.mark.parametrize("where", ENVIRONMENTS)
 def test_what_was_not_synced_is_lost_and_what_was_synced_never_is(
-    make_environment: MakeEnvironment, page_cache: str, where: str
+    make_environment: MakeEnvironment, page_cache: str
 ) -> None:
-    environment = make_environment(environment=where, page_cache=page_cache, brokers=1, controllers=0)
+    _crash_again_and_again(make_environment(page_cache=page_cache, brokers=1, controllers=0), page_cache)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("disk", ["ext4", pytest.param("fuse", marks=pytest.mark.fuse)])
+def test_nor_is_it_in_containers(make_environment: MakeEnvironment, disk: str) -> None:
+    need(disk)
+    environment = make_environment(environment="docker", page_cache=disk, brokers=1, controllers=0)
+    _crash_again_and_again(environment, disk)
+
+
+def _crash_again_and_again(environment: MachineEnvironment, page_cache: str) -> None:
     environment.set_up()
     environment.await_ready(_READY_S)
     plan, node = environment.plans[0], environment.cluster.nodes[1]
