@@ -167,6 +167,7 @@ def _unpack(package: Path, root: Path) -> None:
         members.extraction_filter = _as_it_is
         for member in members:
             member.name = _merged(member.name)
+            member.mode &= 0o777  # what was to run as its owner would run as whoever makes the image
             if member.islnk():
                 member.linkname = _merged(member.linkname)
             if member.isdir():
