@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
+import jinja2
+
 from reports import templating, wording
 from reports.suite.loaded import GRAVEST, STATES, Suite
 from reports.suite.matrix import tables
@@ -9,17 +13,26 @@ from reports.suite.matrix import tables
 
 def page(suite: Suite) -> str:
     """Return the page; it stands by itself, but for the reports that it links to."""
-    environment = templating.environment()
-    environment.filters["seconds"] = lambda seconds: wording.duration(round(seconds * 1e9))
     troubles = [cell for cell in suite.cells if cell.state not in ("valid", "waiting", "skipped")]
     skipped: dict[str, list[str]] = {}
     for cell in suite.cells:
         if cell.state == "skipped":
             skipped.setdefault("; ".join(cell.reasons), []).append(cell.title)
-    return environment.get_template("suite.html").render(
-        suite=suite,
-        tables=tables(suite),
-        states=STATES,
-        troubles=sorted(troubles, key=lambda cell: GRAVEST.index(cell.state)),
-        skipped=skipped,
+    return (
+        _environment()
+        .get_template("suite.html")
+        .render(
+            suite=suite,
+            tables=tables(suite),
+            states=STATES,
+            troubles=sorted(troubles, key=lambda cell: GRAVEST.index(cell.state)),
+            skipped=skipped,
+        )
     )
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = templating.environment()
+    environment.filters["seconds"] = lambda seconds: wording.duration(round(seconds * 1e9))
+    return environment
