@@ -113,14 +113,14 @@ def _check_min_isr(known: Knowledge, ghost: Ghost, state: BrokerState, batch: Ba
     replica = state.replicas.get((ghost.topic, ghost.number))
     if replica is None:
         return
-    holders = [
-        member
-        for member in replica.replicas
-        if (mirror := ghost.mirrors.get(member)) is not None and mirror.held(batch.last, batch)
-    ]
+    # P-15 asks for what they have reported: one that has lost its disk since had reported it
+    mirrors = ((member, of.get(member)) for of in (ghost.mirrors, ghost.vanished) for member in replica.replicas)
+    holders = {member for member, mirror in mirrors if mirror is not None and mirror.held(batch.last, batch)}
     if len(holders) < replica.effective_min_isr:
         known.fail(
-            ghost, "P-15", f"{who}, which is in the logs of {holders} only; min ISR is {replica.effective_min_isr}"
+            ghost,
+            "P-15",
+            f"{who}, which is in the logs of {sorted(holders)} only; min ISR is {replica.effective_min_isr}",
         )
 
 

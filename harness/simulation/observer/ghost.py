@@ -208,6 +208,9 @@ class Ghost:
     unadmitted: set[int] = field(default_factory=set)
     """Brokers that started uncleanly and have not been admitted since (P-7)."""
 
+    vanished: dict[int, ReplicaMirror] = field(default_factory=dict)
+    """Broker -> what its log held that was gone when it started again."""
+
     lost: list[Batch] = field(default_factory=list)
     """Acknowledged batches that an unclean election gave up."""
 

@@ -154,6 +154,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
 
 def vanished(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
     """A new process does not find the log at all."""
+    ghost.vanished[mirror.holder] = mirror
     if ghost.trusted and not mirror.power_lost and mirror.same > ghost.log_start:
         known.fail(ghost, "P-6", f"broker {mirror.holder} lost no power, and its log up to {mirror.same} is not there")
     if ghost.state is not None and ghost.state.isr == (mirror.holder,):

@@ -47,6 +47,9 @@ def test_some_seeds_of_the_correct_build_break_nothing() -> None:
         pytest.param(743, id="power that fails in the shutdown of a node of both roles"),
         pytest.param(1075, id="a replica that was given up and added again"),
         pytest.param(2464, id="a log start that goes back with a crash"),
+        pytest.param(
+            6056, id="a follower that loses its disk after it has reported a record and before that is acknowledged"
+        ),
         pytest.param(4025, id="a process that fails in the midst of an append"),
     ],
 )
