@@ -60,6 +60,8 @@ def shrink(
     if finding is None:
         click.echo(f"harrow: {what}: nothing fails, so there is nothing to shrink", err=True)
         sys.exit(Exit.UNKNOWN)
+    if any(fault.when is not None for fault in outcome.faults):
+        raise click.UsageError(f"{what}: expected faults at given times, found one that waits for a condition")
     console.print(Text(f"to be preserved: {finding}"), soft_wrap=True)
     stop = Stop()
     began_s = time.monotonic()

@@ -25,9 +25,12 @@ from harness.simulation.tape_files import TapeFile
 from harness.simulation.watchers import watchers
 from harness.simulation.world import NOBODY
 
+_NUMBERS = ("at_ms", "kind", "target", "duration_ms", "parameter")
+"""Parts of a fault that are numbers, a kind being its place among all."""
+
 SHAPE: Mapping[str, Lane] = {
     "configuration": Lane(Kind.FIXED),
-    "schedule": Lane(Kind.ROWS, len(Fault._fields)),
+    "schedule": Lane(Kind.ROWS, len(_NUMBERS)),
     "workload": Lane(Kind.NOISE),
     "network": Lane(Kind.NOISE),
     "disk": Lane(Kind.NOISE),
@@ -127,7 +130,12 @@ def reduce(
     stopped: Callable[[], bool] = lambda: False,
     told: Callable[[int, Lanes], None] = lambda *_: None,
 ) -> Shrunk:
-    """Shrink the tape of an outcome to one that still breaks the target's property, until it is minimal or stopped."""
+    """Shrink the tape of an outcome to one that still breaks the target's property, until it is minimal or stopped.
+
+    Raises ValueError for faults that wait for a condition.
+    """
+    if any(fault.when is not None for fault in outcome.faults):
+        raise ValueError("expected faults at given times, found one that waits for a condition: it cannot be shrunk")
     scale, places = scale_of(outcome.configuration)
     start: dict[str, tuple[int, ...]] = {
         "configuration": places,

@@ -15,6 +15,7 @@ becomes simpler).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -75,7 +76,7 @@ class Shrinker:
         self._refills = refills
         self._stopped = stopped
         self._told = told
-        self._seen: set[tuple[object, ...]] = set()
+        self._seen: set[bytes] = set()
         self._next_refill = 1
         self.best: Lanes = {}
 
@@ -191,7 +192,7 @@ class Shrinker:
         for place, lanes in enumerate(tried):
             if self._stopped():
                 return
-            identity = tuple(lanes[name] for name in self._shape)
+            identity = hashlib.blake2b(repr([lanes[name] for name in self._shape]).encode(), digest_size=16).digest()
             if identity in self._seen or not self._is_simpler(lanes):
                 continue
             self._seen.add(identity)
