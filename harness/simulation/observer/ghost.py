@@ -62,8 +62,11 @@ def bytes_of(log: Log, offset: int) -> bytes:
         data = log.read(offset, _EVERYTHING, end)
         if not data:
             break
+        whole = batches_in(data)
+        if not whole or whole[-1].last < offset:
+            break
         found = found + data if found else data
-        offset = batches_in(data)[-1].last + 1
+        offset = whole[-1].last + 1
     return found
 
 
@@ -76,7 +79,7 @@ def batches_of(log: Log, offset: int) -> list[Batch]:
         if not data:
             break
         more = batches_in(data)
-        if not more:
+        if not more or more[-1].last < offset:  # a log that goes back, as none may, but one with a flaw does
             break
         found += more
         offset = more[-1].last + 1
