@@ -12,6 +12,7 @@ what was lost, or a request for trouble (`troubles`). It unmounts and ends when 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from harness.environments.storage.troubles import Troubles
 
 _END_TIMEOUT_S = 1.0
 """How long the file system may take to end when it is unmounted."""
+
+_LIBFUSE = "libfuse3.so.3"
 
 GRAVEYARD = "removed"
 TREE = "tree"
@@ -154,6 +158,17 @@ def _operations(
     return Operations()
 
 
+def _name_library() -> None:
+    """Tell mfusepy what the loader finds: it asks ldconfig and compilers itself, which a small VM does not have."""
+    if "FUSE_LIBRARY_PATH" in os.environ or find_library("fuse") or find_library("fuse3"):
+        return
+    try:
+        ctypes.CDLL(_LIBFUSE)
+    except OSError:
+        return  # it is not there, and mfusepy says so
+    os.environ["FUSE_LIBRARY_PATH"] = _LIBFUSE
+
+
 def _mount(base: type) -> Any:  # noqa: ANN401
     """The mount of mfusepy, mended: for `ftruncate` it forgets to hand over the handle."""
 
@@ -220,6 +235,7 @@ def main() -> None:
                 return {"lost_bytes": lost_bytes, "files": files}
         return None
 
+    _name_library()
     try:
         import mfusepy
     except (ImportError, OSError) as error:
