@@ -16,7 +16,7 @@ from harness.exits import Exit
 from harness.simulation import tape_files
 from harness.simulation.case import Case
 from harness.simulation.pool import cores
-from harness.simulation.reduce import SHAPE, Shrunk, Target, failing, reduce
+from harness.simulation.reduce import SHAPE, CannotShrink, Shrunk, Target, failing, reduce
 from harness.simulation.shrink import Lanes
 from harness.stopping import Stop, on_signals
 
@@ -60,19 +60,20 @@ def shrink(
     if finding is None:
         click.echo(f"harrow: {what}: nothing fails, so there is nothing to shrink", err=True)
         sys.exit(Exit.UNKNOWN)
-    if any(fault.when is not None for fault in outcome.faults):
-        raise click.UsageError(f"{what}: expected faults at given times, found one that waits for a condition")
     console.print(Text(f"to be preserved: {finding}"), soft_wrap=True)
     stop = Stop()
     began_s = time.monotonic()
     with on_signals(stop), _Progress(console, began_s) as progress:
-        shrunk = reduce(
-            outcome,
-            Target(finding.layer, finding.property_id),
-            jobs or cores(),
-            stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit,
-            told=progress.told,
-        )
+        try:
+            shrunk = reduce(
+                outcome,
+                Target(finding.layer, finding.property_id),
+                jobs or cores(),
+                stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit,
+                told=progress.told,
+            )
+        except CannotShrink as error:
+            raise click.UsageError(f"{what}: {error}") from error
     path = out or Path(f"shrunk-{_name(outcome.seed, what)}.json")
     path.write_text(shrunk.tape.dumps(), encoding="utf-8")
     _tell(shrunk, path, time.monotonic() - began_s)

@@ -61,6 +61,10 @@ _SIMPLER: tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...] = (
 """Parts of the configuration that may be simplified, with what they may be, simplest first."""
 
 
+class CannotShrink(ValueError):
+    """A failure that is no list of numbers. One line."""
+
+
 class Target(NamedTuple):
     """What must still happen: as the first violation of an observer, or among what logs and history show at the end."""
 
@@ -132,10 +136,10 @@ def reduce(
 ) -> Shrunk:
     """Shrink the tape of an outcome to one that still breaks the target's property, until it is minimal or stopped.
 
-    Raises ValueError for faults that wait for a condition.
+    Raises `CannotShrink` for faults that wait for a condition.
     """
     if any(fault.when is not None for fault in outcome.faults):
-        raise ValueError("expected faults at given times, found one that waits for a condition: it cannot be shrunk")
+        raise CannotShrink("expected faults at given times, found one that waits for a condition")
     scale, places = scale_of(outcome.configuration)
     start: dict[str, tuple[int, ...]] = {
         "configuration": places,

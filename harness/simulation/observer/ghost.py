@@ -6,6 +6,7 @@ their batches: base offset, leader epoch and checksum tell a batch from any othe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,34 +57,27 @@ def batches_in(data: bytes) -> list[Batch]:
 
 def bytes_of(log: Log, offset: int) -> bytes:
     """The bytes of a log from the batch that contains `offset` to its end."""
-    found = b""
-    end = log.end_offset
-    while offset < end:
-        data = log.read(offset, _EVERYTHING, end)
-        if not data:
-            break
-        whole = batches_in(data)
-        if not whole or whole[-1].last < offset:
-            break
-        found = found + data if found else data
-        offset = whole[-1].last + 1
-    return found
+    return b"".join(data for data, _ in _pieces(log, offset))
 
 
 def batches_of(log: Log, offset: int) -> list[Batch]:
     """The batches of a log from the one that contains `offset` to its end."""
-    found: list[Batch] = []
+    return [batch for _, batches in _pieces(log, offset) for batch in batches]
+
+
+def _pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
+    """What is read of a log at a time, up to its end, or to where nothing whole comes any more.
+
+    Nor where it goes back, as none may, but one with a flaw does.
+    """
     end = log.end_offset
     while offset < end:
         data = log.read(offset, _EVERYTHING, end)
-        if not data:
-            break
-        more = batches_in(data)
-        if not more or more[-1].last < offset:  # a log that goes back, as none may, but one with a flaw does
-            break
-        found += more
-        offset = more[-1].last + 1
-    return found
+        batches = batches_in(data)
+        if not batches or batches[-1].last < offset:
+            return
+        yield data, batches
+        offset = batches[-1].last + 1
 
 
 @dataclass(slots=True)
