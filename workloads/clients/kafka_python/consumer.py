@@ -143,18 +143,7 @@ class KafkaPythonConsumer:
                 self.seek(partition, position)
             raise
         polled = [self._with_records(Partition(*key), rows, started_ns) for key, rows in fetched.items()]
-        covered = {each.partition for each in polled}
-        polled += [
-            PolledPartition(partition, position, position, answer.high_watermark, ())
-            for partition, position in self._positions.items()
-            if partition not in covered
-            and (answer := self._watch.answer(partition, position, started_ns)) is not None
-            and answer.empty
-        ]
-        node = one_node(polled, self._watch)
-        for each in polled:
-            self._positions[each.partition] = each.next_position
-        return Poll(polled, node)
+        return finished_poll(polled, self._positions, self._watch, started_ns)
 
     def end_offset(self, partition: Partition, timeout_s: float) -> EndOffset:
         """Ask the partition's leader for its end; the node is the one whose answer was taken."""
@@ -171,17 +160,41 @@ class KafkaPythonConsumer:
 
     def _with_records(self, partition: Partition, records: list[Untyped], started_ns: int) -> PolledPartition:
         position = self._positions[partition]
-        answer = self._watch.answer(partition, position, started_ns)
-        return PolledPartition(
-            partition,
-            position,
-            records[-1].offset + 1,
-            None if answer is None else answer.high_watermark,
-            [PolledRecord(record.offset, record.leader_epoch, record.value) for record in records],
-        )
+        return with_records(partition, position, records, self._watch.answer(partition, position, started_ns))
 
 
-def one_node(polled: Sequence[PolledPartition], watch: FetchWatch) -> int | None:
+def with_records(
+    partition: Partition, position: int, records: list[Untyped], answer: _Answer | None
+) -> PolledPartition:
+    """What was polled of a partition from a position on, with what is known of the broker's answer."""
+    return PolledPartition(
+        partition,
+        position,
+        records[-1].offset + 1,
+        None if answer is None else answer.high_watermark,
+        [PolledRecord(record.offset, record.leader_epoch, record.value) for record in records],
+    )
+
+
+def finished_poll(
+    polled: list[PolledPartition], positions: dict[Partition, int], watch: FetchWatch, started_ns: int
+) -> Poll:
+    """A poll of these records, and of nothing where a broker is known to have answered so; moves the positions."""
+    covered = {each.partition for each in polled}
+    polled += [
+        PolledPartition(partition, position, position, answer.high_watermark, ())
+        for partition, position in positions.items()
+        if partition not in covered
+        and (answer := watch.answer(partition, position, started_ns)) is not None
+        and answer.empty
+    ]
+    node = _one_node(polled, watch)
+    for each in polled:
+        positions[each.partition] = each.next_position
+    return Poll(polled, node)
+
+
+def _one_node(polled: Sequence[PolledPartition], watch: FetchWatch) -> int | None:
     """Name the broker that answered for all of a poll, if it was one."""
     answers = [watch.answers.get(each.partition) for each in polled]
     nodes = {

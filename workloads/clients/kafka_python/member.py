@@ -16,10 +16,17 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 
-from workloads.clients.base import ClientError, ClientSettings, Partition, Poll, PolledPartition, PolledRecord
+from workloads.clients.base import ClientError, ClientSettings, Partition, Poll, PolledPartition
 from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Membership, Revoked
 from workloads.clients.kafka_python.commits import GroupWatch, classify_commit
-from workloads.clients.kafka_python.consumer import FETCH_WAIT_MS, POLL_RECORDS_MAX, FetchWatch, client_errors, one_node
+from workloads.clients.kafka_python.consumer import (
+    FETCH_WAIT_MS,
+    POLL_RECORDS_MAX,
+    FetchWatch,
+    client_errors,
+    finished_poll,
+    with_records,
+)
 from workloads.clients.kafka_python.wire import Untyped, watched_client
 
 CLOSE_MS: Final = 1_000
@@ -90,18 +97,7 @@ class KafkaPythonMember:
         if len(self._listener.changes) > changed:
             self._positions = {}  # the records are of the newest assignment
         polled = [self._with_records(Partition(*key), rows, started_ns) for key, rows in fetched.items()]
-        covered = {each.partition for each in polled}
-        polled += [
-            PolledPartition(partition, position, position, answer.high_watermark, ())
-            for partition, position in self._positions.items()
-            if partition not in covered
-            and (answer := self._fetches.answer(partition, position, started_ns)) is not None
-            and answer.empty
-        ]
-        node = one_node(polled, self._fetches)
-        for each in polled:
-            self._positions[each.partition] = each.next_position
-        return Poll(polled, node)
+        return finished_poll(polled, self._positions, self._fetches, started_ns)
 
     def changes(self) -> Sequence[Assigned | Revoked]:
         """Tell what has changed hands."""
@@ -157,14 +153,7 @@ class KafkaPythonMember:
     def _with_records(self, partition: Partition, records: list[Untyped], started_ns: int) -> PolledPartition:
         first = int(records[0].offset)
         position = min(self._positions.get(partition, first), first)
-        answer = self._fetches.answer(partition, position, started_ns)
-        return PolledPartition(
-            partition,
-            position,
-            records[-1].offset + 1,
-            None if answer is None else answer.high_watermark,
-            [PolledRecord(record.offset, record.leader_epoch, record.value) for record in records],
-        )
+        return with_records(partition, position, records, self._fetches.answer(partition, position, started_ns))
 
 
 def _partitions(keys: Untyped) -> frozenset[Partition]:
