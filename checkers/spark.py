@@ -30,6 +30,8 @@ JAVA_VERSION_MIN = 17
 DRIVER_MEMORY = "3g"
 DRIVER_MEMORY_LARGE = "6g"
 """Enough for two tasks that sort millions of rows; what does not fit is spilled to the disk."""
+JAVA_END_S = 10
+"""A virtual machine that has not ended so long after it was told to is killed."""
 LOOPBACK = "127.0.0.1"
 
 SQL_SETTINGS: Mapping[str, str] = {
@@ -119,12 +121,14 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
     java = find_java()
     scratch = Path(tempfile.mkdtemp(prefix="harrow-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    atexit.register(end_java)
     log = scratch / "spark.log"
     settings = _settings(master or "local[*]", scratch, log, large=large)
     try:
         with log.open("ab") as errors, _environment(JAVA_HOME=str(java.home), SPARK_LOCAL_IP=LOOPBACK):
             # Spark's launcher writes to standard output when something is wrong, and never otherwise.
-            gateway = launch_gateway(settings, {"stdout": errors, "stderr": errors})
+            # One virtual machine serves all sessions that this process has, one after the other.
+            gateway = SparkContext._gateway or launch_gateway(settings, {"stdout": errors, "stderr": errors})
             context = SparkContext(conf=settings, gateway=gateway)
     except (PySparkException, OSError) as error:
         raise SparkUnavailableError(f"Spark did not start on {java.description}: {_last_line(log) or error}") from error
@@ -132,6 +136,28 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
     # Python tasks need this interpreter's packages, not those of the first python3 in PATH.
     context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return SparkSession(context)
+
+
+def end_java() -> None:
+    """End the virtual machine that sessions of this process ran in, if there is one, and wait until it is gone.
+
+    It would end by itself, some seconds after the process; until then it holds memory and files.
+    """
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    process: subprocess.Popen[bytes] = gateway.proc
+    if process.stdin is not None:
+        process.stdin.close()  # at which it ends
+    try:
+        process.wait(JAVA_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkConf:

@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -14,3 +15,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip for a plain user what only root can do."""
     if item.get_closest_marker("root") is not None and os.geteuid() != 0:
         pytest.skip("root: this is another user")
+
+
+def pytest_sessionfinish() -> None:
+    """Leave no virtual machine behind: processes that run tests side by side end without their exit handlers."""
+    if "checkers.spark" in sys.modules:
+        sys.modules["checkers.spark"].end_java()

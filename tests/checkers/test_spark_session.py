@@ -134,3 +134,21 @@ def test_a_java_that_cannot_run_spark_is_one_line(nowhere: Path) -> None:
     assert done.stdout.startswith(f"Spark did not start on Java 21 in {home}: ")
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
+
+
+def test_the_virtual_machine_is_gone_when_a_process_has_ended_it_and_may_be_started_again() -> None:
+    program = """
+from pathlib import Path
+from pyspark import SparkContext
+from checkers.spark import end_java, start_session
+
+for _ in range(2):
+    session = start_session("local[1]")
+    assert session.range(3).count() == 3
+    process = SparkContext._gateway.proc
+    assert process.poll() is None
+    end_java()
+    assert process.poll() is not None
+end_java()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
