@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from broker.core.broker_node.state import BrokerState
 from broker.core.metadata.records import PartitionState
 from broker.core.replica.leader import maximal_isr
 from broker.core.replica.state import Replica
 from harness.simulation.clients import TOPIC
+from harness.simulation.directed.client import DirectedClient
+from harness.simulation.directed.messages import Traps
+from harness.simulation.records import SimulatedHistory
 from harness.simulation.views import active_controller, brokers, controllers, leading, partition_states
-
-if TYPE_CHECKING:
-    from harness.simulation.directed.stage import Stage
+from harness.simulation.world import World
 
 Wanted = Any
 """What a schedule file says; TOML has only so many types, and a wrong one never equals what is found."""
@@ -21,12 +22,25 @@ Wanted = Any
 NOTHING = "nothing"
 
 
-def shortfall(stage: Stage, wanted: Mapping[str, Wanted]) -> str | None:
+class Scene(Protocol):
+    """Where conditions look."""
+
+    @property
+    def world(self) -> World: ...
+    @property
+    def client(self) -> DirectedClient: ...
+    @property
+    def traps(self) -> Traps: ...
+    @property
+    def history(self) -> SimulatedHistory: ...
+
+
+def shortfall(scene: Scene, wanted: Mapping[str, Wanted]) -> str | None:
     """The first condition that does not hold: what was expected, what was found; None if all hold."""
     for name, value in wanted.items():
         if name in ("within", "property"):
             continue
-        found = _PRESENT[name](stage, value)
+        found = _PRESENT[name](scene, value)
         if not _equal(name, found, value):
             return f"expected {name} = {value}, found {found}"
     return None
@@ -60,23 +74,23 @@ def _equal(name: str, found: Wanted, wanted: Wanted) -> bool:
     return bool(found == wanted)
 
 
-def _state(stage: Stage) -> PartitionState | None:
-    states = partition_states(stage.world)
+def _state(scene: Scene) -> PartitionState | None:
+    states = partition_states(scene.world)
     return states[0] if states else None
 
 
-def _of_partition(field: str) -> Callable[[Stage, Wanted], Wanted]:
-    def present(stage: Stage, _: Wanted) -> Wanted:
-        state = _state(stage)
+def _of_partition(field: str) -> Callable[[Scene, Wanted], Wanted]:
+    def present(scene: Scene, _: Wanted) -> Wanted:
+        state = _state(scene)
         value = NOTHING if state is None else getattr(state, field)
         return list(value) if isinstance(value, tuple) else value
 
     return present
 
 
-def _of_replicas(read: Callable[[Replica, BrokerState], Wanted]) -> Callable[[Stage, Wanted], Wanted]:
-    def present(stage: Stage, wanted: Wanted) -> Wanted:
-        up = dict(brokers(stage.world))
+def _of_replicas(read: Callable[[Replica, BrokerState], Wanted]) -> Callable[[Scene, Wanted], Wanted]:
+    def present(scene: Scene, wanted: Wanted) -> Wanted:
+        up = dict(brokers(scene.world))
         found = {}
         for node in wanted:
             replica = up[int(node)].replicas.get((TOPIC, 0)) if int(node) in up else None
@@ -86,53 +100,53 @@ def _of_replicas(read: Callable[[Replica, BrokerState], Wanted]) -> Callable[[St
     return present
 
 
-def _registered(wanted_fenced: bool) -> Callable[[Stage, Wanted], Wanted]:
-    def present(stage: Stage, _: Wanted) -> Wanted:
-        state = leading(stage.world)
+def _registered(wanted_fenced: bool) -> Callable[[Scene, Wanted], Wanted]:
+    def present(scene: Scene, _: Wanted) -> Wanted:
+        state = leading(scene.world)
         members = state.image.brokers.values() if state is not None else ()
         return [member.broker_id for member in members if member.fenced == wanted_fenced]
 
     return present
 
 
-def _stopping(stage: Stage, _: Wanted) -> Wanted:
-    state = leading(stage.world)
+def _stopping(scene: Scene, _: Wanted) -> Wanted:
+    state = leading(scene.world)
     members = state.image.brokers.values() if state is not None else ()
     return [member.broker_id for member in members if member.in_controlled_shutdown]
 
 
-def _sent(*statuses: str | None) -> Callable[[Stage, Wanted], Wanted]:
-    def present(stage: Stage, _: Wanted) -> Wanted:
-        return [value for send in stage.client.sends if send.status in statuses for value in send.values]
+def _sent(*statuses: str | None) -> Callable[[Scene, Wanted], Wanted]:
+    def present(scene: Scene, _: Wanted) -> Wanted:
+        return [value for send in scene.client.sends if send.status in statuses for value in send.values]
 
     return present
 
 
-def _running(wanted: bool) -> Callable[[Stage, Wanted], Wanted]:
-    def present(stage: Stage, _: Wanted) -> Wanted:
-        return [node for node, machine in stage.world.machines.items() if (machine.node is not None) == wanted]
+def _running(wanted: bool) -> Callable[[Scene, Wanted], Wanted]:
+    def present(scene: Scene, _: Wanted) -> Wanted:
+        return [node for node, machine in scene.world.machines.items() if (machine.node is not None) == wanted]
 
     return present
 
 
-def _told(stage: Stage, _: Wanted) -> Wanted:
-    state = leading(stage.world)
+def _told(scene: Scene, _: Wanted) -> Wanted:
+    state = leading(scene.world)
     if state is None:
         return []
     end = state.quorum.high_watermark
-    return [node for node, broker in brokers(stage.world) if broker.image.end_offset >= end]
+    return [node for node, broker in brokers(scene.world) if broker.image.end_offset >= end]
 
 
-def _of_controllers(read: Callable[[Any], Wanted]) -> Callable[[Stage, Wanted], Wanted]:
-    def present(stage: Stage, wanted: Wanted) -> Wanted:
-        up = dict(controllers(stage.world))
+def _of_controllers(read: Callable[[Any], Wanted]) -> Callable[[Scene, Wanted], Wanted]:
+    def present(scene: Scene, wanted: Wanted) -> Wanted:
+        up = dict(controllers(scene.world))
         return {node: read(up[int(node)]) if int(node) in up else NOTHING for node in wanted}
 
     return present
 
 
-def _quorum_epoch(stage: Stage, _: Wanted) -> Wanted:
-    return max(state.quorum.epoch for _, state in controllers(stage.world))
+def _quorum_epoch(scene: Scene, _: Wanted) -> Wanted:
+    return max(state.quorum.epoch for _, state in controllers(scene.world))
 
 
 _PRESENT: Mapping[str, Callable[[Any, Wanted], Wanted]] = {
@@ -156,14 +170,14 @@ _PRESENT: Mapping[str, Callable[[Any, Wanted], Wanted]] = {
     "epoch_at": _of_replicas(lambda replica, _: replica.leader_epoch),
     "leader_at": _of_replicas(lambda replica, _: replica.leader),
     "isr_at": _of_replicas(lambda replica, broker: sorted(maximal_isr(replica, broker.rules))),
-    "held": lambda stage, _: dict(stage.traps.counts()),
+    "held": lambda scene, _: dict(scene.traps.counts()),
     "up": _running(True),
     "down": _running(False),
     "told": _told,
-    "controller": lambda stage, _: active_controller(stage.world),
+    "controller": lambda scene, _: active_controller(scene.world),
     "quorum_role": _of_controllers(lambda state: state.quorum.role.value),
     "quorum_end": _of_controllers(lambda state: state.quorum.log.end_offset),
     "quorum_epoch_below": _quorum_epoch,
-    "not_leading": lambda stage, _: [node for node, state in controllers(stage.world) if not state.quorum.leads],
-    "seen": lambda stage, _: [row.value for row in stage.history.reads],
+    "not_leading": lambda scene, _: [node for node, state in controllers(scene.world) if not state.quorum.leads],
+    "seen": lambda scene, _: [row.value for row in scene.history.reads],
 }
