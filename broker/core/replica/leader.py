@@ -24,7 +24,7 @@ def become_leader(replica: Replica, rules: Rules, now_ms: int) -> None:
 
 
 def renew_leadership(replica: Replica, rules: Rules, now_ms: int) -> None:
-    """RT-3: lost and regained between two metadata updates. Only ISR members keep what is known of them."""
+    """RT-3: lost and regained between two metadata updates: what is known of others is no longer true."""
     kept = {
         member: remote
         for member, remote in replica.remotes.items()

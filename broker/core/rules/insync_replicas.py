@@ -44,8 +44,12 @@ class InsyncReplicaRules:
         return replica is not None and replica.active and fetched_with_epoch in (-1, replica.epoch)
 
     def keeps_remote_state(self, in_isr: bool) -> bool:
-        """RT-3, RT-4: over a change of the own epoch only ISR members keep what is known of them; others may be new."""
-        return in_isr
+        """RT-3, RT-4: a change of the own epoch that nobody told of in time hides elections, removals and additions.
+
+        Nobody keeps what was known of it: not one that may be new, and not an ISR member (`in_isr`) either, which
+        meanwhile may have cut its log after another leader.
+        """
+        return False
 
     def expands_from_memory(self) -> bool:
         """ISR-E4: who may join is judged by the fetch that shows it, never by what was remembered before."""

@@ -131,6 +131,12 @@ class _RememberEverybody(InsyncReplicaRules):
         return True
 
 
+class _RememberInSync(InsyncReplicaRules):
+    def keeps_remote_state(self, in_isr: bool) -> bool:
+        """RT-3 as Kafka has it, for replicas that are in sync."""
+        return in_isr
+
+
 FLAWS = (
     Flaw(
         name="high-watermark-from-log-end",
@@ -270,5 +276,14 @@ FLAWS = (
         visible=Visibility.LATE,
         without=(_MinIsrOfMaximal,),
         generations=("K4", "K5"),
+    ),
+    Flaw(
+        name="in-sync-remembered-over-elections",
+        number="B-80",
+        summary="a leader that has missed elections goes on with the log ends that it knew of the in-sync replicas",
+        properties=("P-2", "P-12"),
+        source="Harrow's own broker, seed 5978 of the simulator",
+        visible=Visibility.LATE,
+        without=(_RememberInSync,),
     ),
 )
