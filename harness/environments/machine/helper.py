@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.base import EnvironmentFailed
+from harness.environments.machine import forks
 from harness.environments.machine.lines import receive_line
 
 _START_TIMEOUT_S = 15.0
@@ -36,13 +37,13 @@ class Helper:
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                env=_with_own_path({**os.environ, **environment}),
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a Ctrl-C at the terminal is the harness's to handle
-            )
+            command = [sys.executable, "-m", module, str(theirs.fileno())]
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                everything = _with_own_path({**os.environ, **environment})
+                self._process = forks.start(command, everything, (nothing, None, None), [theirs.fileno()])
+            finally:
+                os.close(nothing)
         self._socket.settimeout(_START_TIMEOUT_S)
         try:
             self._exchange(settings, ())

@@ -25,7 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.environments.machine import linux, processes
+from harness.environments.machine import forks, linux, processes
 from harness.environments.machine.lines import receive_line
 from harness.environments.network.namespaces import Switch
 from harness.environments.storage.disks import Disks
@@ -46,7 +46,7 @@ class _Children:
 
     def __init__(self, switch: Switch | None) -> None:
         self._switch = switch
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._children: dict[int, forks.Child] = {}
 
     def spawn(self, command: Sequence[str], endpoint: int, descriptors: Sequence[int]) -> tuple[int, int]:
         keeper = os.getpid()
@@ -59,14 +59,7 @@ class _Children:
                 os._exit(1)
 
         stdin, stdout, stderr = descriptors
-        child = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-            preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
-        )
+        child = forks.start(command, os.environ, (stdin, stdout, stderr), prepare=prepare)
         number = len(self._children) + 1
         self._children[number] = child
         return number, child.pid
@@ -95,7 +88,7 @@ class _Children:
                 self._signal_group(child, signal.SIGKILL)
 
     @staticmethod
-    def _signal_group(child: subprocess.Popen[bytes], signal_number: int) -> None:
+    def _signal_group(child: forks.Child, signal_number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal_number)
 

@@ -15,17 +15,28 @@ import paramiko
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.connection import Connection
+from harness.environments.ssh.hosts import SshHost
 from harness.environments.ssh.orders import Orders
 from harness.environments.ssh.talk import SILENCE_S
 from nemesis.cluster import NodeError
 
 _MODULE = "harness.environments.ssh.agent"
+_CLIENT = "harness/environments/ssh/fork_client.py"
 _START_TIMEOUT_S = 180.0
 _ANSWER_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
 _TAIL_LINES = 3
 
 Push = Callable[[Mapping[str, Any]], None]
+
+
+def _command(host: SshHost, path: str) -> str:
+    """What starts an agent there."""
+    python = shlex.quote(host.python)
+    if host.fork_server:
+        place = path.split(":", 1)[0]
+        return f"{python} -IS {shlex.quote(f'{place}/{_CLIENT}')} {shlex.quote(host.fork_server)} {_MODULE}"
+    return f"env PYTHONPATH={shlex.quote(path)} {python} -m {_MODULE}"
 
 
 class AgentLink:
@@ -36,8 +47,7 @@ class AgentLink:
         host = connection.host
         self.name = host.name
         self._connection = connection
-        command = f"env PYTHONPATH={shlex.quote(path)} {shlex.quote(host.python)} -m {_MODULE}"
-        self._channel = connection.open(command, as_root=True)
+        self._channel = connection.open(_command(host, path), as_root=True)
         self._numbers = itertools.count(1)
         self._waiting: dict[int, queue.SimpleQueue[Mapping[str, Any]]] = {}
         self._started: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.connection import Connection
@@ -37,6 +38,18 @@ class Facts:
     packages: frozenset[str]  # digests of those that are installed
     harness_address: str  # ours, as its SSH server sees it
     ssh_port: int  # of its SSH server, as it sees it
+
+
+def facts_as_told(facts: Facts) -> dict[str, object]:
+    """As JSON values, to be kept."""
+    return {key: sorted(value) if isinstance(value, frozenset) else value for key, value in asdict(facts).items()}
+
+
+def facts_told(told: Mapping[str, Any]) -> Facts:
+    """Facts as they were kept."""
+    major, minor = told["python"]
+    sets = {name: frozenset(told[name]) for name in ("has", "packages")}
+    return Facts(**{**told, **sets, "python": (major, minor)})
 
 
 def examine(connection: Connection) -> Facts:

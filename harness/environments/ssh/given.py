@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.environments.base import Address, EnvironmentFailed
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
+from harness.environments.ssh.facts import Facts
 from harness.environments.ssh.hosts import SshHost
 from nemesis.cluster import CLIENTS, Endpoint
 
@@ -18,6 +19,7 @@ class GivenFleet:
 
     how = "hosts of an inventory, reached by SSH"
     ours = False
+    facts: Facts | None = None
 
     def __init__(self, hosts: Sequence[SshHost]) -> None:
         self._hosts = hosts

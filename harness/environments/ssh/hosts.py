@@ -6,12 +6,15 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.environments.base import Address
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from nemesis.cluster import Endpoint
+
+if TYPE_CHECKING:
+    from harness.environments.ssh.facts import Facts
 
 SSH_PORT = 22
 
@@ -31,6 +34,7 @@ class SshHost:
     python: str = "python3"
     known_hosts: Path | None = None  # beside the user's own
     device: str = ""  # of a machine that is ours: the disk for the node's data
+    fork_server: str = ""  # of a machine that is ours: where one listens that has imported what an agent runs
 
     @property
     def peer(self) -> str:
@@ -57,6 +61,8 @@ class Fleet(Protocol):
     """In words, for the report."""
     ours: bool
     """Whether the machines were made for this run: their power and their real clocks may be tampered with."""
+    facts: Facts | None
+    """What is known of every machine, where nobody need look."""
 
     def settings(self, node_ids: Sequence[int]) -> Settings:
         """What the keeper of the clients, and of what the fleet runs on this machine, is to make."""

@@ -74,8 +74,7 @@ class Machine:
         host = self.host
         connection = Connection(host, self._fleet.dial(self.plan.node_id))
         try:
-            facts = self.facts if self.facts is not None and self._fleet.ours else examine(connection)
-            self.facts = facts
+            self.facts = facts = self._fleet.facts or examine(connection)
             path = install(connection, facts)
             orders = orders_for(self.plan, self._there(), self._system, host, facts, self._wishes)
             link = AgentLink(connection, path, orders, self._bridge.take)

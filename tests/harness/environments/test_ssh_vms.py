@@ -98,6 +98,11 @@ def test_the_clock_of_a_vm_is_a_real_one_and_this_machines_is_left_alone(
     def ahead_s() -> list[float]:
         return [order(plan, do="time")[0] - time.time() for plan in environment.plans]
 
+    began, first = time.monotonic(), order(environment.plans[0], do="time")
+    time.sleep(2.0)
+    took, later = time.monotonic() - began, order(environment.plans[0], do="time")
+    assert later[1] - first[1] == pytest.approx(took, rel=0.1), "the clock of the template was measured wrong"
+    assert later[0] - first[0] == pytest.approx(took, rel=0.1)
     one, two = ahead_s()
     with fire(site, "clock-jump", (2,), {"offset-ms": "3600000"}):
         assert ahead_s() == pytest.approx([one, two + 3600], abs=10)

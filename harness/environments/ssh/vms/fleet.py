@@ -17,6 +17,7 @@ from harness.environments.base import Address, EnvironmentFailed
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from harness.environments.network.namespaces import address
+from harness.environments.ssh.facts import Facts
 from harness.environments.ssh.hosts import SSH_PORT, SshHost
 from harness.environments.ssh.machine import PROBE_PORT
 from harness.environments.ssh.vms.template import CONTROL_MAC, GUEST_ADDRESS, Template, host, network_order, template
@@ -46,6 +47,7 @@ class VmFleet:
         self._template: Template | None = None
         self._keeper: Keeper | None = None
         self._place = Path()
+        self.facts: Facts | None = None
 
     def settings(self, node_ids: Sequence[int]) -> Settings:  # noqa: ARG002
         """Nothing but processes."""
@@ -55,6 +57,7 @@ class VmFleet:
         """Make the template if there is none, and restore all VMs at once."""
         self._keeper, self._place = keeper, place
         self._template = template(keeper)
+        self.facts = self._template.facts
         self._group_port = free_port(socket.SOCK_DGRAM)
         for node_id in node_ids:
             tcp = {port: free_port(socket.SOCK_STREAM) for port in (SSH_PORT, *_CLIENT_PORTS)}

@@ -1,13 +1,14 @@
 """A VM that was booted once and whose memory is kept: from it others are there in about a second.
 
-It has no network card and no disk of its own, so that each VM gets those of its own. Harrow is installed in it, and
-what the agent and the broker import lies warm in its page cache.
+It has no network card and no disk of its own, so that each VM gets those of its own. Harrow is installed in it, and a
+fork server (`fork_server`) has imported what the agent and the broker are made of.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shlex
 import subprocess
@@ -20,13 +21,13 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.keeper import Keeper
 from harness.environments.ssh.cache import cache_directory
 from harness.environments.ssh.connection import Connection
-from harness.environments.ssh.facts import examine
+from harness.environments.ssh.facts import Facts, examine, facts_as_told, facts_told
 from harness.environments.ssh.hosts import SshHost
 from harness.environments.ssh.installation import install
 from harness.environments.ssh.package import package
 from harness.environments.ssh.vms.image import Image, image
-from harness.environments.ssh.vms.programs import MEMORY_MIB, QEMU
-from harness.environments.ssh.vms.vm import Vm, free_port
+from harness.environments.ssh.vms.programs import QEMU
+from harness.environments.ssh.vms.vm import Vm, free_port, hardware
 
 PLACE = "/harrow"
 """What is Harrow's in a VM."""
@@ -36,8 +37,21 @@ GUEST_ADDRESS = "10.0.2.15"
 """What QEMU's own network gives a guest (QEMU's documentation, "Using the user mode network stack")."""
 
 _KVM_TRIAL_S = 15.0
-_WARM_TIMEOUT_S = 300.0
-_WARM = "import broker.shell.main, harness.environments.ssh.agent, harness.environments.machine.keeper_process"
+_IMPORT_TIMEOUT_S = 300.0
+_FORK_SERVER = "/run/harrow-fork-server"
+_PROGRAMS = (
+    "harness.environments.ssh.agent",
+    "harness.environments.machine.keeper_process",
+    "harness.environments.storage.fuse_process",
+    "broker.shell",
+)
+"""What a VM runs for a node."""
+
+_START = """
+export PYTHONPATH="$1"; shift
+setsid python3 -m harness.environments.ssh.fork_server "$@" >"$1.log" 2>&1 </dev/null &
+while [ ! -S "$1" ]; do kill -0 $! 2>/dev/null || { cat "$1.log" >&2; exit 1; }; sleep 0.2; done
+"""
 
 
 @dataclass(frozen=True)
@@ -48,35 +62,44 @@ class Template:
     memory: Path
     accelerator: str
 
+    @property
+    def facts(self) -> Facts:
+        """What is known of its machine, and so of all that are restored from it."""
+        return facts_told(json.loads(_facts_file(self.memory).read_text()))
+
 
 def template(keeper: Keeper) -> Template:
     """The template, made if it is not kept. Raises `EnvironmentFailed`."""
     booted_from = image()
     accelerator = _accelerator(keeper, booted_from)
     recipe = [
-        booted_from.directory.name,
+        *hardware(booted_from, accelerator),
         _version(),
         package().digest,
-        accelerator,
-        str(MEMORY_MIB),
-        _WARM,
+        *_PROGRAMS,
+        _START,
         _processor(),
     ]
     name = hashlib.sha256("\n".join(recipe).encode()).hexdigest()[:16]
     memory = cache_directory() / "vms" / "templates" / f"{name}.memory"
     made = Template(booted_from, memory, accelerator)
-    if not memory.exists():
+    if not (memory.exists() and _facts_file(memory).exists()):
         memory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="harrow-vm-") as place:
             fresh = memory.with_suffix(f".{os.getpid()}")
             try:
                 _make(keeper, made, Path(place), fresh)
-                for old in memory.parent.glob("*.memory"):  # of another version, and as large as this one
-                    old.unlink()
+                for old in memory.parent.iterdir():  # of another version, and as large as this one
+                    if old.suffix in (".memory", ".facts") and old.stem != name:
+                        old.unlink()
                 fresh.replace(memory)
             finally:
                 fresh.unlink(missing_ok=True)
     return made
+
+
+def _facts_file(memory: Path) -> Path:
+    return memory.with_suffix(".facts")
 
 
 def known_hosts(booted_from: Image, place: Path, port: int) -> Path:
@@ -86,8 +109,8 @@ def known_hosts(booted_from: Image, place: Path, port: int) -> Path:
     return file
 
 
-def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "") -> SshHost:
-    """A VM as a machine that is reached by SSH."""
+def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "", *, forks: bool = True) -> SshHost:
+    """A VM as a machine that is reached by SSH; `forks`: a fork server is there."""
     return SshHost(
         name=name,
         address="127.0.0.1",
@@ -97,6 +120,7 @@ def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "") 
         directory=PLACE,
         known_hosts=known_hosts(booted_from, place, port),
         device="/dev/vdb",
+        fork_server=_FORK_SERVER if forks else "",
     )
 
 
@@ -115,15 +139,16 @@ def _make(keeper: Keeper, made: Template, place: Path, target: Path) -> None:
         port, mac = free_port(SOCK_STREAM), CONTROL_MAC.format(0)
         vm.plug_network("control", mac, type="user", hostfwd=[{"str": f"tcp:127.0.0.1:{port}-:22"}])
         vm.order(network_order(mac, "control", f"{GUEST_ADDRESS}/24"))
-        connection = Connection(host(made.image, place, "template", port))
+        connection = Connection(host(made.image, place, "template", port, forks=False))
         try:
             path = install(connection, examine(connection))
-            command = f"env PYTHONPATH={shlex.quote(path)} python3 -c {shlex.quote(_WARM)}"
-            warmed = connection.run(command, timeout_s=_WARM_TIMEOUT_S)
+            command = shlex.join(["sh", "-c", _START, "sh", path, _FORK_SERVER, *_PROGRAMS])
+            started = connection.run(command, timeout_s=_IMPORT_TIMEOUT_S)
+            _facts_file(made.memory).write_text(json.dumps(facts_as_told(examine(connection))))
         finally:
             connection.close()
-        if warmed.status != 0:
-            raise EnvironmentFailed(f"expected a VM to run the broker, found: {warmed.complaint}")
+        if started.status != 0:
+            raise EnvironmentFailed(f"expected a VM to import the broker, found: {started.complaint}")
         vm.unplug_network("control")
         vm.qmp("stop")
         vm.qmp("migrate", uri=f"exec:cat > {shlex.quote(str(target))}")
