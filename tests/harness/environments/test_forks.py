@@ -1,0 +1,110 @@
+"""Programs that are forks of a process which has imported them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.environments.machine import forks
+from harness.environments.machine.processes import wait_until
+from harness.environments.ssh import fork_client
+
+_PROGRAM = """
+import json, os, sys
+from harness.environments.machine import forks
+
+IMPORTED_BY = os.getpid()
+
+
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def main():
+    if sys.argv[1:] == ["once", "more"]:
+        about = {"imported by": IMPORTED_BY, "leads": os.getsid(0) == os.getpid(), "word": os.environ["WORD"]}
+        print(json.dumps({**about, "open": [number for number in range(100) if is_open(number)]}))
+        sys.exit(7)
+    print(sys.stdin.readline().strip())
+    left, kept = os.pipe()
+    words = [sys.executable, "-m", "told", "once", "more"]
+    forked = forks.start(words, {**os.environ, "WORD": "said"}, (None, None, None), [kept])
+    print(json.dumps([kept, forked.wait(20), type(forked).__name__]))
+    started = forks.start([sys.executable, "-c", "import sys; sys.exit(5)"], os.environ, (None, None, None))
+    print(json.dumps([started.wait(20), type(started).__name__]))
+    slow = forks.start([sys.executable, "-m", "slow"], os.environ, (None, None, None))
+    slow.kill()
+    print(json.dumps(slow.wait(20)))
+    raise ValueError("and that was that")
+"""
+_SLOW = "import time\n\ndef main():\n    time.sleep(60)\n"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "told.py").write_text(_PROGRAM)
+    (tmp_path / "slow.py").write_text(_SLOW)
+    socket = tmp_path / "server"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "harness.environments.ssh.fork_server", str(socket), "told", "slow"]
+    running = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+    try:
+        assert wait_until(socket.exists, 20.0)
+        (tmp_path / "pid").write_text(str(running.pid))
+        yield socket
+    finally:
+        running.kill()
+        running.wait()
+
+
+def test_a_program_is_a_fork_of_the_server_and_so_is_what_it_starts(server: Path) -> None:
+    client = [sys.executable, "-IS", str(fork_client.__file__), str(server), "told"]
+    done = subprocess.run(client, input="hello\n", capture_output=True, text=True, check=False, timeout=30)
+    heard, about, forked, started, slow = done.stdout.splitlines()
+    assert heard == "hello"
+    kept, status, how = json.loads(forked)
+    assert json.loads(about) == {
+        "imported by": int((server.parent / "pid").read_text()),
+        "leads": True,
+        "word": "said",
+        "open": [0, 1, 2, kept],
+    }
+    assert (status, how) == (7, "Forked")
+    assert json.loads(started) == [5, "Popen"]
+    assert json.loads(slow) == -9
+    assert done.stderr.splitlines()[-1] == "ValueError: and that was that"
+
+
+def test_a_fork_that_goes_on_is_waited_for_only_so_long(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(_SLOW)
+    script = (
+        "import subprocess, os\n"
+        "from harness.environments.machine import forks\n"
+        "forks.make_ready(['slow'])\n"
+        "child = forks.fork('slow', (), os.environ, (None, None, None))\n"
+        "try:\n    child.wait(0.05)\n"
+        "except subprocess.TimeoutExpired:\n    child.kill()\n"
+        "print(child.wait(), child.returncode)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.split() == ["-9", "-9"]
+
+
+def test_where_nothing_is_ready_programs_are_started_as_ever() -> None:
+    child = forks.start([sys.executable, "-m", "this"], os.environ, (None, subprocess.DEVNULL, None))
+    assert isinstance(child, subprocess.Popen)
+    assert child.wait(20) == 0
