@@ -6,6 +6,7 @@ runs. Whatever cannot be read is left out and named: a `Gap` is a reason for the
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ REQUIRED_TABLES = ("runs", "operations", "sends", "polls", "ends", "phases", "wo
 administration, no samples and no dumped logs; and where `reads` is missing, the polls tell how many records it should
 hold."""
 
+ELSEWHERE = "elsewhere.json"
+"""Beside the parts of a large table: a list of parts that only Spark can reach (`checkers.elsewhere`)."""
+
 _SPARK_GLOB = re.compile(r"([\[\]{}*?\\])")
 
 
@@ -46,6 +50,8 @@ class Parts:
 
     files: tuple[Path, ...]
     rows: int
+    elsewhere: tuple[str, ...] = ()
+    """URIs of parts that are not on this machine."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ def survey(directory: Path) -> RunFiles:
             loaded = load_table(directory, table)
             small[table] = loaded.table.to_pylist()
             gaps += [Gap(table, f"a part of the table {table} cannot be read ({line})") for line in loaded.skipped]
-        found = bool(large[table].files) if table in LARGE_TABLES else bool(small[table])
+        found = large[table].rows > 0 if table in LARGE_TABLES else bool(small[table])
         if not found and table in REQUIRED_TABLES:
             gaps.append(Gap(table, f"the table {table} is missing or empty"))
     run_id = _run_id(directory, small, large)
@@ -87,7 +93,7 @@ def survey(directory: Path) -> RunFiles:
 def read_large(spark: SparkSession, runs: Sequence[RunFiles], table: str) -> DataFrame:
     """Unite one large table over all runs; empty, with the right columns, when no run has it."""
     schema = from_arrow_schema(TABLES[table])
-    paths = [_spark_path(file) for run in runs for file in run.large[table].files]
+    paths = [path for run in runs for path in _spark_paths(run.large[table])]
     if not paths:
         return spark.createDataFrame(TABLES[table].empty_table())
     return spark.read.schema(schema).parquet(*paths).where(fn.col("run_id").isNotNull())
@@ -100,7 +106,7 @@ def survey_parts(directory: Path, table: str, schema: pa.Schema, gaps: list[Gap]
     for path in sorted((directory / "history" / table).glob("part-*.parquet")):
         try:
             with pq.ParquetFile(path) as file:
-                problem = _schema_problem(file.schema_arrow, schema)
+                problem = schema_problem(file.schema_arrow, schema)
                 count = int(file.metadata.num_rows)
         except (OSError, pa.ArrowException) as error:
             problem = next(iter(str(error).splitlines()), "") or type(error).__name__
@@ -109,10 +115,23 @@ def survey_parts(directory: Path, table: str, schema: pa.Schema, gaps: list[Gap]
         elif count:
             files.append(path)
             rows += count
-    return Parts(tuple(files), rows)
+    elsewhere = _parts_elsewhere(directory / "history" / table / ELSEWHERE, table, gaps)
+    return Parts(tuple(files), rows + sum(elsewhere.values()), tuple(elsewhere))
 
 
-def _schema_problem(found: pa.Schema, wanted: pa.Schema) -> str | None:
+def _parts_elsewhere(listed: Path, table: str, gaps: list[Gap]) -> dict[str, int]:
+    """The rows of each readable part on a list, by its URI; the others are added to `gaps`."""
+    rows = {}
+    for part in json.loads(listed.read_text()) if listed.is_file() else ():
+        if "problem" in part:
+            gaps.append(Gap(table, f"a part of the table {table} cannot be read ({part['uri']}: {part['problem']})"))
+        elif part["rows"]:
+            rows[part["uri"]] = part["rows"]
+    return rows
+
+
+def schema_problem(found: pa.Schema, wanted: pa.Schema) -> str | None:
+    """What a part's columns lack of those wanted, or None."""
     for field in wanted:
         index = found.get_field_index(field.name)
         if index < 0:
@@ -146,5 +165,11 @@ def _ids_in_parts(large: Mapping[str, Parts]) -> Iterator[str | None]:
                 yield from batch.column(0).to_pylist()
 
 
-def _spark_path(path: Path) -> str:
-    return "file://" + _SPARK_GLOB.sub(r"\\\1", str(path.resolve()))
+def _spark_paths(parts: Parts) -> Iterator[str]:
+    yield from ("file://" + _literal(str(file.resolve())) for file in parts.files)
+    yield from map(_literal, parts.elsewhere)
+
+
+def _literal(path: str) -> str:
+    """A path that Spark is to take as it stands."""
+    return _SPARK_GLOB.sub(r"\\\1", path)

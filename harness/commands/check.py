@@ -5,21 +5,35 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.exits import worst
+from harness.store import DEFAULT
 
 if TYPE_CHECKING:
     from checkers.foreign.verdicts import FileVerdict
 
 _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+BROUGHT = DEFAULT / "elsewhere"
+"""Where results of runs go that are on another machine."""
+
+
+_HERE = click.Path(exists=True, path_type=Path)
+
+
+def _places(ctx: click.Context, param: click.Parameter, places: tuple[str, ...]) -> tuple[Path | str, ...]:
+    """Paths, each of which exists, and URIs for Spark, which stay text."""
+    from checkers.elsewhere import is_elsewhere
+
+    return tuple(place if is_elsewhere(place) else _HERE.convert(place, param, ctx) for place in places)
 
 
 @click.command("check")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, callback=_places)
 @click.option("--model", metavar="NAME", help="The sequential object that a history is held against.")
 @click.option("--initial", metavar="JSON", help="What that object holds at first.")
 @click.option("--profile", metavar="NAME", help="Anomalies by the rules of another checker: jepsen-kafka.")
@@ -34,7 +48,7 @@ _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and file.")
 def check(
-    files: tuple[Path, ...],
+    files: tuple[Path | str, ...],
     model: str | None,
     initial: str | None,
     profile: str | None,
@@ -48,8 +62,10 @@ def check(
 
     \b
     FILE is the directory of a run, or a history: EDN or text log of Jepsen, key-value file of Porcupine, JSON lines.
+    A run may be on any file system that Spark reads; its results then go to store/elsewhere.
       harrow check store/latest
       harrow check store/log/*
+      harrow check hdfs://names/harrow/store/log/20260105T020000Z-7
       harrow check --profile jepsen-kafka --json history.edn
       harrow check --model cas-register --pictures violations *.edn
     """  # noqa: D301 (\b is for click)
@@ -58,18 +74,16 @@ def check(
     from harness.judging import results_of
     from reports.terminal import summary_lines
 
-    for path in files:
-        if path.is_dir():
-            _need_history(path)
     wanted = Wanted(model, profile, form, *_initial(initial))
+    paths = _here(files, master)
     try:
-        verdicts = check_files(files, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
+        verdicts = check_files(paths, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error
     console = consoles.results()
-    for path, found in zip(files, verdicts, strict=True):
+    for file, path, found in zip(files, paths, verdicts, strict=True):
         if as_json:
-            click.echo(json.dumps(found.to_json()))
+            click.echo(json.dumps(replace(found, file=str(file)).to_json()))
         elif path.is_dir() and profile is None:
             console.print(summary_lines(path), soft_wrap=True)
         else:
@@ -77,6 +91,22 @@ def check(
     if pictures is not None:
         _draw(verdicts, pictures)
     sys.exit(worst([found.verdict for found in verdicts]))
+
+
+def _here(files: Sequence[Path | str], master: str | None) -> list[Path]:
+    """The paths under which files can be judged here: of a run on another machine, the directory that stands for it."""
+    from checkers.elsewhere import ElsewhereError, bring
+    from checkers.spark import start_session
+
+    for path in files:
+        if isinstance(path, Path) and path.is_dir():
+            _need_history(path)
+    try:
+        return [file if isinstance(file, Path) else bring(start_session(master), file, BROUGHT) for file in files]
+    except ElsewhereError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"{BROUGHT} cannot be written to: {error.strerror}") from error
 
 
 def _draw(verdicts: Sequence[FileVerdict], directory: Path) -> None:
