@@ -25,10 +25,11 @@ def reordered_send(relations: Relations) -> DataFrame:
         process 1:  send a ──ok @50──
         process 2:                      send b ──ok @47──        b is before a in the log, after it in time
 
-    The same within one process is `nonmonotonic-send`.
+    Sends are compared with those of the same acks: one that was acknowledged by its leader alone may be lost, and then
+    its offset tells nothing of others. The same within one process is `nonmonotonic-send`.
     """
     sends = _acknowledged_sends(relations)
-    told = _after_what_was_told(sends.withColumn("told", _witness()))
+    told = _after_what_was_told(sends.withColumn("told", _witness()), "acks")
     return _reordered(told.where("process != before.process"), "reordered-send")
 
 
@@ -43,7 +44,7 @@ def nonmonotonic_send(relations: Relations) -> DataFrame:
     """
     # A process does one thing at a time, so whatever it began before was over before.
     so_far = (
-        Window.partitionBy(*KEY, "process")
+        Window.partitionBy(*KEY, "process", "acks")
         .orderBy("invoked_ns", "op", "offset")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
@@ -245,8 +246,11 @@ def _witness(*, value: bool = True) -> Column:
     )
 
 
-def _after_what_was_told(operations: DataFrame) -> DataFrame:
-    """Give each operation, in the column `before`, the greatest `told` of those that completed before it began."""
+def _after_what_was_told(operations: DataFrame, *alike: str) -> DataFrame:
+    """Give each operation, in the column `before`, the greatest `told` of those that completed before it began.
+
+    Only those with the same values of the columns `alike` are looked at.
+    """
     moments = operations.withColumn(
         "moment",
         fn.explode(
@@ -258,7 +262,7 @@ def _after_what_was_told(operations: DataFrame) -> DataFrame:
     )
     told = fn.when(fn.col("moment.turn") == _TELLS, fn.col("told"))
     past = (
-        Window.partitionBy(*KEY)
+        Window.partitionBy(*KEY, *alike)
         .orderBy("moment.ns", "moment.turn")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )

@@ -38,7 +38,7 @@ from harness.stopping import Stop, on_signals
     "--notes",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep the hunts here, and go on with those that are here already.",
+    help="Keep here what is found, and go on with what is here already.",
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the page here.")
 def zoo(
@@ -81,10 +81,14 @@ def zoo(
         with Pool[Task, SeedResult](zoos.work, jobs or cores()) as pool:
             correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
         hunts = zoos.all_played(hunts, jobs or cores())
-        if shrink_s:
-            hunts = [_shrunk(one, jobs or cores(), shrink_s, lambda: stop.requested) for one in hunts]
+        for place, hunted in enumerate(hunts if shrink_s else ()):
+            hunts[place] = _shrunk(hunted, jobs or cores(), shrink_s, lambda: stop.requested)
+            if notes is not None and hunts[place] != hunted:
+                zoo_files.save(notes, hunts)
     if check and not stop.requested:
         hunts = _checked(hunts, console)
+        if notes is not None:
+            zoo_files.save(notes, hunts)
     control = zoo_page.Control(correct.seeds, len(correct.failing))
     _print(hunts, control)
     if out is not None:

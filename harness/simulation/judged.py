@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from harness.simulation import case as cases
 from harness.simulation import tables
 from harness.simulation.case import Case
+from harness.simulation.directed import run as play
 from harness.simulation.sampling import Sampler
 
 RUNS_PER_PART = 20
@@ -25,6 +26,14 @@ class Named(NamedTuple):
     case: Case
 
 
+class Scheduled(NamedTuple):
+    """A directed schedule with or without its flaw, and the id of its run in the data set."""
+
+    run_id: str
+    path: Path
+    flawed: bool
+
+
 class Judgement(NamedTuple):
     """What the checkers say of one run. `anomalies` are those outside the contract."""
 
@@ -32,18 +41,22 @@ class Judgement(NamedTuple):
     anomalies: Mapping[str, int]
 
 
-def write_part(directory: Path, part: str, named: Sequence[Named]) -> None:
-    """Simulate cases, unobserved and to their end, and add their histories to a data set as one part."""
-    runs = []
-    for run_id, case in named:
-        sampler = Sampler()
-        outcome = cases.run(case, (), (sampler,))
-        runs.append(tables.Recorded(run_id, run_id, outcome, sampler.samples))
-    tables.write(directory, part, runs)
+def write_part(directory: Path, part: str, named: Sequence[Named | Scheduled]) -> None:
+    """Simulate cases, unobserved and to their end, or play schedules; add their histories to a data set as one part."""
+    tables.write(directory, part, [_recorded(one) for one in named])
 
 
-def write_dataset(directory: Path, named: Iterable[Named]) -> None:
-    """Add the histories of any number of cases to a data set."""
+def _recorded(named: Named | Scheduled) -> tables.Recorded:
+    sampler = Sampler()
+    if isinstance(named, Scheduled):
+        outcome = play(named.path, flawed=named.flawed, recorders=(sampler,)).outcome
+    else:
+        outcome = cases.run(named.case, (), (sampler,))
+    return tables.Recorded(named.run_id, named.run_id, outcome, sampler.samples)
+
+
+def write_dataset(directory: Path, named: Iterable[Named | Scheduled]) -> None:
+    """Add the histories of any number of cases and schedules to a data set."""
     for number, some in enumerate(_batches(named, RUNS_PER_PART)):
         write_part(directory, f"{number:06d}", some)
 

@@ -1,7 +1,10 @@
 """A failing simulation made as small as can be: what of it are lanes for the shrinker, and when it still fails.
 
-Lanes, in the order in which they matter: the configuration (each part by its place among simpler ones), the schedule
-(one row per fault), the workload, the network, the disk.
+Lanes, in the order in which they matter: how likely accidents are, the configuration (each part of both by its place
+among simpler ones), the schedule (one row per fault), how long the story is (`model_steps`), the workload, the network,
+the disk.
+
+What comes after the violation is cut off first. From then on nothing that is tried runs much longer than what failed.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import NamedTuple
 from harness.simulation import case as cases
 from harness.simulation.case import Case
 from harness.simulation.findings import Finding, Layer, findings
+from harness.simulation.model_steps import ModelSteps
 from harness.simulation.narration import Line, Narrator, story, without_repetitions
 from harness.simulation.pool import Pool
 from harness.simulation.scenario import Outcome
@@ -22,15 +26,27 @@ from harness.simulation.shrink import Candidate, Kind, Lane, Lanes, Shrinker
 from harness.simulation.stored import relevant, tape_of
 from harness.simulation.swarm import FAULTS, Configuration
 from harness.simulation.tape_files import TapeFile
+from harness.simulation.violation import Violation
 from harness.simulation.watchers import watchers
-from harness.simulation.world import NOBODY
+from harness.simulation.world import MS, NOBODY, Step, World
 
 _NUMBERS = ("at_ms", "kind", "target", "duration_ms", "parameter")
-"""Parts of a fault that are numbers, a kind being its place among all."""
+"""Parts of a fault that are numbers: times since `_EARLIEST_MS`, a kind being its place among all."""
+
+_EARLIEST_MS = 2_000
+"""No schedule that is drawn begins sooner: the cluster is coming up."""
+
+_GRACE_MS = 5_000
+"""A simulation may run so much longer than the best one so far before it is given up."""
+
+STORY = "story"
+"""The lane that is measured: steps from the moment when the cluster is whole to the violation."""
 
 SHAPE: Mapping[str, Lane] = {
+    "luck": Lane(Kind.FIXED),
     "configuration": Lane(Kind.FIXED),
-    "schedule": Lane(Kind.ROWS, len(_NUMBERS)),
+    "schedule": Lane(Kind.ROWS, len(_NUMBERS), timed=True),
+    STORY: Lane(Kind.MEASURED),
     "workload": Lane(Kind.NOISE),
     "network": Lane(Kind.NOISE),
     "disk": Lane(Kind.NOISE),
@@ -38,7 +54,16 @@ SHAPE: Mapping[str, Lane] = {
 
 _NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is Kind.NOISE)
 
-_SIMPLER: tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...] = (
+_Choices = tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...]
+"""Parts of a configuration, with what they may be together, simplest first."""
+
+_ACCIDENTS = ("slow_of_1000", "answer_lost_of_1000", "repeated_of_1000")
+_OFTEN = 200
+"""Accidents that can happen at all shall happen often: a failure that needs one takes less luck then, and is found
+again in a smaller world. What of them is not needed goes with the noise, where zero means that nothing happens."""
+
+_LIKELY: _Choices = tuple(((name,), ((_OFTEN,),)) for name in _ACCIDENTS)
+_SIMPLER: _Choices = (
     (("squeeze",), ((False,), (True,))),
     (("duration_ms",), tuple((seconds * 1_000,) for seconds in (5, 8, 12, 20, 30, 45, 60))),
     (("operations",), tuple((count,) for count in (1, 2, 3, 5, 10, 20, 50, 100, 200))),
@@ -47,18 +72,17 @@ _SIMPLER: tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...] = (
     (("readers",), ((1,), (2,))),
     (("partitions",), ((1,), (2,))),
     (("controllers",), ((1,), (3,))),
+    (("combined",), ((False,), (True,))),
     (("brokers", "replication_factor"), ((2, 2), (3, 3), (4, 3))),
-    (("slow_of_1000",), ((0,),)),
-    (("answer_lost_of_1000",), ((0,),)),
-    (("repeated_of_1000",), ((0,),)),
     (("flush_messages", "flush_ms"), ((0, 0),)),
     (("metadata_snapshot_records",), ((5_000,),)),
     (("metadata_fetch_bytes",), ((8 << 20,),)),
     (("lag_ms",), ((4_000,),)),
     (("retries",), ((False,), (True,))),
     (("idempotence",), ((False,), (True,))),
+    *(((name,), ((0,),)) for name in _ACCIDENTS),
 )
-"""Parts of the configuration that may be simplified, with what they may be, simplest first."""
+"""The other parts of the configuration that may be simplified."""
 
 
 class CannotShrink(ValueError):
@@ -76,6 +100,11 @@ class Target(NamedTuple):
         """Whether the observers are needed."""
         return self.layer is Layer.INVARIANT
 
+    @property
+    def is_sudden(self) -> bool:
+        """Whether the simulation ends when it happens."""
+        return self.layer in (Layer.INVARIANT, Layer.CRASH)
+
     def found(self, outcome: Outcome) -> Finding | None:
         """The finding, if this is what happened."""
         if self.layer in (Layer.LOGS, Layer.HISTORY):
@@ -87,27 +116,35 @@ class Target(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What the numbers of the lane "configuration" stand for."""
+    """What the numbers of the lanes for the configuration stand for."""
 
     origin: Configuration
-    choices: tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...]
+    choices: Mapping[str, _Choices]
 
-    def configuration(self, places: Sequence[int]) -> Configuration:
+    def configuration(self, lanes: Lanes) -> Configuration:
         """The configuration with these places."""
         data = dict(vars(self.origin))
-        for (names, values), place in zip(self.choices, places, strict=True):
-            data.update(zip(names, values[place], strict=True))
+        for lane, choices in self.choices.items():
+            for (names, values), place in zip(choices, lanes[lane], strict=True):
+                if place < len(values):
+                    data.update(zip(names, values[place], strict=True))
         return Configuration(**data)
 
 
-def scale_of(configuration: Configuration) -> tuple[Scale, tuple[int, ...]]:
-    """How a configuration can be simplified, and the places of its own parts: the last ones."""
-    choices = []
+def scale_of(configuration: Configuration) -> tuple[Scale, dict[str, tuple[int, ...]]]:
+    """How a configuration can be simplified, and its own lanes: their places are one beyond what is simpler."""
+    likely = tuple((names, values if getattr(configuration, *names) else ()) for names, values in _LIKELY)
+    choices = {"luck": likely, "configuration": _simpler_than(configuration)}
+    places = {lane: tuple(len(values) for _, values in parts) for lane, parts in choices.items()}
+    return Scale(configuration, choices), places
+
+
+def _simpler_than(configuration: Configuration) -> _Choices:
+    found = []
     for names, values in _SIMPLER:
         own = tuple(getattr(configuration, name) for name in names)
-        simpler = values[: values.index(own)] if own in values else values
-        choices.append((names, (*simpler, own)))
-    return Scale(configuration, tuple(choices)), tuple(len(values) - 1 for _, values in choices)
+        found.append((names, values[: values.index(own)] if own in values else values))
+    return tuple(found)
 
 
 class Shrunk(NamedTuple):
@@ -115,8 +152,34 @@ class Shrunk(NamedTuple):
 
     tape: TapeFile
     steps: int
-    """Transitions from the first that a client or a fault caused to the violation; what is repeated counts once."""
+    """Steps of a model from the moment when the cluster was whole to the violation."""
     tried: int
+
+
+class _Task(NamedTuple):
+    place: int
+    candidate: Candidate
+    limit_ms: int | None
+
+
+class _Hit(NamedTuple):
+    lanes: Lanes
+    virtual_ms: int
+
+
+class _Patience:
+    """An observer that ends what has run so long that it is no simplification."""
+
+    def __init__(self, limit_ms: int) -> None:
+        self._limit_us = limit_ms * MS
+
+    def after(self, world: World, step: Step) -> None:
+        """See `Observer.after`."""
+        if world.now_us > self._limit_us:
+            raise Violation("patience", "expected a failure sooner")
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
 
 
 def failing(case: Case) -> tuple[Outcome, Finding | None]:
@@ -141,26 +204,50 @@ def reduce(
     if any(fault.when is not None for fault in outcome.faults):
         raise CannotShrink("expected faults at given times, found one that waits for a condition")
     scale, places = scale_of(outcome.configuration)
-    start: dict[str, tuple[int, ...]] = {
-        "configuration": places,
-        "schedule": tuple(number for fault in outcome.faults for number in _row(fault)),
+    begin: dict[str, tuple[int, ...]] = {
+        **places,
+        "schedule": tuple(number for fault in sorted(outcome.faults, key=_at_ms) for number in _row(fault)),
         **{name: tuple(outcome.values[name]) for name in _NOISE},
     }
+    start = _cut_short(scale, begin, target)
     tried = 0
-    with Pool[tuple[int, Candidate], Lanes | None](partial(_attempt, scale=scale, target=target), jobs) as pool:
+    best_ms = start.virtual_ms
+    hits: dict[int, _Hit] = {}
+
+    def limit_ms() -> int | None:
+        return best_ms + _GRACE_MS if target.is_sudden else None
+
+    with Pool[_Task, _Hit | None](partial(_attempt, scale=scale, target=target), jobs) as pool:
 
         def test(candidates: Iterable[Candidate]) -> tuple[int, Lanes] | None:
             nonlocal tried
-            hits: dict[int, Lanes] = {}
-            for done in pool.run(takewhile(lambda _: not hits, enumerate(candidates))):
+            hits.clear()
+            tasks = (_Task(place, candidate, limit_ms()) for place, candidate in enumerate(candidates))
+            for done in pool.run(takewhile(lambda _: not hits, tasks)):
                 tried += 1
                 if done.result is not None:
-                    hits[done.task[0]] = done.result
-            return min(hits.items(), key=lambda hit: hit[0]) if hits else None
+                    hits[done.task.place] = done.result
+            return (min(hits), hits[min(hits)].lanes) if hits else None
 
-        shrinker = Shrinker(SHAPE, test, stopped=stopped, told=lambda lanes: told(tried, lanes))
-        best = shrinker.run(start)
+        def better(lanes: Lanes) -> None:
+            nonlocal best_ms
+            best_ms = min(best_ms, hits[min(hits)].virtual_ms)
+            told(tried, lanes)
+
+        best = Shrinker(SHAPE, test, stopped=stopped, told=better).run(start.lanes)
     return _finished(scale, best, target, outcome.seed, tried)
+
+
+def _cut_short(scale: Scale, lanes: Lanes, target: Target) -> _Hit:
+    """A failure without the faults that come after it, and without the noise."""
+    measured = _measured(scale, Candidate(lanes), target)
+    if measured is None or not target.is_sudden:
+        return measured or _Hit({**lanes, STORY: (0,)}, 0)
+    width = SHAPE["schedule"].width
+    schedule = lanes["schedule"]
+    rows = [schedule[at : at + width] for at in range(0, len(schedule), width)]
+    early = tuple(number for row in rows if row[0] + _EARLIEST_MS <= measured.virtual_ms for number in row)
+    return _measured(scale, Candidate({**measured.lanes, "schedule": early}), target) or measured
 
 
 def case_of(scale: Scale, candidate: Candidate) -> Case:
@@ -169,18 +256,31 @@ def case_of(scale: Scale, candidate: Candidate) -> Case:
     schedule = lanes["schedule"]
     width = SHAPE["schedule"].width
     faults = tuple(_fault(schedule[at : at + width]) for at in range(0, len(schedule), width))
-    configuration = scale.configuration(lanes["configuration"])
+    configuration = scale.configuration(lanes)
     streams = {name: lanes[name] for name in _NOISE if name in lanes}
     kinds = tuple(kind for kind in FAULTS if any(fault.kind == kind for fault in faults))
     return Case(None, {**vars(configuration), "faults": kinds}, streams, faults, candidate.refill)
 
 
-def _attempt(task: tuple[int, Candidate], scale: Scale, target: Target) -> Lanes | None:
-    candidate = task[1]
-    outcome = cases.run(case_of(scale, candidate), watchers() if target.observed else ())
+def _attempt(task: _Task, scale: Scale, target: Target) -> _Hit | None:
+    observers = watchers() if target.observed else ()
+    patience = () if task.limit_ms is None else (_Patience(task.limit_ms),)
+    if target.found(cases.run(case_of(scale, task.candidate), (*observers, *patience))) is None:
+        return None
+    hit = _measured(scale, task.candidate, target)
+    below = task.candidate.below
+    return hit if hit is None or below is None or hit.lanes[STORY] < below else None
+
+
+def _measured(scale: Scale, candidate: Candidate, target: Target) -> _Hit | None:
+    """Simulate a candidate once more: what was drawn, and how long its story is. None if it does not fail."""
+    steps = ModelSteps()
+    outcome = cases.run(case_of(scale, candidate), watchers() if target.observed else (), (steps,))
     if target.found(outcome) is None:
         return None
-    return {**candidate.lanes, **{name: tuple(outcome.values[name]) for name in _NOISE}}
+    story_steps = steps.after_time(outcome.phases.get("set-up", (0, 0))[1])
+    drawn = {name: tuple(outcome.values[name]) for name in _NOISE}
+    return _Hit({**candidate.lanes, **drawn, STORY: (story_steps,)}, outcome.virtual_ms)
 
 
 def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, tried: int) -> Shrunk:
@@ -192,7 +292,7 @@ def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, trie
     assert found is not None, "what fails once fails always"
     lines = without_repetitions(from_first_cause(relevant(story(narrator, outcome.history, outcome.notes))))
     happens = [*(str(line) for line in lines), f"VIOLATION of {found}"]
-    return Shrunk(tape_of(outcome, [found], happens), len(lines), tried)
+    return Shrunk(tape_of(outcome, [found], happens), lanes[STORY][0], tried)
 
 
 def from_first_cause(lines: Sequence[Line]) -> Sequence[Line]:
@@ -205,10 +305,15 @@ def from_first_cause(lines: Sequence[Line]) -> Sequence[Line]:
     return lines
 
 
+def _at_ms(fault: Fault) -> int:
+    return fault.at_ms
+
+
 def _row(fault: Fault) -> tuple[int, ...]:
-    return (fault.at_ms, FAULTS.index(fault.kind), fault.target, fault.duration_ms, fault.parameter)
+    at_ms = max(0, fault.at_ms - _EARLIEST_MS)
+    return (at_ms, FAULTS.index(fault.kind), fault.target, fault.duration_ms, fault.parameter)
 
 
 def _fault(row: Sequence[int]) -> Fault:
     at_ms, kind, target, duration_ms, parameter = row
-    return Fault(at_ms, FAULTS[kind], target, duration_ms, parameter)
+    return Fault(_EARLIEST_MS + at_ms, FAULTS[kind], target, duration_ms, parameter)

@@ -2,15 +2,18 @@
 
 The shrinker knows nothing of what is tested (the idea is Hypothesis's). It sees *lanes* of whole numbers, lower being
 duller, and a tester that says which of some candidates is the first to fail. Lanes may be fixed (settings: numbers can
-only be lowered), rows (a schedule: whole rows can be deleted too), or noise (latencies, choices of the workload: any
-part can be deleted, and since nobody cares for one number of them, they may be drawn anew when something that matters
-becomes simpler).
+only be lowered), rows (a schedule: whole rows can be deleted too, and happen sooner), noise (latencies, choices of the
+workload: any part can be deleted, and since nobody cares for one number of them, they may be drawn anew when something
+that matters becomes simpler), or measured (what the tester says of a failure: how long its story is).
 
 ::
 
-    settings   [1 2 0 3]            lower each
-    schedule   [(5 1 2) (9 0 1)]    delete rows, lower each number
-    network    [7 1 4 4 0 2 …]      delete and zero chunks, or draw all of it anew
+    settings   [1 2 0 3]            lower each, or many at a time
+    schedule   [(5 1 2) (9 0 1)]    delete rows, shorten the pauses between them, lower each number
+    story      [34]                 draw the noise anew as long as that makes it less
+    network    [7 1 4 4 0 2 …]      delete and zero chunks
+
+Simpler means simpler settings, then fewer rows, then less of what is measured, then lower rows and less noise.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 Lanes = Mapping[str, tuple[int, ...]]
@@ -28,9 +32,17 @@ NOISE_CHUNKS_MAX = 64
 NOISE_LOWERED_MAX = 40
 """Noise with more numbers than this other than zero is not lowered number by number."""
 
-
 CLOSE_ENOUGH = 20
 """A number is as low as can be when it is less than a twentieth above one that is too low."""
+
+LEAP_REFILLS = 8
+"""How often noise is drawn anew for settings that are nearly all zero."""
+
+SETTINGS_CHUNK_MIN = 4
+"""Fewer settings than these are not set to zero together, but lowered one by one."""
+
+REDRAWS = 24
+"""How often noise is drawn anew in vain before a story counts as short."""
 
 
 class Kind(Enum):
@@ -39,20 +51,26 @@ class Kind(Enum):
     FIXED = "fixed"
     ROWS = "rows"
     NOISE = "noise"
+    MEASURED = "measured"
 
 
 class Lane(NamedTuple):
-    """The shape of a lane: rows of `width` numbers."""
+    """The shape of a lane: rows of `width` numbers. The first number of rows that are `timed` is when they happen."""
 
     kind: Kind
     width: int = 1
+    timed: bool = False
 
 
 class Candidate(NamedTuple):
-    """Something to try. With `refill` the noise that is missing from `lanes` is drawn from that seed."""
+    """Something to try. With `refill` the noise that is missing from `lanes` is drawn from that seed.
+
+    With `below` it counts as a failure only if what is measured, all lanes of it in their order, is less than that.
+    """
 
     lanes: Lanes
     refill: int | None = None
+    below: tuple[int, ...] | None = None
 
 
 Tester = Callable[[Iterable[Candidate]], tuple[int, Lanes] | None]
@@ -85,30 +103,43 @@ class Shrinker:
         self.best = {name: tuple(start.get(name, ())) for name in self._shape}
         before: Lanes = {}
         while before != self.best and not self._stopped():
-            before = self.best
-            self._clear()
-            for name, lane in self._shape.items():
-                if lane.kind is Kind.FIXED:
-                    self._lower(name)
-            for name, lane in self._shape.items():
-                if lane.kind is Kind.ROWS:
-                    self._delete(name)
-                    self._lower(name)
-            for name, lane in self._shape.items():
-                if lane.kind is Kind.NOISE:
-                    self._delete(name)
-                    self._zero(name)
-                    self._lower(name)
+            while before != self.best and not self._stopped():
+                before = self.best
+                self._clear()
+                self._structure()
+            self._redraw()
+            for name in self._of(Kind.NOISE):
+                self._delete(name)
+                self._zero(name)
+                self._lower(name)
         return self.best
 
     # --- passes ------------------------------------------------------------------------------------------------------
 
+    def _structure(self) -> None:
+        """All that is not noise: while that still becomes simpler, work on noise would be for nothing."""
+        for name in self._of(Kind.FIXED):
+            self._leap(name)
+            self._zero(name, SETTINGS_CHUNK_MIN)
+            self._lower(name)
+        for name in self._of(Kind.ROWS):
+            self._delete(name)
+            if self._shape[name].timed:
+                self._hurry(name)
+            self._lower(name)
+
     def _clear(self) -> None:
         """Empty all noise, or one lane."""
-        free = [name for name, lane in self._shape.items() if lane.kind is not Kind.FIXED]
-        noise = [name for name in free if self._shape[name].kind is Kind.NOISE]
-        groups = [noise, *([name] for name in free)]
+        noise = self._of(Kind.NOISE)
+        groups = [noise, *([name] for name in (*self._of(Kind.ROWS), *noise))]
         self._first([{**self.best, **dict.fromkeys(group, ())} for group in groups if group])
+
+    def _leap(self, name: str) -> None:
+        """Set all numbers to zero, or all but one: the less there is, the less a try costs."""
+        values = self.best[name]
+        nothing = (0,) * len(values)
+        alone = [(*nothing[:place], value, *nothing[place + 1 :]) for place, value in enumerate(values) if value]
+        self._first([self._with(name, tried) for tried in (nothing, *alone)], LEAP_REFILLS)
 
     def _delete(self, name: str) -> None:
         """Delete chunks of rows, large ones first."""
@@ -128,10 +159,10 @@ class Shrinker:
                 place = starts[hit]
             chunk //= 2
 
-    def _zero(self, name: str) -> None:
+    def _zero(self, name: str, chunk_min: int = 1) -> None:
         """Set chunks to zero, large ones first."""
         chunk = len(self.best[name])
-        while chunk and not self._stopped():
+        while chunk >= chunk_min and not self._stopped():
             place = 0
             while True:
                 values = self.best[name]
@@ -153,20 +184,67 @@ class Shrinker:
         noise = self._shape[name].kind is Kind.NOISE
         if noise and sum(map(bool, self.best[name])) > NOISE_LOWERED_MAX:
             return
+
         place = 0
         while place < len(self.best[name]) and not self._stopped():
-            too_low = -1  # the highest value at this place that is known not to fail
-            while place < len(values := self.best[name]):
-                lower = _between(too_low, values[place])
-                tried = [self._with(name, (*values[:place], value, *values[place + 1 :])) for value in lower]
-                hit = self._first(tried)
-                if hit is not None:
-                    too_low = lower[hit - 1] if hit else too_low
-                elif lower and not self._stopped():
-                    too_low = lower[-1]
-                else:
-                    break
+            self._narrow(partial(self._number, name, place), partial(self._with_number, name, place))
             place += 1
+
+    def _hurry(self, name: str) -> None:
+        """Shorten the pauses between rows: whatever comes later comes sooner by as much."""
+        width = self._shape[name].width
+        place = 0
+        while place < len(self.best[name]) and not self._stopped():
+            self._narrow(partial(self._pause, name, place), partial(self._with_pause, name, place))
+            place += width
+
+    def _narrow(self, value_of: Callable[[], int], lanes_with: Callable[[int], Lanes]) -> None:
+        """Find the least that a value of the best lanes can be."""
+        too_low = -1  # the highest value that is known not to fail
+        while not self._stopped():
+            lower = _between(too_low, value_of())
+            hit = self._first([lanes_with(value) for value in lower])
+            if hit is not None:
+                too_low = lower[hit - 1] if hit else too_low
+            elif lower and not self._stopped():
+                too_low = lower[-1]
+            else:
+                return
+
+    def _redraw(self) -> None:
+        """Draw all noise anew as long as that makes less of what is measured."""
+        measured = self._measured(self.best)
+        while measured and not self._stopped():
+            quiet = self._quiet(self.best)
+            found = self._test(
+                Candidate(quiet, self._refill(), measured) for _ in range(REDRAWS) if not self._stopped()
+            )
+            if found is None or not self._take(found[1]):
+                return
+            measured = self._measured(self.best)
+
+    # --- numbers and pauses ------------------------------------------------------------------------------------------
+
+    def _number(self, name: str, place: int) -> int:
+        values = self.best[name]
+        return values[place] if place < len(values) else 0  # noise may have become shorter meanwhile
+
+    def _with_number(self, name: str, place: int, value: int) -> Lanes:
+        values = self.best[name]
+        return self._with(name, (*values[:place], value, *values[place + 1 :]))
+
+    def _pause(self, name: str, place: int) -> int:
+        """Time from a row to the one before it."""
+        values = self.best[name]
+        before = values[place - self._shape[name].width] if place else 0
+        return max(0, values[place] - before)
+
+    def _with_pause(self, name: str, place: int, pause: int) -> Lanes:
+        values = list(self.best[name])
+        sooner = self._pause(name, place) - pause
+        for later in range(place, len(values), self._shape[name].width):
+            values[later] = max(0, values[later] - sooner)
+        return self._with(name, tuple(values))
 
     # --- candidates --------------------------------------------------------------------------------------------------
 
@@ -176,41 +254,65 @@ class Shrinker:
     def _with(self, name: str, values: tuple[int, ...]) -> Lanes:
         return {**self.best, name: values}
 
-    def _first(self, tried: Sequence[Lanes]) -> int | None:
+    def _first(self, tried: Sequence[Lanes], refills: int | None = None) -> int | None:
         """Take the first of these lanes that is simpler and fails; its place."""
         places: list[int] = []
-        found = self._test(self._candidates(tried, places))
-        if found is None or not self._is_simpler(found[1]):
+        found = self._test(self._candidates(tried, places, self._refills if refills is None else refills))
+        if found is None or not self._take(found[1]):
             return None
-        number, lanes = found
+        return places[found[0]]
+
+    def _take(self, lanes: Lanes) -> bool:
+        """Make these the best lanes, if they are simpler."""
+        if not self._is_simpler(lanes):
+            return False
         self.best = {name: tuple(lanes[name]) for name in self._shape}
         self._told(self.best)
-        return places[number]
+        return True
 
-    def _candidates(self, tried: Sequence[Lanes], places: list[int]) -> Iterator[Candidate]:
-        noise = [name for name, lane in self._shape.items() if lane.kind is Kind.NOISE]
+    def _candidates(self, tried: Sequence[Lanes], places: list[int], refills: int) -> Iterator[Candidate]:
+        noise = self._of(Kind.NOISE)
+        chosen = [name for name in self._shape if name not in self._of(Kind.MEASURED)]
         for place, lanes in enumerate(tried):
             if self._stopped():
                 return
-            identity = hashlib.blake2b(repr([lanes[name] for name in self._shape]).encode(), digest_size=16).digest()
+            identity = hashlib.blake2b(repr([lanes[name] for name in chosen]).encode(), digest_size=16).digest()
             if identity in self._seen or not self._is_simpler(lanes):
                 continue
             self._seen.add(identity)
             places.append(place)
             yield Candidate(lanes)
-            if not noise or all(lanes[name] == self.best[name] for name in self._shape if name not in noise):
+            if not noise or all(lanes[name] == self.best[name] for name in chosen if name not in noise):
                 continue
-            quiet = {name: values for name, values in lanes.items() if name not in noise}
-            for _ in range(self._refills):
+            for _ in range(refills):
                 places.append(place)
-                self._next_refill += 1
-                yield Candidate(quiet, self._next_refill)
+                yield Candidate(self._quiet(lanes), self._refill())
+
+    def _quiet(self, lanes: Lanes) -> Lanes:
+        noise = self._of(Kind.NOISE)
+        return {name: values for name, values in lanes.items() if name not in noise}
+
+    def _refill(self) -> int:
+        self._next_refill += 1
+        return self._next_refill
+
+    def _of(self, kind: Kind) -> Sequence[str]:
+        return [name for name, lane in self._shape.items() if lane.kind is kind]
+
+    def _measured(self, lanes: Lanes) -> tuple[int, ...]:
+        return tuple(number for name in self._of(Kind.MEASURED) for number in lanes[name])
 
     def _is_simpler(self, lanes: Lanes) -> bool:
         return self._cost(lanes) < self._cost(self.best)
 
     def _cost(self, lanes: Lanes) -> tuple[object, ...]:
-        return tuple((len(lanes[name]), sum(lanes[name]), lanes[name]) for name in self._shape)
+        fixed, rows, noise = self._of(Kind.FIXED), self._of(Kind.ROWS), self._of(Kind.NOISE)
+        return (
+            [(sum(lanes[name]), lanes[name]) for name in fixed],
+            [len(lanes[name]) for name in rows],
+            self._measured(lanes),
+            [(len(lanes[name]), sum(lanes[name]), lanes[name]) for name in (*rows, *noise)],
+        )
 
 
 def one_by_one(fails: Callable[[Candidate], Lanes | None]) -> Tester:

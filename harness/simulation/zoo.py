@@ -18,7 +18,7 @@ from harness.simulation.case import Case
 from harness.simulation.directed import run as play
 from harness.simulation.directed import schedules
 from harness.simulation.findings import Finding, Layer
-from harness.simulation.judged import Named
+from harness.simulation.judged import Named, Scheduled
 from harness.simulation.pool import Pool
 from harness.simulation.reduce import Target, failing, reduce
 from harness.simulation.sweep import SeedResult, simulate
@@ -34,6 +34,10 @@ HISTORIES_PER_FLAW = 3
 
 OBSERVED = (Layer.CRASH, Layer.INVARIANT, Layer.LIVENESS)
 """Layers that need to look into nodes, or at a clock."""
+
+
+_FLAWED, _CORRECT = "flawed", "correct"
+"""How the ids of a schedule's two runs end, before its number."""
 
 
 class Task(NamedTuple):
@@ -69,6 +73,8 @@ class Hunt:
     failing: tuple[int, ...] = ()
     anomalies: tuple[str, ...] = ()
     """What the checkers on Spark have found in the failing histories."""
+    scheduled: tuple[str, ...] = ()
+    """What they have found in the histories of its directed schedules, and not in those of the correct build."""
     small: Small | None = None
     directed: tuple[str, ...] = ()
     """Layers that find it when its schedules are played; the correct build passes them."""
@@ -138,9 +144,9 @@ def work(task: Task) -> SeedResult:
 
 
 def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
-    """Add how small the first failure gets."""
+    """Add how small the first failure gets, unless that is known already."""
     first = hunted.first
-    if first is None:
+    if first is None or hunted.small is not None:
         return hunted
     outcome, finding = failing(Case(first.seed, overrides_of(hunted.flaw)))
     if finding is None:
@@ -150,24 +156,41 @@ def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
     return replace(hunted, small=Small(len(tape.faults), tape.configuration.operations, result.steps))
 
 
-def histories(hunts: Sequence[Hunt]) -> Iterator[Named]:
-    """The failing histories that the checkers are to judge."""
+def histories(hunts: Sequence[Hunt]) -> Iterator[Named | Scheduled]:
+    """What the checkers are to judge: failing histories, and those of the schedules, with the flaw and without."""
+    played = schedules()
     for hunted in hunts:
         if hunted.flaw is None:
             continue
+        name = hunted.flaw.name
         shown = hunted.sights.get(Layer.HISTORY)
         seeds = [*([shown.seed] if shown else []), *hunted.failing]
         for seed in list(dict.fromkeys(seeds))[:HISTORIES_PER_FLAW]:
-            yield Named(f"{hunted.flaw.name}-{seed}", Case(seed, overrides_of(hunted.flaw)))
+            yield Named(f"{name}-{seed}", Case(seed, overrides_of(hunted.flaw)))
+        for number, path in enumerate(played.get(name, ())):
+            for kind in (_FLAWED, _CORRECT):
+                yield Scheduled(f"{name}-{kind}{number}", path, kind == _FLAWED)
 
 
 def judged(hunts: Sequence[Hunt], anomalies: Mapping[str, Mapping[str, int]]) -> list[Hunt]:
     """Add what the checkers have found, by run id."""
-    by_flaw: dict[str, set[str]] = {}
+    in_seeds: dict[str, set[str]] = {}
+    in_schedules: dict[str, set[str]] = {}
     for run_id, found in anomalies.items():
-        by_flaw.setdefault(run_id.rpartition("-")[0], set()).update(found)
+        name, _, which = run_id.rpartition("-")
+        if which.isdigit():
+            in_seeds.setdefault(name, set()).update(found)
+        elif which.startswith(_FLAWED):
+            correct = anomalies.get(run_id.replace(f"-{_FLAWED}", f"-{_CORRECT}"), {})
+            in_schedules.setdefault(name, set()).update(set(found) - set(correct))
     return [
-        replace(one, anomalies=tuple(sorted(by_flaw.get(one.flaw.name, ())))) if one.flaw is not None else one
+        one
+        if one.flaw is None
+        else replace(
+            one,
+            anomalies=tuple(sorted(in_seeds.get(one.flaw.name, ()))),
+            scheduled=tuple(sorted(in_schedules.get(one.flaw.name, ()))),
+        )
         for one in hunts
     ]
 

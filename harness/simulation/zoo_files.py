@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.flaws.flaw import Flaw
 from harness.simulation.findings import Finding, Layer
 from harness.simulation.tape import FORMAT
-from harness.simulation.zoo import Hunt, Sight
+from harness.simulation.zoo import Hunt, Sight, Small
 
 CORRECT = "none"
 """Stands for the name of a flaw."""
@@ -54,6 +55,9 @@ def _plain(hunted: Hunt) -> dict[str, object]:
             for layer, sight in hunted.sights.items()
         },
         "failing": hunted.failing,
+        "small": hunted.small,
+        "anomalies": hunted.anomalies,
+        "scheduled": hunted.scheduled,
     }
 
 
@@ -68,5 +72,12 @@ def _hunt(data: Mapping[str, object]) -> Hunt:
             Layer(layer): Sight(seed, Finding(Layer(layer), property_id, what))
             for layer, (seed, property_id, what) in sights.items()
         },
-        tuple(data["failing"]),  # type: ignore[arg-type]
+        _tuple(data["failing"]),
+        _tuple(data.get("anomalies")),
+        _tuple(data.get("scheduled")),
+        Small(*_tuple(data["small"])) if data.get("small") else None,
     )
+
+
+def _tuple(values: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    return tuple(values or ())

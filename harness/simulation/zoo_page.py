@@ -9,7 +9,7 @@ from broker.core.rules.flaws.flaw import Visibility
 from harness.simulation.exhaustive.worlds import HUNTS
 from harness.simulation.findings import Layer
 from harness.simulation.zoo import OBSERVED, Hunt
-from harness.simulation.zoo_visibility import difference, is_felt
+from harness.simulation.zoo_visibility import difference, is_felt, only_by_schedule
 
 NOTHING = "-"
 
@@ -23,6 +23,7 @@ HEADINGS = (
     "logs",
     "history",
     "checkers",
+    "checkers, by schedule",
     "smallest",
     "directed",
     "exhaustive",
@@ -41,8 +42,9 @@ is one rule taken out; `harrow flaws` lists them. This page was written by
 - *observer*: the property that the observer saw broken (or a crash, or missing liveness), and with which seed
 - *logs*: whether the replicas' final logs differed, and with which seed
 - *history*: the anomaly that a plain look at the clients' history shows, and with which seed
-- *checkers*: anomalies that the checkers on Spark found in up to {histories} failing histories
-- *smallest*: faults, sends and transitions of the shrunk tape
+- *checkers*: anomalies that the checkers on Spark found in the clients' histories of up to {histories} failing seeds
+- *checkers, by schedule*: what they found in the history of its directed schedule, and not in that of the correct build
+- *smallest*: faults and sends of the shrunk tape, and its steps by the measure of a model (`model_steps`)
 - *seeds*: how many were tried; a hunt ends soon after it has found its flaw
 - *directed*: layers that find it when its directed schedule is played, which the correct build passes
 - *exhaustive*: whether [exhaustive search](exhaustive.md) finds it too
@@ -54,6 +56,13 @@ is one rule taken out; `harrow flaws` lists them. This page was written by
 ## What random seeds did not find
 
 {missed}
+
+## Where the checkers need more than a seed
+
+Flaws that clients can feel, and in whose failing seeds the checkers on Spark have found nothing: the observer sees a
+broken rule at once, clients only when it has done harm. A directed schedule goes on until it has.
+
+{later}
 
 ## What clients see, and what the catalogue says
 
@@ -86,6 +95,7 @@ def row(hunted: Hunt) -> tuple[str, ...]:
         _sight(hunted, (Layer.LOGS,)),
         _sight(hunted, (Layer.HISTORY,)),
         ", ".join(hunted.anomalies) or NOTHING,
+        ", ".join(hunted.scheduled) or NOTHING,
         f"{small.faults} / {small.sends} / {small.transitions}" if small else NOTHING,
         ", ".join(hunted.directed) or NOTHING,
         "yes" if flaw.name in HUNTS else NOTHING,
@@ -106,10 +116,12 @@ def summary(hunts: Sequence[Hunt], control: Control) -> str:
     either = [one for one in flaws if one.found or one.directed or (one.flaw and one.flaw.name in HUNTS)]
     felt = [one for one in flaws if one.flaw and one.flaw.visible in (Visibility.DIRECT, Visibility.LATE)]
     seen = [one for one in felt if is_felt(one)]
+    checked = [one for one in felt if one.anomalies or one.scheduled]
     return (
         f"{len(found)} of {len(flaws)} flaws found by random seeds ({tried} were tried), "
         f"{len(either)} by these, a directed schedule or "
-        f"exhaustive search; of {len(felt)} that clients can feel, clients have seen {len(seen)}. "
+        f"exhaustive search; of {len(felt)} that clients can feel, clients have seen {len(seen)}, "
+        f"and the checkers on Spark {len(checked)}. "
         f"The correct build: {control.failed} of {control.seeds:,} seeds failed."
     )
 
@@ -120,6 +132,7 @@ def page(hunts: Sequence[Hunt], control: Control, command: str, histories: int) 
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     lines += [f"| {' | '.join(row(one))} |" for one in flaws]
     missed = [f"- {_missed(one)}" for one in flaws if not one.found]
+    later = [f"- {told}" for one in flaws if (told := only_by_schedule(one)) is not None]
     differences = [f"- {told}" for one in flaws if (told := difference(one)) is not None]
     return _PAGE.format(
         command=command,
@@ -127,6 +140,7 @@ def page(hunts: Sequence[Hunt], control: Control, command: str, histories: int) 
         summary=summary(hunts, control),
         table="\n".join(lines),
         missed="\n".join(missed) or "Nothing.",
+        later="\n".join(later) or "None.",
         differences="\n".join(differences) or "Nowhere.",
     )
 

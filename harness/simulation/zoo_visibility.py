@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from broker.core.rules.flaws.flaw import Visibility
 from harness.simulation.findings import Layer
-from harness.simulation.zoo import Hunt
+from harness.simulation.zoo import HISTORIES_PER_FLAW, Hunt
 
 _EXPECTED = frozenset({Visibility.DIRECT, Visibility.LATE, Visibility.ADMINISTRATION})
 
@@ -40,10 +40,35 @@ REASONS: Mapping[str, str] = MappingProxyType(
 )
 """By flaw."""
 
+BEYOND_CHECKERS: Mapping[str, str] = MappingProxyType(
+    {
+        "idle-isr-not-repaired": "the client sees one answer that does not come in time, and an outcome that nobody "
+        "knows is no anomaly; the next send wakes the leader up",
+        "acks0-error-silent": "the client misses a record that it sent with acks=0, which promises nothing",
+    }
+)
+"""By flaw: why clients notice something in its schedule that breaks no promise of the contract."""
+
 
 def is_felt(hunted: Hunt) -> bool:
     """Whether clients alone have seen it: in a seed, by the checkers, or in its schedule."""
-    return Layer.HISTORY in hunted.sights or bool(hunted.anomalies) or hunted.clients
+    return Layer.HISTORY in hunted.sights or bool(hunted.anomalies or hunted.scheduled) or hunted.clients
+
+
+def only_by_schedule(hunted: Hunt) -> str | None:
+    """How the checkers on Spark find a flaw that clients can feel and that they have found in no seed; else None."""
+    flaw = hunted.flaw
+    if flaw is None or hunted.anomalies or flaw.visible not in (Visibility.DIRECT, Visibility.LATE):
+        return None
+    judged = min(len(hunted.failing), HISTORIES_PER_FLAW)
+    seeds = f"nothing in {judged} failing seeds" if judged else "no failing seed"
+    if hunted.scheduled:
+        return f"{flaw.number} `{flaw.name}`: {seeds}; by its schedule {', '.join(hunted.scheduled)}"
+    if is_felt(hunted):
+        why = BEYOND_CHECKERS.get(flaw.name, "this is not explained yet")
+    else:
+        why = "clients do not see it, see below"
+    return f"{flaw.number} `{flaw.name}`: {seeds}; nothing by its schedule: {why}"
 
 
 def difference(hunted: Hunt) -> str | None:

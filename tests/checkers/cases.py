@@ -477,6 +477,15 @@ def after_an_acks_1_loss_offsets_start_again(history: History) -> None:
     history.final([101])
 
 
+@case({"lost-acked-write": (0, 1)})
+def what_was_lost_with_acks_1_leaves_its_offset_to_sends_to_all(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), acks=1, offset=1)
+    history.sampled(50, 2, 1)
+    history.send(101, (60, 70), offset=0, process=2, node=2)
+    history.final([101])
+
+
 # --- stale reads ---------------------------------------------------------------------------------------------------
 
 

@@ -140,14 +140,15 @@ def reordered_send(rows: Rows) -> Iterator[Key]:
     yield from nonmonotonic_send(rows)
     sends = [send for send in rows.happened() if send["acks"] != 0]
     for send in sends:
-        if any(w["completed_ns"] < send["invoked_ns"] and w["offset"] > send["offset"] for w in sends):
+        alike = [w for w in sends if w["acks"] == send["acks"]]
+        if any(w["completed_ns"] < send["invoked_ns"] and w["offset"] > send["offset"] for w in alike):
             yield (send["op"],)
 
 
 def nonmonotonic_send(rows: Rows) -> Iterator[Key]:
     sends = [send for send in rows.happened() if send["acks"] != 0]
     for send in sends:
-        own = [w for w in sends if w["process"] == send["process"]]
+        own = [w for w in sends if (w["process"], w["acks"]) == (send["process"], send["acks"])]
         before = [w for w in own if (w["invoked_ns"], w["op"]) < (send["invoked_ns"], send["op"])]
         if any(w["completed_ns"] <= send["invoked_ns"] and w["offset"] > send["offset"] for w in before):
             yield (send["op"],)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
+from harness.simulation.case import run
 from harness.simulation.findings import Layer
 from harness.simulation.reduce import Target, failing, reduce
 from harness.simulation.schedule import Fault
+from harness.simulation.watchers import watchers
 from nemesis.triggers import Trigger
 from tests.simulation.small import quick
+
+FAULTS = ("kill", "pause", "clock-jump")
 
 
 def test_a_broker_that_acknowledges_too_early_needs_one_send() -> None:
@@ -22,11 +27,22 @@ def test_a_broker_that_acknowledges_too_early_needs_one_send() -> None:
     assert small.steps <= 12
 
 
+def test_what_comes_after_the_failure_goes_first() -> None:
+    """Cut off before anything is tried, so that it is gone even if there is no time to try anything."""
+    outcome, finding = failing(quick(1, flaws=("ack-before-replication",), faults=FAULTS))
+    assert finding is not None
+    failed_ms = run(quick(1, flaws=("ack-before-replication",), faults=FAULTS), watchers()).virtual_ms
+    assert any(fault.at_ms > failed_ms for fault in outcome.faults)
+    cut = reduce(outcome, Target(finding.layer, finding.property_id), 1, stopped=lambda: True)
+    assert all(fault.at_ms <= failed_ms for fault in cut.tape.faults)
+
+
 @pytest.mark.slow
 def test_an_isr_that_shrinks_too_early_needs_no_fault() -> None:
     outcome, finding = failing(quick(6, flaws=("eager-shrink",), duration_ms=20_000))
     assert finding is not None
-    small = reduce(outcome, Target(finding.layer, finding.property_id), 1)
+    end_s = time.monotonic() + 40  # what is left after that is noise
+    small = reduce(outcome, Target(finding.layer, finding.property_id), 1, stopped=lambda: time.monotonic() > end_s)
     assert (len(small.tape.faults), small.tape.configuration.operations) == (0, 1)
     assert small.steps <= 15, "three times the shortest schedule that is known"
 

@@ -86,7 +86,7 @@ def test_a_number_ends_close_above_its_threshold(threshold: int) -> None:
 
 
 def test_settings_go_as_low_as_each_may() -> None:
-    found, _ = shrunk(start(1), lambda lanes: lanes["settings"][0] >= 2 and sum(lanes["settings"]) >= 3)
+    found, _ = shrunk(start(1), lambda lanes: lanes["settings"][0] >= 2 and lanes["settings"][2] >= 1)
     assert found["settings"] == (2, 0, 1)
 
 
@@ -138,3 +138,39 @@ def test_it_stops_when_it_is_told_to() -> None:
 
     Shrinker(SHAPE, one_by_one(attempt), stopped=lambda: tried >= 3).run(start(1))
     assert tried == 3
+
+
+def test_rows_that_need_the_time_between_them_happen_sooner_together() -> None:
+    shape = {**SHAPE, "schedule": Lane(Kind.ROWS, 3, timed=True)}
+    begin = {"settings": (0,), "schedule": (40_000, 1, 0, 40_500, 2, 0, 52_000, 3, 0), "noise": ()}
+
+    def fails(lanes: Lanes) -> bool:
+        at = {row[1]: row[0] for row in rows_of(lanes["schedule"])}
+        return {1, 2, 3} <= at.keys() and at[2] - at[1] == 500 and at[3] >= at[2]
+
+    found, _ = shrunk(begin, fails, shape)
+    assert found["schedule"] == (0, 1, 0, 500, 2, 0, 500, 3, 0)
+
+
+def test_noise_is_drawn_anew_as_long_as_that_makes_the_story_shorter() -> None:
+    """The story is as long as the first draw says, and no draw may be zero."""
+    shape = {**SHAPE, "story": Lane(Kind.MEASURED)}
+    lengths: list[int] = []
+
+    def attempt(candidate: Candidate) -> Lanes | None:
+        source = random.Random(candidate.refill)
+        noise = candidate.lanes.get("noise") or tuple(1 + source.randrange(99) for _ in range(50))
+        if not all(noise) or len(noise) < 50:
+            return None
+        if candidate.below is not None:
+            lengths.append(noise[0])
+        return (
+            {**candidate.lanes, "noise": noise, "story": noise[:1]}
+            if (noise[0],) < (candidate.below or (100,))
+            else None
+        )
+
+    begin = {"settings": (0,), "schedule": (), "noise": (99,) * 50, "story": (99,)}
+    found = Shrinker(shape, one_by_one(attempt)).run(begin)
+    assert found["story"] == found["noise"][:1] == (min(lengths),)
+    assert found["story"][0] < 20

@@ -12,6 +12,7 @@ from harness import cli
 from harness.exits import Exit
 from harness.simulation import zoo, zoo_files, zoo_page, zoo_visibility
 from harness.simulation.findings import Finding, Layer
+from harness.simulation.judged import Scheduled
 from harness.simulation.pool import Pool
 from harness.simulation.sweep import SeedResult
 from harness.simulation.zoo import Hunt, Sight, Small, Task
@@ -45,6 +46,7 @@ def test_a_hunt_ends_when_it_is_told_to() -> None:
 def test_a_hunt_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     notes = tmp_path / "hunts.json"
     begun = Hunt(LIAR, 3, 1.5, {Layer.LOGS: Sight(2, Finding(Layer.LOGS, "divergent-replicas", "they differ"))}, (2,))
+    begun = replace(begun, small=Small(1, 2, 3), anomalies=("lost-read",), scheduled=("duplicate",))
     zoo_files.save(notes, [Hunt(None, 3, 1.0), begun])
     assert zoo_files.load(notes, [None, LIAR, FLAWS["late-cut"]]) == [
         Hunt(None, 3, 1.0),
@@ -82,12 +84,21 @@ def test_directed_schedules_are_played_with_the_flaw_and_without() -> None:
     assert not correct.directed
 
 
-def test_the_histories_of_each_flaw_begin_with_one_that_shows_it() -> None:
+def test_the_histories_of_each_flaw_begin_with_one_that_shows_it_and_end_with_its_schedule() -> None:
     sight = Sight(9, Finding(Layer.HISTORY, "lost-acked-write", "gone"))
     hunted = Hunt(LIAR, 10, 0.0, {Layer.HISTORY: sight}, (3, 5, 7, 9))
-    assert [named.run_id for named in zoo.histories([hunted])] == [f"{LIAR.name}-{seed}" for seed in (9, 3, 5)]
-    (judged,) = zoo.judged([hunted], {f"{LIAR.name}-9": {"lost-acked-write": 3}, f"{LIAR.name}-3": {"stale-read": 1}})
+    named = list(zoo.histories([Hunt(None, 3, 0.0), hunted]))
+    ids = [one.run_id.removeprefix(f"{LIAR.name}-") for one in named]
+    assert ids == ["9", "3", "5", "flawed0", "correct0"]
+    assert [one.flawed for one in named if isinstance(one, Scheduled)] == [True, False]
+
+
+def test_what_the_correct_build_shows_too_does_not_count() -> None:
+    found = {"9": {"lost-acked-write": 3}, "3": {"stale-read": 1}, "flawed0": {"duplicate": 1, "lost-read": 1}}
+    found["correct0"] = {"duplicate": 1}
+    (judged,) = zoo.judged([Hunt(LIAR, 10, 0.0)], {f"{LIAR.name}-{which}": what for which, what in found.items()})
     assert judged.anomalies == ("lost-acked-write", "stale-read")
+    assert judged.scheduled == ("lost-read",)
 
 
 def test_the_page_tells_who_found_what_and_what_was_missed() -> None:
@@ -101,6 +112,7 @@ def test_the_page_tells_who_found_what_and_what_was_missed() -> None:
         },
         (1, 3),
         ("lost-acked-write",),
+        ("lost-read",),
         Small(0, 1, 2),
         ("invariant",),
     )
@@ -108,7 +120,7 @@ def test_the_page_tells_who_found_what_and_what_was_missed() -> None:
     page = zoo_page.page([found, missed], zoo_page.Control(4, 0), "harrow zoo", 3)
     assert (
         "| B-25 | ack-before-replication | P-15, P-12 | BB | 4 | P-12 @1 | - | lost-acked-write @3 | lost-acked-write "
-        "| 0 / 1 / 2 | invariant | yes |" in page
+        "| lost-read | 0 / 1 / 2 | invariant | yes |" in page
     )
     assert (
         "1 of 2 flaws found by random seeds (2 were tried), 2 by these, a directed schedule or exhaustive search"
@@ -130,8 +142,23 @@ def test_the_page_says_why_clients_see_what_the_catalogue_does_not() -> None:
     assert "- B-49 `fenced-joins-isr`, BB-adm" in page
 
 
+def test_the_page_says_how_checkers_see_what_they_saw_in_no_seed() -> None:
+    late, idle = Hunt(FLAWS["late-cut"], 9, 1.0, failing=(7,)), Hunt(FLAWS["idle-isr-not-repaired"], 9, 1.0)
+    by_schedule = replace(late, scheduled=("lost-acked-write",))
+    assert zoo_visibility.only_by_schedule(by_schedule) == (
+        "B-45 `late-cut`: nothing in 1 failing seeds; by its schedule lost-acked-write"
+    )
+    assert zoo_visibility.only_by_schedule(replace(by_schedule, anomalies=("lost-read",))) is None
+    assert "this is not explained yet" in (zoo_visibility.only_by_schedule(replace(late, clients=True)) or "")
+    told = zoo_visibility.only_by_schedule(replace(idle, clients=True)) or ""
+    assert "nobody knows is no anomaly" in told
+    page = zoo_page.page([by_schedule, replace(idle, clients=True)], zoo_page.Control(4, 0), "harrow zoo", 3)
+    assert f"- {told}" in page
+    assert "clients have seen 2, and the checkers on Spark 1" in page
+
+
 def test_only_flaws_have_reasons() -> None:
-    assert set(zoo_visibility.REASONS) <= set(FLAWS)
+    assert set(zoo_visibility.REASONS) | set(zoo_visibility.BEYOND_CHECKERS) <= set(FLAWS)
 
 
 def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,11 +171,11 @@ def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_command_writes_its_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page = tmp_path / "zoo.md"
-    arguments = ["--seeds", "20", "--flaw", LIAR.name, "--no-check", "--shrink", "60", "--out", str(page)]
+    arguments = ["--seeds", "20", "--flaw", LIAR.name, "--no-check", "--shrink", "20", "--out", str(page)]
     with pytest.raises(SystemExit) as ended:
         cli.main(["zoo", *arguments])
     assert ended.value.code == Exit.VALID
     output = capsys.readouterr()
     assert "1 of 1 flaws found by random seeds" in output.out
     assert "B-25 ack-before-replication: seed 1: P-12" in output.err
-    assert "| 0 / 1 / 2 |" in page.read_text()
+    assert "| 0 / 1 / 1 |" in page.read_text()

@@ -34,6 +34,7 @@ STEPS: Mapping[str, frozenset[str]] = {
     "let": frozenset({"label"}),
     "crash": frozenset({"node", "survival", "disk"}),
     "start": frozenset({"node"}),
+    "restart": frozenset({"node"}),
     "stop": frozenset({"node"}),
     "pause": frozenset({"node"}),
     "resume": frozenset({"node"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.simulation.directed.files import Schedule, ScheduleError, load
@@ -13,7 +13,7 @@ from harness.simulation.logs import replica_logs
 from harness.simulation.scenario import CRASH, Outcome, fingerprint
 from harness.simulation.violation import Violation
 from harness.simulation.watchers import Watch, watchers
-from harness.simulation.world import MS, NodeCrashed, Observer
+from harness.simulation.world import MS, NodeCrashed, Observer, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,20 @@ def run(
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
     watch = Watch(watchers())
     stage = Stage(schedule, flaws, (*recorders, watch), keep_notes=keep_notes)
-    phases: dict[str, tuple[int, int]] = {}
+    phases = _Phases(stage.world)
     failure = failed_property = None
     impossible: ScheduleError | None = None
     try:
         stage.set_up()
+        phases.ended("set-up")
         for step in schedule.steps:
             stage.perform(step)
+        phases.ended("main")
         if schedule.whole:
             stage.recover()
-            phases["recovery"] = (0, stage.world.now_us)
+            phases.ended("recovery")
             stage.read_all()
-            phases["final"] = (0, stage.world.now_us)
+            phases.ended("final")
         else:
             stage.client.give_up(stage.world)
     except Violation as violation:
@@ -74,7 +76,7 @@ def run(
         failure, failed_property = str(crash), CRASH
     except ScheduleError as error:
         impossible = error
-    outcome = _outcome(stage, failure, failed_property, phases)
+    outcome = _outcome(stage, failure, failed_property, phases.told)
     found = _findings(watch.violation, outcome)
     if impossible is not None and not found:
         raise impossible
@@ -82,12 +84,24 @@ def run(
     return Result(schedule, flawed, tuple(found), outcome, clients_know)
 
 
+class _Phases:
+    """Start and end of each phase that has ended, in microseconds."""
+
+    def __init__(self, world: World) -> None:
+        self.told: dict[str, tuple[int, int]] = {}
+        self._world = world
+        self._since_us = world.now_us
+
+    def ended(self, name: str) -> None:
+        """This phase is over, the next one begins."""
+        self.told[name] = self._since_us, self._world.now_us
+        self._since_us = self._world.now_us
+
+
 def _findings(seen: Violation | None, outcome: Outcome) -> list[Finding]:
     found = findings(outcome)
     if seen is not None:
-        watched = Outcome(
-            **{**outcome.__dict__, "failure": str(seen), "failed_property": seen.property_id, "phases": {}}
-        )
+        watched = replace(outcome, failure=str(seen), failed_property=seen.property_id, phases={})
         found = findings(watched) + found
     return found
 
@@ -107,7 +121,7 @@ def _outcome(
         failure=failure,
         failed_property=failed_property,
         history=stage.history,
-        ends={},
+        ends=stage.ends,
         marks=stage.world.marks,
         values=stage.tape.values(),
         logs=replica_logs(stage.world),

@@ -76,6 +76,7 @@ class Stage:
         self.world.clients = {CLIENT: self.client}
         self.world.mail.intercept = self.traps.intercept
         self.brokers = tuple(range(1, self.configuration.brokers + 1))
+        self.ends: dict[int, int] = {}  # where the last reads have to end, by partition
         self.clients_know = False  # whether an expectation failed that a client could have
 
     # --- before and after --------------------------------------------------------------------------------------------
@@ -113,6 +114,7 @@ class Stage:
     def read_all(self) -> None:
         """Read the whole log from its leader, as the last word on what was kept."""
         leader = partition_states(self.world)[0].leader
+        self.ends = {0: dict(brokers(self.world))[leader].replicas[TOPIC, 0].high_watermark}
         if self.client.read(self.world, leader, "final") is None:
             raise Violation("V-5", f"broker {leader} leads and shows nothing")
 
@@ -253,6 +255,13 @@ class Stage:
         for node in sorted(self._nodes(step, said["node"])):
             if self.world.machines[node].node is not None:
                 raise self._impossible(step, f"expected node {node} to be down, found it up")
+            self.world.start(node)
+
+    def _restart(self, step: Step, said: Mapping[str, Any]) -> None:
+        """Start what is down or, in another build, may be up: that dies first."""
+        for node in sorted(self._nodes(step, said["node"])):
+            if self.world.machines[node].node is not None:
+                self.world.kill(node)
             self.world.start(node)
 
     def _stop(self, step: Step, said: Mapping[str, Any]) -> None:
