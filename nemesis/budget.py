@@ -4,6 +4,10 @@ A *lossy window* of a broker lasts from a page-cache loss until the broker is ba
 replicates. With `min.insync.replicas` = f + 1 acknowledged records must survive f overlapping windows; a nemesis that
 opens more proves nothing about the broker.
 
+A change of `min.insync.replicas` makes the controller forget which replicas outside the ISR are complete (ELR-6,
+KIP-966): until every ISR is whole again, a single loss may take what was acknowledged. So it waits until no window is
+open, and losses of brokers wait for it.
+
 The window of a controller lasts until its metadata log is level with the quorum's again. 2f + 1 controllers go on with
 f of them in a window, so that is how many may be.
 """
@@ -27,6 +31,8 @@ class LossyBudget:
         self._behind = behind
         self._open: set[int] = set()  # nodes in a window
         self._healed: set[int] = set()  # those of them that run again
+        self._forgetting = 0  # changes that made the controller forget who is complete, and hold still
+        self._forgotten = False  # and not every node was seen whole since
 
     def open(self, targets: tuple[int, ...]) -> None:
         """Targets are about to lose data."""
@@ -37,13 +43,23 @@ class LossyBudget:
         """Targets run again. Only now does the cluster's account of them mean anything."""
         self._healed.update(self._open.intersection(targets))
 
+    def forget(self) -> None:
+        """The controller is about to forget who is complete."""
+        self._forgetting += 1
+        self._forgotten = True
+
+    def remembered(self) -> None:
+        """What made it forget was taken back."""
+        self._forgetting -= 1
+
     def refresh(self, cluster: Cluster) -> None:
         """Close the windows of nodes that have again what they had lost."""
-        if not self._healed:
+        if not self._healed and not self._forgotten:
             return
         behind = self._behind(cluster)
         if behind is None:
             return
+        self._forgotten = self._forgetting > 0 or (self._forgotten and bool(behind))
         back = self._healed - behind
         self._open -= back
         self._healed -= back
@@ -55,7 +71,11 @@ class LossyBudget:
 
     def allows(self, more: int) -> bool:
         """Whether `more` further nodes may lose data now."""
-        return len(self._open) + more <= self.limit
+        return not self._forgotten and len(self._open) + more <= self.limit
+
+    def allows_forgetting(self) -> bool:
+        """Whether nobody lacks anything, so that the controller may forget who is complete."""
+        return not self._open
 
 
 class Budgets:

@@ -147,7 +147,10 @@ class Conductor:
         if self._active and not entry.beside:
             return False
         self._budgets.refresh(self._site.cluster)
-        return not KINDS[entry.kind].lossy or self._budgets.of(entry.target.role).allows(1)
+        kind = KINDS[entry.kind]
+        if kind.forgets and not self._budgets.brokers.allows_forgetting():
+            return False
+        return not kind.lossy or self._budgets.of(entry.target.role).allows(1)
 
     def _fire(self, entry: Entry) -> None:
         kind = KINDS[entry.kind]
@@ -161,6 +164,8 @@ class Conductor:
         self._journal("fault-begins", {**told, "parameters": dict(entry.parameters)})
         if kind.lossy:
             self._budgets.of(entry.target.role).open(choice.nodes)
+        if kind.forgets:
+            self._budgets.brokers.forget()
         injection = kind.aim(self._site, choice.nodes, entry.parameters)
         self._inject(_Fired(self.fired, entry, choice, injection, self._site.clock.now_ns()))
 
@@ -215,6 +220,8 @@ class Conductor:
 
     def _end(self, fault: _Fired, healing: Healing) -> None:
         self._active.remove(fault)
+        if KINDS[fault.entry.kind].forgets:
+            self._budgets.brokers.remembered()
         now_ns = self._site.clock.now_ns()
         seconds = (now_ns - (fault.undone_ns or now_ns)) / _S
         if healing.healed:

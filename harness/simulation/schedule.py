@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from harness.simulation.administration import Administration
 from harness.simulation.disk import Survival
+from harness.simulation.losses import Losses
 from harness.simulation.records import FaultRow, SimulatedHistory
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import Stream
-from harness.simulation.views import active_controller, broker_epoch, partition_states
+from harness.simulation.views import active_controller, partition_states
 from harness.simulation.world import MS, World
 from nemesis.triggers import Trigger, met
 
@@ -81,7 +82,8 @@ class Nemesis:
         self.brokers = list(range(1, configuration.brokers + 1))
         self.controllers = sorted(node for node, one in world.machines.items() if one.settings.is_controller)
         self.administration = Administration(world, configuration)
-        self.lossy: dict[int, int] = {}  # broker in a lossy window -> its epoch when it crashed
+        self.losses = Losses(world, configuration.lossy_budget, self._min_isr_is_changed)
+        self._changes_of_min_isr = 0  # that were not taken back
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
         self._over = False
@@ -156,10 +158,10 @@ class Nemesis:
         self._opened("kill", (target,), lambda: self.world.start(target), fault.duration_ms)
 
     def _lossy_kill(self, fault: Fault, target: int) -> None:
-        if target in self.brokers and not self._may_lose(target):
+        if target in self.brokers and not self.losses.allow(target):
             return
         if target in self.brokers:
-            self.lossy[target] = broker_epoch(self.world, target)
+            self.losses.open(target)
         survival = Survival(1 + fault.parameter % (len(Survival) - 1))
         lost = self.world.kill(target, survival)
         why = f"{survival.name.lower()}: {lost} bytes lost"
@@ -167,18 +169,18 @@ class Nemesis:
 
     def _disk_loss(self, fault: Fault, target: int) -> None:
         """ST-4, for brokers only: a voter that returns with an empty disk could vote twice (B-71)."""
-        if target in self.controllers or not self._may_lose(target):
+        if target in self.controllers or not self.losses.allow(target):
             return
-        self.lossy[target] = broker_epoch(self.world, target)
+        self.losses.open(target)
         self.world.lose_disk(target)
         self._opened("page-cache-loss", (target,), lambda: self.world.start(target), fault.duration_ms, "disk lost")
 
     def _bit_flip(self, fault: Fault, target: int) -> None:
         """ST-7: power fails, everything survives but for one bit of what was being written."""
-        if target in self.brokers and not self._may_lose(target):
+        if target in self.brokers and not self.losses.allow(target):
             return
         if target in self.brokers:
-            self.lossy[target] = broker_epoch(self.world, target)
+            self.losses.open(target)
         machine = self.world.machines[target]
         where = machine.disk.flip_unsynced_bit(self.world.tape["disk"])
         self.world.kill(target, Survival.EVERYTHING)
@@ -192,8 +194,8 @@ class Nemesis:
         for node in victims:
             survival = Survival(fault.parameter % len(Survival))
             if node in self.brokers and survival is not Survival.EVERYTHING:
-                if self._may_lose(node):
-                    self.lossy[node] = broker_epoch(self.world, node)
+                if self.losses.allow(node):
+                    self.losses.open(node)
                 else:
                     survival = Survival.EVERYTHING
             self.world.kill(node, survival)
@@ -229,15 +231,6 @@ class Nemesis:
 
         self._opened("torn-append", (target,), mend, fault.duration_ms)
 
-    def _may_lose(self, target: int) -> bool:
-        """ST-8: at most so many brokers may be incomplete through losses at one time."""
-        states = partition_states(self.world)
-        for broker, epoch in list(self.lossy.items()):
-            new_life = broker_epoch(self.world, broker) > epoch
-            if new_life and all(broker in state.isr for state in states if broker in state.replicas):
-                del self.lossy[broker]
-        return target in self.lossy or len(self.lossy) < self.configuration.lossy_budget
-
     def _pause(self, fault: Fault, target: int) -> None:
         self.world.pause(target)
         self._opened("pause", (target,), lambda: self.world.resume(target), fault.duration_ms)
@@ -249,10 +242,10 @@ class Nemesis:
 
     def _power_fails(self, fault: Fault, target: int) -> None:
         survival = Survival.EVERYTHING
-        if target not in self.brokers or self._may_lose(target):
+        if target not in self.brokers or self.losses.allow(target):
             survival = Survival(1 + fault.parameter % (len(Survival) - 1))
         if target in self.brokers and survival is not Survival.EVERYTHING:
-            self.lossy[target] = broker_epoch(self.world, target)
+            self.losses.open(target)
         lost = self.world.kill(target, survival)
         why = f"{survival.name.lower()}: {lost} bytes lost"
         kind = "page-cache-loss" if lost > 0 else "lossy-restart"
@@ -398,12 +391,23 @@ class Nemesis:
 
     def _change_min_isr(self, fault: Fault, target: int) -> None:
         """Raise it for a while; lower it only where nothing gets lost anyway (ST-8)."""
+        if not self.losses.allow_change_of_min_isr():
+            return
         configured = self.configuration.min_insync_replicas
         may_be_lower = self.configuration.lossy_budget == 0 and configured > 1 and fault.parameter % 2
         wanted = configured - 1 if may_be_lower else min(configured + 1, self.configuration.replication_factor)
+        self._changes_of_min_isr += 1
+        self.losses.forget_eligible()
         self.administration.set_min_isr(wanted)
-        back = partial(self.administration.set_min_isr, configured)
+
+        def back() -> None:
+            self._changes_of_min_isr -= 1
+            self.administration.set_min_isr(configured)
+
         self._opened("change-min-isr", (), back, fault.duration_ms, f"to {wanted}")
+
+    def _min_isr_is_changed(self) -> bool:
+        return self._changes_of_min_isr > 0 or self.administration.min_isr() != self.configuration.min_insync_replicas
 
 
 def _told(kind: str, targets: tuple[int, ...], why: str) -> str:

@@ -57,9 +57,3 @@ def partition_states(world: World) -> list[PartitionState]:
     state = leading(world)
     topic = state.image.topics.get(TOPIC) if state is not None else None
     return [topic.partitions[number] for number in sorted(topic.partitions)] if topic is not None else []
-
-
-def broker_epoch(world: World, broker_id: int) -> int:
-    """Epoch of a broker's registration as the active controller knows it; a large number when nobody knows."""
-    state = leading(world)
-    return state.image.broker_epoch(broker_id) if state is not None else -1

@@ -7,7 +7,7 @@ promised: a partition is only moved while its ISR is whole, and `min.insync.repl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nemesis.cluster import PartitionView
 from nemesis.draws import Draws
@@ -225,10 +225,13 @@ PREFERRED_ELECTION = _kind(
     lambda site, targets, parameters: Move(site, targets, _pick(parameters), _follower_first, elect=True),
 )
 
-RAISED_MIN_ISR = _kind(
-    "raised-min-isr",
-    "raise min.insync.replicas of a topic to the number of its replicas",
-    lambda site, targets, parameters: RaisedMinIsr(site, targets, _pick(parameters)),
+RAISED_MIN_ISR = replace(
+    _kind(
+        "raised-min-isr",
+        "raise min.insync.replicas of a topic to the number of its replicas",
+        lambda site, targets, parameters: RaisedMinIsr(site, targets, _pick(parameters)),
+    ),
+    forgets=True,
 )
 
 ADMINISTRATION = (TOPIC_CHURN, REASSIGNMENT, PREFERRED_ELECTION, RAISED_MIN_ISR)

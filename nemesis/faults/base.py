@@ -116,6 +116,7 @@ class Kind:
     draw: Callable[[Draws], dict[str, str]]
     aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
     lossy: bool = False  # loses what a node had written, so that the durability contract counts it
+    forgets: bool = False  # makes the controller forget who is complete, so that no loss may come near it (ELR-6)
     lasts_ms: tuple[int, int] | None = None  # from the injection to the healing, when the usual draw does not fit
     quorum_roles: tuple[Role, ...] = ()  # further roles where there are several controllers
     quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` where there are several

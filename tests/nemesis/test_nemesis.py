@@ -222,6 +222,28 @@ def test_forgetful_controllers_and_forgetful_brokers_do_not_wait_for_each_other(
     assert stage.starts_s()[1] == pytest.approx(3, abs=0.2)
 
 
+def raised(number: int, at_s: float, hold_s: float = 2, *, beside: bool = False) -> Entry:
+    return Entry(number, int(at_s * 1000), "raised-min-isr", leader(0), int(hold_s * 1000), {"pick": "0"}, beside)
+
+
+def test_nobody_loses_anything_until_the_isr_is_whole_after_a_change_of_min_isr() -> None:
+    stage = Stage([raised(1, 1, 3), entry(2, 2, "page-cache-loss", leader(0), beside=True)])
+    sleep = stage.clock.sleep
+
+    def sleep_and_catch_up(seconds: float) -> None:
+        sleep(seconds)
+        stage.cluster.insync = (2, 3) if stage.clock.ns < 20 * SECOND_NS else (1, 2, 3)
+
+    stage.clock.sleep = sleep_and_catch_up
+    stage.play()
+    assert stage.starts_s()[1] == pytest.approx(20, abs=0.2)
+
+
+def test_min_isr_is_not_changed_while_a_broker_lacks_what_it_lost() -> None:
+    stage = Stage([entry(1, 1, "page-cache-loss", leader(0), 8), raised(2, 3, beside=True)]).play()
+    assert stage.starts_s()[1] >= 9
+
+
 def test_a_kill_needs_no_budget() -> None:
     stage = Stage([entry(1, 1, "page-cache-loss", leader(0)), entry(2, 5, "kill", leader(1))])
     stage.cluster.insync = (2, 3)
