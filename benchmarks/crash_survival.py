@@ -193,15 +193,15 @@ class VmDisk:
             file.truncate(DISK_BYTES)
         make_file_system(self._image)
         self._vm = self._restored()
-        self._vm.order(f"{_made_of('overwritten', 0, MOST_BYTES)} >/data/overwritten; {_synced('overwritten')}")
+        self._vm.order(f"cd /data && {_made_of('overwritten', 0, MOST_BYTES)} | {_synced('overwritten')} && cd /")
 
     def crash_while_writing(self, what: Round) -> dict[str, Found]:
         """Have the VM write, and kill it; another looks."""
         number = what.number
         self._vm.order(
             f"set -e; cd /data; rm -f whole fresh; {'rm -f log;' if what.renewed else ''} "
-            f"{_made_of('log', number, what.synced)} >>log; {_synced('log')}; "
-            f"{_made_of('whole', number, what.whole)} >whole; {_synced('whole')}; "
+            f"{_made_of('log', number, what.synced)} | {_synced('log')}; "
+            f"{_made_of('whole', number, what.whole)} | {_synced('whole')}; "
             f"{_made_of('lost', number, what.unsynced)} >>log; "
             f"{_made_of('again', number, MOST_BYTES // 2)} | busybox dd of=overwritten conv=notrunc 2>/dev/null; "
             f"{_made_of('fresh', number, what.fresh)} >fresh; cd /; set +e"
@@ -229,7 +229,8 @@ def _made_of(name: str, number: int, size: int) -> str:
 
 
 def _synced(name: str) -> str:
-    return f"busybox fsync /data/{name} /data"
+    """Appended, and synced; with its directory, as ext4 does."""
+    return f"busybox dd of={name} oflag=append conv=notrunc,fsync bs=64k 2>/dev/null"
 
 
 @contextmanager

@@ -42,6 +42,7 @@ _FORK_SERVER = "/run/harrow-fork-server"
 _PROGRAMS = (
     "harness.environments.ssh.agent",
     "harness.environments.machine.keeper_process",
+    "harness.environments.machine.duty_cycle",
     "harness.environments.storage.fuse_process",
     "broker.shell",
 )
