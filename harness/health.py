@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.environments.base import NodePlan, ReplicaState, System
 from nemesis.budget import behind_the_quorum
-from nemesis.cluster import Cluster, PartitionView, active_among
+from nemesis.cluster import Cluster, PartitionView, active_among, is_controller
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def lacking(cluster: Cluster) -> str | None:
 
 
 def _quorum_lack(cluster: Cluster) -> str | None:
-    if not any(node.role == "controller" for node in cluster.nodes.values()):
+    if not any(map(is_controller, cluster.nodes.values())):
         return None  # the brokers keep the metadata among themselves
     voters = cluster.voters()
     active = active_among(voters)

@@ -64,7 +64,11 @@ def run(
 def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
     environment, system, spec = stage.environment, stage.system, stage.plan.spec
     told = _count(spec.brokers, "broker")
-    if spec.controllers:
+    if spec.combined:
+        told += (
+            f", {spec.controllers} of which {'is a controller' if spec.controllers == 1 else 'are controllers'}, too"
+        )
+    elif spec.controllers:
         told += f" and {_count(spec.controllers, 'controller')}"
     if system.name != OWN_SYSTEM:
         told += f" of {system.name}"

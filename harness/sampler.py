@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.environments.base import NodePlan, ReplicaState, System
-from nemesis.cluster import VoterView
+from nemesis.cluster import VoterView, is_broker, is_controller
 
 INTERVAL_S = 0.5
 
@@ -26,8 +26,8 @@ class Sampler:
         record_voter: Callable[[Mapping[str, object]], None],
     ) -> None:
         self._system = system
-        self._brokers = [plan for plan in plans if plan.role == "broker"]
-        self._controllers = [plan for plan in plans if plan.role == "controller"]
+        self._brokers = [plan for plan in plans if is_broker(plan)]
+        self._controllers = [plan for plan in plans if is_controller(plan)]
         self._now_ns = now_ns
         self._record = record
         self._record_voter = record_voter

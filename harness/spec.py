@@ -55,6 +55,7 @@ class Spec:
     environment: str = "local"
     brokers: int = 3
     controllers: int = 1  # voters of the quorum that keeps the metadata
+    combined: bool = False  # the first of the brokers are the controllers, too
     partitions: int = 4
     replication_factor: int = 3
     min_insync_replicas: int = 2
@@ -95,6 +96,11 @@ class Spec:
         return PACE_OF_VMS if self.vms else 1
 
     @property
+    def nodes(self) -> int:
+        """How many processes, containers or machines there are."""
+        return self.brokers if self.combined else self.brokers + self.controllers
+
+    @property
     def lossy_budget(self) -> int:
         """The f of the durability contract; at least 1, to show what lies beyond the contract."""
         return max(1, self.min_insync_replicas - 1)
@@ -104,6 +110,9 @@ def _check(spec: Spec) -> None:
     _whole("seed", spec.seed, 0, (1 << 63) - 1)
     _whole("brokers", spec.brokers, 1, 9)
     _whole("controllers", spec.controllers, 0, 9)
+    if spec.combined:
+        _whole("controllers", spec.controllers, 1, spec.brokers, "the number of brokers, with --combined")
+        _expect(spec.system == OWN_SYSTEM, "combined", "Harrow's own broker", spec.system, "leave --combined out")
     _whole("partitions", spec.partitions, 1, 100)
     _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
     _whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nemesis.cluster import Cluster, active_among
+from nemesis.cluster import Cluster, active_among, is_broker, is_controller
 from nemesis.targets import OF_CONTROLLERS, Role
 
 Behind = Callable[[Cluster], frozenset[int] | None]
@@ -79,16 +79,27 @@ class LossyBudget:
 
 
 class Budgets:
-    """The budgets of brokers and of controllers: neither's losses count against the other."""
+    """The budgets of brokers and of controllers: neither's losses count against the other, but a node's of both do."""
 
-    def __init__(self, brokers: int, controllers: int) -> None:
-        """`brokers`: how many brokers may forget at once; `controllers`: how many there are."""
+    def __init__(self, brokers: int, cluster: Cluster) -> None:
+        """`brokers`: how many brokers may forget at once."""
+        nodes = cluster.nodes.items()
+        self._brokers = frozenset(node_id for node_id, node in nodes if is_broker(node))
+        self._controllers = frozenset(node_id for node_id, node in nodes if is_controller(node))
         self.brokers = LossyBudget(brokers, out_of_sync)
-        self.controllers = LossyBudget(max(1, (controllers - 1) // 2), behind_the_quorum)
+        self.controllers = LossyBudget(max(1, (len(self._controllers) - 1) // 2), behind_the_quorum)
 
-    def of(self, role: Role) -> LossyBudget:
-        """Give the budget that a fault on nodes of this role is charged to."""
-        return self.controllers if role in OF_CONTROLLERS else self.brokers
+    def allow(self, role: Role) -> bool:
+        """Whether one more node of this role may lose data now. Where nodes have both roles, it may be one of them."""
+        own, others = self.brokers, self.controllers
+        if role in OF_CONTROLLERS:
+            own, others = others, own
+        return own.allows(1) and (not self._brokers & self._controllers or others.allows(1))
+
+    def open(self, targets: tuple[int, ...]) -> None:
+        """Targets are about to lose data."""
+        self.brokers.open(tuple(target for target in targets if target in self._brokers))
+        self.controllers.open(tuple(target for target in targets if target in self._controllers))
 
     def healed(self, targets: tuple[int, ...]) -> None:
         """Targets run again."""
@@ -116,4 +127,4 @@ def behind_the_quorum(cluster: Cluster) -> frozenset[int] | None:
     if active is None:
         return None
     level = {voter.controller for voter in voters if voter.log_end >= active.high_watermark}
-    return frozenset(node_id for node_id, node in cluster.nodes.items() if node.role == "controller") - level
+    return frozenset(node_id for node_id, node in cluster.nodes.items() if is_controller(node)) - level

@@ -22,6 +22,9 @@ Endpoint = int
 Link = tuple[Endpoint, Endpoint]
 """A direction: packets from the first endpoint to the second."""
 
+NodeRole = Literal["broker", "controller", "combined"]
+"""What a node does in the cluster; "combined": both."""
+
 Capability = Literal[
     "process",  # kill, pause, resume, start, controlled stop
     "starvation",  # take processor time or memory from a node that runs
@@ -29,6 +32,7 @@ Capability = Literal[
     "network-shaping",  # delay, lose, duplicate, reorder, throttle and reset what passes
     "page-cache-loss",  # lose what was not synced, whole or in part
     "spare-broker",  # one that can take over a replica: there are more brokers than replicas of a partition
+    "plain-broker",  # one that is no controller, too: what forgets something that it had synced may not vote
     "administration",  # create topics, move replicas, elect, change settings
     "clock",  # bend a node's wall clock
     "disk-damage",  # change the files of a dead node behind its back
@@ -42,11 +46,11 @@ class Node(Protocol):
 
     @property
     def node_id(self) -> int:
-        """Number in the cluster: brokers from 1, controllers from 100."""
+        """Number in the cluster: brokers from 1, controllers that are nothing else from 100."""
         ...
 
     @property
-    def role(self) -> Literal["broker", "controller"]:
+    def role(self) -> NodeRole:
         """What the node does in the cluster."""
         ...
 
@@ -128,6 +132,23 @@ class Node(Protocol):
     def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
         """Drop what the dead node had not synced, but for what survives. The node must have been killed before."""
         ...
+
+
+class HasRole(Protocol):
+    """A node, or a plan of one."""
+
+    @property
+    def role(self) -> NodeRole: ...
+
+
+def is_broker(node: HasRole) -> bool:
+    """Whether it keeps partitions."""
+    return node.role != "controller"
+
+
+def is_controller(node: HasRole) -> bool:
+    """Whether it votes on the metadata."""
+    return node.role != "broker"
 
 
 class Network(Protocol):

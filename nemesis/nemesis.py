@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from nemesis.budget import Budgets
 from nemesis.clock import POLL_S
-from nemesis.cluster import NodeError
+from nemesis.cluster import NodeError, is_controller
 from nemesis.faults import KINDS
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Restless, Site
 from nemesis.schedule import Entry, Schedule
-from nemesis.targets import Choice, NoTarget, resolve
+from nemesis.targets import OF_CONTROLLERS, Choice, NoTarget, resolve
 from nemesis.triggers import holds
 
 Row = Mapping[str, object]
@@ -75,8 +75,7 @@ class Conductor:
         self._journal = journal
         self._record = record
         self._note = note
-        controllers = sum(node.role == "controller" for node in site.cluster.nodes.values())
-        self._budgets = Budgets(lossy_budget, controllers)
+        self._budgets = Budgets(lossy_budget, site.cluster)
         self._active: list[_Fired] = []
         self._late_ns = 0  # of the last fault that was not beside another
         self._patience_s = site.bounds.heal_s
@@ -150,12 +149,12 @@ class Conductor:
         kind = KINDS[entry.kind]
         if kind.forgets and not self._budgets.brokers.allows_forgetting():
             return False
-        return not kind.lossy or self._budgets.of(entry.target.role).allows(1)
+        return not kind.lossy or self._budgets.allow(entry.target.role)
 
     def _fire(self, entry: Entry) -> None:
         kind = KINDS[entry.kind]
         try:
-            choice = resolve(entry.target, self._site.cluster, self.held_nodes)
+            choice = resolve(entry.target, self._site.cluster, self.held_nodes | self._not_to_be_hit(entry))
         except NoTarget as error:
             self._note(f"{entry.kind} of {entry.target} was not fired: {error}")
             return
@@ -163,11 +162,17 @@ class Conductor:
         told = {"fault": self.fired, "name": kind.name, "targets": list(choice.nodes)}
         self._journal("fault-begins", {**told, "parameters": dict(entry.parameters)})
         if kind.lossy:
-            self._budgets.of(entry.target.role).open(choice.nodes)
+            self._budgets.open(choice.nodes)
         if kind.forgets:
             self._budgets.brokers.forget()
         injection = kind.aim(self._site, choice.nodes, entry.parameters)
         self._inject(_Fired(self.fired, entry, choice, injection, self._site.clock.now_ns()))
+
+    def _not_to_be_hit(self, entry: Entry) -> frozenset[int]:
+        """A voter that forgets what it has synced breaks the quorum's promise, not the brokers'."""
+        if "plain-broker" not in KINDS[entry.kind].needs or entry.target.role in OF_CONTROLLERS:
+            return frozenset()
+        return frozenset(node_id for node_id, node in self._site.cluster.nodes.items() if is_controller(node))
 
     def _inject(self, fault: _Fired) -> None:
         self._active.append(fault)

@@ -6,11 +6,11 @@ picks among the nodes which have that role then. The choice is recorded with the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nemesis.cluster import Cluster, PartitionView
+from nemesis.cluster import Cluster, Node, PartitionView, is_broker, is_controller
 
 Role = Literal[
     "leader",  # of the target's partition
@@ -73,7 +73,7 @@ class NoTarget(Exception):
 
 def resolve(target: Target, cluster: Cluster, spared: frozenset[int] = frozenset()) -> Choice:
     """Choose nodes that have the role now; never a dead one, nor one in `spared` (held by another fault)."""
-    brokers = _alive(cluster, "broker", spared)
+    brokers = _alive(cluster, is_broker, spared)
     if target.role == "broker":
         return Choice((_pick(brokers, target, "no broker is left to hit"),), "any broker")
     if target.role in ("minority", "majority"):
@@ -83,21 +83,21 @@ def resolve(target: Target, cluster: Cluster, spared: frozenset[int] = frozenset
     if target.role == "active-controller":
         return _active_controller(cluster, spared)
     if target.role == "controller":
-        controllers = _alive(cluster, "controller", spared)
+        controllers = _alive(cluster, is_controller, spared)
         return Choice((_pick(controllers, target, "no controller is left to hit"),), "any controller")
     return _replicas(target, cluster, brokers)
 
 
-def _alive(cluster: Cluster, role: Literal["broker", "controller"], spared: frozenset[int]) -> list[int]:
+def _alive(cluster: Cluster, has_role: Callable[[Node], bool], spared: frozenset[int]) -> list[int]:
     return [
         node_id
         for node_id, node in sorted(cluster.nodes.items())
-        if node.role == role and node_id not in spared and node.is_alive()
+        if has_role(node) and node_id not in spared and node.is_alive()
     ]
 
 
 def _part(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
-    everyone = sum(node.role == "broker" for node in cluster.nodes.values())
+    everyone = sum(map(is_broker, cluster.nodes.values()))
     minority = (everyone - 1) // 2
     size = minority if target.role == "minority" else everyone - minority
     if not 0 < size <= len(brokers):
@@ -109,7 +109,7 @@ def _part(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
 
 def _all(target: Target, cluster: Cluster, spared: frozenset[int]) -> Choice:
     """Everybody at once is meant: with one of them held by another fault it would be a different fault."""
-    wanted = [node_id for node_id, node in cluster.nodes.items() if target.role == "everyone" or node.role == "broker"]
+    wanted = [node_id for node_id, node in cluster.nodes.items() if target.role == "everyone" or is_broker(node)]
     missing = [node_id for node_id in wanted if node_id in spared or not cluster.nodes[node_id].is_alive()]
     if missing:
         raise NoTarget(f"node {', '.join(map(str, sorted(missing)))} is gone or held by another fault")

@@ -34,6 +34,7 @@ def cluster() -> None:
 @cluster.command("up")
 @click.option("--brokers", default=3, show_default=True, metavar="N", help="Number of brokers.")
 @click.option("--controllers", default=1, show_default=True, metavar="N", help="Number of controllers.")
+@click.option("--combined", is_flag=True, help="Have the first of the brokers be the controllers, too.")
 @click.option("--environment", default="local", show_default=True, metavar="NAME", help="local or docker.")
 @click.option("--network", metavar="HOW", help="namespaces or proxies (local's default).")
 @click.option("--page-cache", default="auto", show_default=True, metavar="HOW", help="ext4, fuse or page-cache.")

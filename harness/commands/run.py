@@ -46,6 +46,7 @@ _FLAGS = (
     _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default), docker or ssh."),
     _flag("--brokers", type=int, metavar="N", told="Number of brokers (3)."),
     _flag("--controllers", type=int, metavar="N", told="Number of controllers, which vote on the metadata (1)."),
+    _flag("--combined/--no-combined", told="Have the first of the brokers be the controllers, too (off)."),
     _flag("--partitions", type=int, metavar="N", told="Partitions of the topic (4)."),
     _flag("--replication-factor", type=int, metavar="N", told="Replicas of each partition (3)."),
     _flag("--min-insync-replicas", type=int, metavar="N", told="min.insync.replicas (2)."),
@@ -109,6 +110,7 @@ def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path,
     harrow run --flaw ack-before-replication           a broker that lies; Harrow finds out
     harrow run --acks 1 --faults kill,isolate          what acks=1 loses, and that it was allowed to
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are among the targets
+    harrow run --controllers 3 --combined              the three brokers vote on the metadata themselves
     harrow run --system systems/apache-kafka.toml      somebody else's broker; see docs/systems.md
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.environments.base import Addresses, NodePlan, Process
-from nemesis.cluster import CLIENTS, NodeError
+from nemesis.cluster import CLIENTS, NodeError, is_broker
 
 _TIMEOUT_S = 30.0
 _CLIENT_LISTENER = "CLIENT"
@@ -57,7 +57,7 @@ class SpawnedAdministrator:
         self._ask("set", topic, name=name, value=value)
 
     def _ask(self, do: str, topic: str, **details: object) -> object:
-        brokers = [plan.node_id for plan in self.plans if plan.role == "broker"]
+        brokers = [plan.node_id for plan in self.plans if is_broker(plan)]
         reached = (self.addresses.reach(CLIENTS, broker, _CLIENT_LISTENER) for broker in brokers)
         bootstrap = [f"{host}:{port}" for host, port in reached]
         orders = json.dumps({"bootstrap": bootstrap, "do": do, "topic": topic, **details})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
-from nemesis.cluster import Capability, Cluster, Endpoint, PartitionView, VoterView
+from nemesis.cluster import Capability, Cluster, Endpoint, NodeRole, PartitionView, VoterView
 
 Address = tuple[str, int]
 
@@ -33,7 +33,7 @@ class NodePlan:
     """One node of the cluster, as the environment has laid it out."""
 
     node_id: int
-    role: Literal["broker", "controller"]
+    role: NodeRole
     directory: Path  # settings and log of the node; never lost
     data: Path  # what the page-cache loss applies to
     socket: Path  # where the system may put a control socket (short enough for AF_UNIX)
@@ -90,7 +90,7 @@ class System(Protocol):
         """What faults cannot do to this system, with its links carried and its files kept by these mechanisms."""
         ...
 
-    def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
+    def listeners(self, role: NodeRole) -> Sequence[str]:
         """Names of the listeners that a node of this role has, e.g. CLIENT, BROKER."""
         ...
 

@@ -7,17 +7,29 @@ from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import NodePlan, System
-from nemesis.cluster import Endpoint
+from nemesis.cluster import Endpoint, NodeRole
 
 FIRST_CONTROLLER = 100
 
 
 def plan_nodes(
-    run_directory: Path, sockets: Path, brokers: int, controllers: int, storage: Literal["files", "page-cache"]
+    run_directory: Path,
+    sockets: Path,
+    brokers: int,
+    controllers: int,
+    storage: Literal["files", "page-cache"],
+    *,
+    combined: bool = False,
 ) -> Sequence[NodePlan]:
-    """Lay out brokers, then controllers, in a run's directory; `sockets` is short enough for AF_UNIX."""
-    roles: dict[int, Literal["broker", "controller"]] = dict.fromkeys(range(1, brokers + 1), "broker")
-    roles |= dict.fromkeys(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers), "controller")
+    """Lay out brokers, then controllers, in a run's directory; `sockets` is short enough for AF_UNIX.
+
+    `combined`: the first of the brokers are the controllers.
+    """
+    roles: dict[int, NodeRole] = dict.fromkeys(range(1, brokers + 1), "broker")
+    if combined:
+        roles |= dict.fromkeys(range(1, controllers + 1), "combined")
+    else:
+        roles |= dict.fromkeys(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers), "controller")
     directory = run_directory.absolute() / "nodes"
     return tuple(
         NodePlan(

@@ -29,7 +29,13 @@ def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
     for name, needs in wanted.items():
         if hopeless := frozenset(need for need in needs if () in offers.ways(frozenset({need}))):
             raise _not_offered(spec, name, hopeless, "any mechanism")
-        if needs - _of_the_cluster(spec):
+        lack = needs - _of_the_cluster(spec)
+        if "plain-broker" in lack:
+            raise SpecError(
+                f"faults: {name} needs a broker that is no controller, too, found {spec.brokers} brokers of which "
+                f"{spec.controllers} are; raise --brokers, or leave it out of --faults"
+            )
+        if lack:
             raise SpecError(
                 f"faults: {name} needs more brokers than replicas, found {spec.brokers} brokers for "
                 f"{spec.replication_factor} replicas; raise --brokers, or leave it out of --faults"
@@ -79,7 +85,11 @@ def _offers(spec: Spec) -> Offers:
 def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
     """What a cluster of this shape allows."""
     everything: frozenset[Capability] = frozenset(get_args(Capability))
-    return everything if spec.brokers > spec.replication_factor else everything - {"spare-broker"}
+    if spec.brokers <= spec.replication_factor:
+        everything -= {"spare-broker"}
+    if spec.combined and spec.controllers >= spec.brokers:
+        everything -= {"plain-broker"}
+    return everything
 
 
 def _not_offered(spec: Spec, fault: str, lacking: frozenset[Capability], how: str) -> SpecError:
@@ -110,6 +120,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
             programs="image" if spec.system == OWN_SYSTEM else "machine",
             needs=needs,
             journal=journal,
+            combined=spec.combined,
         )
     return LocalEnvironment(
         directory,
@@ -120,6 +131,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
         page_cache=spec.page_cache,
         needs=needs,
         journal=journal,
+        combined=spec.combined,
     )
 
 
@@ -139,4 +151,5 @@ def _over_ssh(
         page_cache=spec.page_cache,
         needs=needs,
         journal=journal,
+        combined=spec.combined,
     )

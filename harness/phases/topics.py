@@ -10,7 +10,7 @@ from harness.environments.base import Process
 from harness.phases.stage import Stage, with_log
 from harness.spec import OWN_SYSTEM
 from harness.stopping import Failed
-from nemesis.cluster import CLIENTS
+from nemesis.cluster import CLIENTS, is_broker
 
 TOPIC = "harrow"
 TIMEOUT_S = 60.0
@@ -35,7 +35,7 @@ def create_topic(stage: Stage) -> None:
 def bootstrap(stage: Stage) -> list[str]:
     """Where clients find the brokers."""
     reach = stage.environment.addresses.reach
-    brokers = [plan.node_id for plan in stage.environment.plans if plan.role == "broker"]
+    brokers = [plan.node_id for plan in stage.environment.plans if is_broker(plan)]
     return [f"{host}:{port}" for host, port in (reach(CLIENTS, broker, "CLIENT") for broker in brokers)]
 
 

@@ -26,7 +26,7 @@ from harness.standing.orders import ABOUT
 from harness.stopping import Stop, on_signals
 from harness.systems.choice import make
 from nemesis.clock import RealClock
-from nemesis.cluster import CLIENTS, NodeError
+from nemesis.cluster import CLIENTS, NodeError, is_broker
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from nemesis.nemesis import Conductor, Row
@@ -149,7 +149,7 @@ def stand(directory: Path, spec: Spec, stop: Stop) -> None:
 
 
 def _announce(directory: Path, environment: MachineEnvironment, orders: str) -> None:
-    brokers = [plan.node_id for plan in environment.plans if plan.role == "broker"]
+    brokers = [plan.node_id for plan in environment.plans if is_broker(plan)]
     reached = (environment.addresses.reach(CLIENTS, broker, "CLIENT") for broker in brokers)
     known = {"socket": orders, "bootstrap": [f"{host}:{port}" for host, port in reached]}
     (directory / ABOUT).write_text(json.dumps(known))

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from harness.environments.base import LogRecord, NodePlan, ReplicaState
 from harness.systems.unix_http import NoAnswer, get_json
-from nemesis.cluster import PartitionView
+from nemesis.cluster import PartitionView, is_broker, is_controller
 
 ANSWER_TIMEOUT_S = 0.5
 """A healthy node answers within milliseconds; what takes longer is as good as silent to an observer."""
@@ -31,9 +31,15 @@ def state_of(plan: NodePlan) -> State | None:
         return None
 
 
-def states_of(plans: Sequence[NodePlan], role: str) -> Sequence[State]:
-    """What the nodes of a role say, as far as they answer."""
-    return [state for plan in plans if plan.role == role and (state := state_of(plan)) is not None]
+def states_of_brokers(plans: Sequence[NodePlan]) -> Sequence[State]:
+    """What the brokers say, as far as they answer."""
+    return [state for plan in plans if is_broker(plan) and (state := state_of(plan)) is not None]
+
+
+def states_of_controllers(plans: Sequence[NodePlan]) -> Sequence[State]:
+    """What the controllers say, as far as they answer; of a node of both roles its controller."""
+    states = [state for plan in plans if is_controller(plan) and (state := state_of(plan)) is not None]
+    return [state.get("controller_state", state) for state in states]
 
 
 def replica_of(partition: State, broker_epoch: int) -> ReplicaState:

@@ -12,15 +12,21 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.spec import Spec, SpecError
-from harness.systems.admin_endpoint import log_of, newest_views, replica_of, state_of, states_of
+from harness.systems.admin_endpoint import (
+    log_of,
+    newest_views,
+    replica_of,
+    state_of,
+    states_of_brokers,
+    states_of_controllers,
+)
 from harness.systems.attendant.orders import Orders
 from harness.systems.definition import Command, Definition, NodeKind
 from harness.systems.templating import CLIENT, TemplateError, fill, names_in, node_names, outer_names
-from nemesis.cluster import CLIENTS, Capability, PartitionView, VoterView
+from nemesis.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
 
 ORDERS_NAME = "attendant.json"
 _VALUE_TIMEOUT_S = 20.0
@@ -65,7 +71,7 @@ class ForeignBroker:
     def _advertises(self) -> bool:
         return any("advertised" in names_in(template) for template in self.definition.broker.templates)
 
-    def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
+    def listeners(self, role: NodeRole) -> Sequence[str]:
         """Names of the listeners that a node of this role has."""
         return self.definition.kinds[role].listeners
 
@@ -115,7 +121,7 @@ class ForeignBroker:
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
         """Tell the newest of what the brokers know of each partition."""
-        return newest_views(states_of(plans, "broker"))
+        return newest_views(states_of_brokers(plans))
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         """Name the leader of the quorum, by its own account."""
@@ -123,7 +129,7 @@ class ForeignBroker:
 
     def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
         """Tell of the controllers that answer what the newest leader of the quorum says of them."""
-        states = states_of(plans, "controller")
+        states = states_of_controllers(plans)
         quorum = max((state["quorum"] for state in states if state["quorum"]), key=lambda q: q["epoch"], default=None)
         if quorum is None:
             return ()
@@ -227,7 +233,7 @@ def _orders(
     ready = kind.ready
     return Orders(
         node_id=plan.node_id,
-        role=plan.role,
+        role="broker" if is_broker(plan) else "controller",
         prepare=[_filled(command, names) for command in kind.prepare],
         command=_filled(kind.start, names),
         environment={name: fill(text, names) for name, text in kind.environment.items()},
@@ -254,7 +260,7 @@ class _Anywhere:
 def _try_templates(system: ForeignBroker) -> None:
     """Fill in everything for a cluster of this shape that is only thought of. Raises `SpecError`."""
     definition, spec = system.definition, system.spec
-    roles: dict[int, Literal["broker", "controller"]] = dict.fromkeys(range(1, spec.brokers + 1), "broker")
+    roles: dict[int, NodeRole] = dict.fromkeys(range(1, spec.brokers + 1), "broker")
     roles |= dict.fromkeys(range(100, 100 + spec.controllers), "controller")
     nowhere = Path("/nowhere")
     plans = [

@@ -10,15 +10,32 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from broker.core.broker_node.groups.topic import partition_of
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.spec import Spec, SpecError
-from harness.systems.admin_endpoint import State, log_of, newest_views, replica_of, state_of, states_of, view_of
-from nemesis.cluster import CLIENTS, Capability, PartitionView, VoterView, active_among
+from harness.systems.admin_endpoint import (
+    State,
+    log_of,
+    newest_views,
+    replica_of,
+    state_of,
+    states_of_brokers,
+    states_of_controllers,
+    view_of,
+)
+from nemesis.cluster import (
+    CLIENTS,
+    Capability,
+    NodeRole,
+    PartitionView,
+    VoterView,
+    active_among,
+    is_broker,
+    is_controller,
+)
 
 SETTINGS_NAME = "node.properties"
 SHORT_RUN: Mapping[str, int] = {
@@ -33,6 +50,12 @@ SHORT_RUN: Mapping[str, int] = {
 }
 """Timeouts a third of Kafka's or less, so that faults of a few seconds have consequences."""
 
+
+_LISTENERS: Mapping[NodeRole, Sequence[str]] = {
+    "broker": ("CLIENT", "BROKER"),
+    "controller": ("CONTROLLER",),
+    "combined": ("CLIENT", "BROKER", "CONTROLLER"),
+}
 
 OFFSETS_PARTITIONS = 4
 """Partitions of the topic in which the brokers keep consumer groups."""
@@ -54,9 +77,9 @@ class HarrowBroker:
         """Nothing: it keeps a ledger of what it synced, and may be told of each peer by another address."""
         return frozenset()
 
-    def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
+    def listeners(self, role: NodeRole) -> Sequence[str]:
         """Names of the listeners that a node of this role has."""
-        return ("CLIENT", "BROKER") if role == "broker" else ("CONTROLLER",)
+        return _LISTENERS[role]
 
     def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:
         """Write the node's settings into its directory."""
@@ -67,22 +90,21 @@ class HarrowBroker:
         def bound(listener: str) -> str:
             return f"{listener}://{_address(addresses.bind(plan.node_id, listener))}"
 
-        def reached(other: NodePlan) -> str:
-            inner = "CONTROLLER" if other.role == "controller" else "BROKER"
-            return f"{other.node_id}@{_address(addresses.reach(plan.node_id, other.node_id, inner))}"
+        def reached(other: NodePlan, listener: str) -> str:
+            return f"{other.node_id}@{_address(addresses.reach(plan.node_id, other.node_id, listener))}"
 
-        controllers = [other for other in plans if other.role == "controller" and other != plan]
-        brokers = [other for other in plans if other.role == "broker" and other != plan]
+        voters = [reached(other, "CONTROLLER") for other in plans if is_controller(other) and other != plan]
+        brokers = [reached(other, "BROKER") for other in plans if is_broker(other) and other != plan]
         own = []
-        if plan.role == "controller":
+        if is_controller(plan):
             own = [f"{plan.node_id}@{_address(addresses.bind(plan.node_id, 'CONTROLLER'))}"]
         return {
-            "process.roles": plan.role,
+            "process.roles": "broker,controller" if plan.role == "combined" else plan.role,
             "node.id": plan.node_id,
-            "controller.quorum.voters": ",".join([*own, *map(reached, controllers)]),
+            "controller.quorum.voters": ",".join([*own, *voters]),
             "listeners": ",".join(bound(listener) for listener in self.listeners(plan.role)),
             "advertised.listeners": ",".join(self._advertised(plan, addresses)),
-            "harrow.peer.addresses": ",".join(map(reached, brokers)),
+            "harrow.peer.addresses": ",".join(brokers),
             "log.dirs": plan.data.absolute(),
             "num.partitions": self.spec.partitions,
             "default.replication.factor": self.spec.replication_factor,
@@ -102,12 +124,12 @@ class HarrowBroker:
 
     def _advertised(self, plan: NodePlan, addresses: Addresses) -> list[str]:
         """Clients are told how clients reach the node; brokers know of each other from the settings."""
-        if plan.role == "controller":
-            return [f"CONTROLLER://{_address(addresses.bind(plan.node_id, 'CONTROLLER'))}"]
-        return [
-            f"CLIENT://{_address(addresses.reach(CLIENTS, plan.node_id, 'CLIENT'))}",
-            f"BROKER://{_address(addresses.bind(plan.node_id, 'BROKER'))}",
-        ]
+        where = {
+            "CLIENT": lambda: addresses.reach(CLIENTS, plan.node_id, "CLIENT"),
+            "BROKER": lambda: addresses.bind(plan.node_id, "BROKER"),
+            "CONTROLLER": lambda: addresses.bind(plan.node_id, "CONTROLLER"),
+        }
+        return [f"{listener}://{_address(where[listener]())}" for listener in self.listeners(plan.role)]
 
     def keeper_of(self, group: str) -> int | None:
         """Name the partition that keeps a group."""
@@ -141,12 +163,12 @@ class HarrowBroker:
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
         """Tell the active controller's view, or the newest of what everybody else knows while there is none."""
-        controllers = states_of(plans, "controller")
+        controllers = states_of_controllers(plans)
         active = active_among(map(_voter, controllers))
         for state in controllers:
             if active is not None and state["node"] == active.controller:
                 return [view_of(partition) for partition in state["partitions"]]
-        return newest_views([*states_of(plans, "broker"), *controllers])
+        return newest_views([*states_of_brokers(plans), *controllers])
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         """Name the node that is the active controller."""
@@ -155,7 +177,7 @@ class HarrowBroker:
 
     def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
         """Tell what each of the controllers says of the quorum, as far as it answers."""
-        return [_voter(state) for state in states_of(plans, "controller")]
+        return [_voter(state) for state in states_of_controllers(plans)]
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
         """Read a replica's whole log, page by page, as far as the node answers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nemesis.cluster import PartitionView
+from nemesis.cluster import PartitionView, is_broker
 from nemesis.draws import Draws
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site
 from nemesis.targets import Role
@@ -30,7 +30,7 @@ class TopicChurn:
 
     def inject(self) -> str:
         """Create the topic, then add partitions to it."""
-        brokers = sum(node.role == "broker" for node in self.site.cluster.nodes.values())
+        brokers = sum(map(is_broker, self.site.cluster.nodes.values()))
         self.topic = f"churn-{self.site.clock.now_ns()}"
         administrator = self.site.cluster.administrator
         administrator.create_topic(self.topic, 1, min(3, brokers))
@@ -71,7 +71,7 @@ class Move:
         view = _choose(self.site, self.pick)
         if set(view.isr) != set(view.replicas):
             raise DidNotTakeHold(f"{_name(view)} has not all its replicas in sync: it is not moved")
-        brokers = tuple(node_id for node_id, node in self.site.cluster.nodes.items() if node.role == "broker")
+        brokers = tuple(node_id for node_id, node in self.site.cluster.nodes.items() if is_broker(node))
         wanted = self.wish(view, brokers)
         self._before = view
         self._ask(view, wanted)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
+from nemesis.cluster import Capability
 from nemesis.disks import Disk
 from nemesis.draws import Draws
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, no_parameters
@@ -25,6 +26,7 @@ PATTERNS = {"log": ("*.log",), "index": ("*.index", "*.timeindex"), "checkpoint"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 _ROLES: tuple[Role, ...] = ("leader", "leader", "in-sync-follower", "broker")
 _DRAWN_BELOW = 1 << 30
+_NEEDS: frozenset[Capability] = frozenset({"process", "disk-damage", "plain-broker"})
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Kin
     return Kind(
         name=name,
         summary=summary,
-        needs=frozenset({"process", "disk-damage"}),
+        needs=_NEEDS,
         roles=_ROLES,
         draw=draw,
         aim=aim,
@@ -171,7 +173,7 @@ DISK_LOSS = _damaging("disk-loss", "empty the disk of a dead node", "wipe", ())
 DISK_ROLLBACK = Kind(
     name="disk-rollback",
     summary="kill a node and put its disk back to what it was some seconds before",
-    needs=frozenset({"process", "disk-damage"}),
+    needs=_NEEDS,
     roles=_ROLES,
     draw=no_parameters,
     aim=_aim_rollback,

@@ -159,7 +159,7 @@ def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> In
 LYING_FSYNC = Kind(
     name="lying-fsync",
     summary="have fsync say that it synced and do nothing; then kill the node and lose its page cache",
-    needs=frozenset({"process", "page-cache-loss", "disk-trouble"}),
+    needs=frozenset({"process", "page-cache-loss", "disk-trouble", "plain-broker"}),
     roles=_ROLES,
     draw=lambda draws: {"first": draws.choice(("lies", "fails"))},
     aim=_aim_lie,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nemesis.cluster import PartitionView
+from nemesis.cluster import PartitionView, is_broker
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named, no_parameters
 from nemesis.faults.kill import start_dead
 from nemesis.faults.restart import Restart
@@ -57,7 +57,7 @@ class BrokerRemoval:
         spare = [
             node_id
             for node_id, node in sorted(nodes.items())
-            if node.role == "broker" and node_id not in view.replicas and node.is_alive()
+            if is_broker(node) and node_id not in view.replicas and node.is_alive()
         ]
         leaving = [replica for replica in view.replicas if replica in self.targets]
         if len(spare) < len(leaving) or set(view.isr) != set(view.replicas):

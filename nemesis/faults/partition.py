@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nemesis.cluster import CLIENTS, Capability, Cluster, Endpoint, Link
+from nemesis.cluster import CLIENTS, Capability, Cluster, Endpoint, HasRole, Link, is_broker, is_controller
 from nemesis.draws import Draws
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named
 
@@ -21,7 +21,7 @@ PARTIES = ("all", "nodes", "brokers")
 QUORUM_PARTIES = (*PARTIES, "controllers")
 """Where there are several controllers also: from the (other) controllers only."""
 
-_ROLE_OF_PARTY = {"brokers": "broker", "controllers": "controller"}
+_OF_PARTY: Mapping[str, Callable[[HasRole], bool]] = {"brokers": is_broker, "controllers": is_controller}
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def others(cluster: Cluster, targets: tuple[int, ...], party: str) -> frozenset[
     nodes = {
         node_id
         for node_id, node in cluster.nodes.items()
-        if node_id not in targets and node.role == _ROLE_OF_PARTY.get(party, node.role)
+        if node_id not in targets and (party not in _OF_PARTY or _OF_PARTY[party](node))
     }
     return frozenset(nodes | {CLIENTS} if party == "all" else nodes)
 
@@ -118,7 +118,7 @@ def _aim_one_way(site: Site, targets: tuple[int, ...], parameters: Parameters) -
 def _aim_halves(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     side: set[Endpoint] = set(targets)
     rest: set[Endpoint] = {
-        node_id for node_id, node in site.cluster.nodes.items() if node.role == "broker" and node_id not in targets
+        node_id for node_id, node in site.cluster.nodes.items() if is_broker(node) and node_id not in targets
     }
     controllers = {node_id for node_id, node in site.cluster.nodes.items() if node.role == "controller"}
     beside = _beside_targets(site.cluster, controllers, parameters.get("controller", "rest"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nemesis.cluster import CLIENTS, Capability, Cluster, Link
+from nemesis.cluster import CLIENTS, Capability, Cluster, Link, is_controller
 from nemesis.draws import Draws
 from nemesis.faults.base import Injection, Kind, Parameters, Site, named, no_parameters
 from nemesis.faults.partition import Partition, both_ways
@@ -50,7 +50,7 @@ def _aim_bridge(site: Site, targets: tuple[int, ...], parameters: Parameters) ->
 
 
 def _aim_controllers(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
-    controllers = [node_id for node_id, node in site.cluster.nodes.items() if node.role == "controller"]
+    controllers = [node_id for node_id, node in site.cluster.nodes.items() if is_controller(node)]
     shape = f"{named(targets)} cut off from the controllers"
     return Partition(site, targets, both_ways(targets, controllers), frozenset(), shape)
 

@@ -88,6 +88,17 @@ def test_a_controller_has_its_own_listener_and_votes_for_itself(tmp_path: Path) 
     assert dict(settings.voters) == {100: ("10.0.0.100", 3000)}
 
 
+def test_a_node_of_both_roles_has_all_listeners_and_reaches_the_others_by_either(tmp_path: Path) -> None:
+    everyone = [replace(plan(tmp_path, node_id), role=role) for node_id, role in ((1, "combined"), (2, "combined"))]
+    everyone.append(plan(tmp_path, 3))
+    HarrowBroker(Spec(seed=1, controllers=2, combined=True)).configure(everyone[0], everyone, Links())
+    settings = load(tmp_path / SETTINGS_NAME)
+    assert settings.roles == ("broker", "controller")
+    assert [each.name for each in settings.listeners] == ["CLIENT", "BROKER", "CONTROLLER"]
+    assert dict(settings.voters) == {1: ("10.0.0.1", 3000), 2: ("127.0.0.1", 3001)}
+    assert settings.peer_addresses == {2: ("127.0.0.1", 2001), 3: ("127.0.0.1", 2001)}
+
+
 @pytest.mark.parametrize(
     ("policy", "messages", "ms"), [("never", 0, 0), ("every-write", 1, 0), ("20", 20, 0), ("50ms", 0, 50)]
 )

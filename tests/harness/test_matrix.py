@@ -96,3 +96,13 @@ def test_a_broker_is_only_removed_where_another_can_take_over(
         main(["run", "--faults", "broker-removal", "--store", str(tmp_path / "store")])
     assert ended.value.code == 2
     assert "broker-removal needs more brokers than replicas, found 3 brokers" in capsys.readouterr().err
+
+
+def test_a_disk_is_only_lost_where_a_broker_is_no_controller(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--faults", "disk-loss", "--controllers", "3", "--combined", "--store", str(tmp_path / "store")])
+    assert ended.value.code == 2
+    told = "disk-loss needs a broker that is no controller, too, found 3 brokers of which 3 are"
+    assert told in capsys.readouterr().err

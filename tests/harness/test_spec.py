@@ -30,7 +30,8 @@ def specs(draw: st.DrawFn) -> Spec:
         seed=draw(st.integers(0, (1 << 63) - 1)),
         name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)),
         brokers=brokers,
-        controllers=draw(st.integers(1, 9)),
+        controllers=draw(st.integers(1, brokers)),
+        combined=draw(st.booleans()),
         partitions=draw(st.integers(1, 100)),
         replication_factor=factor,
         min_insync_replicas=draw(st.integers(1, factor)),
@@ -113,6 +114,8 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
         ({"seed": -1}, "seed: expected a whole number from 0"),
         ({"flaws": 3}, "flaws: expected a list of names, found 3"),
         ({"colour": "red"}, "colour: no such setting; there are seed, name,"),
+        ({"controllers": 4, "combined": True}, r"controllers: .* 1 to 3 \(the number of brokers, with --combined\)"),
+        ({"system": "kafka.toml", "combined": True}, "combined: expected Harrow's own broker, found kafka.toml"),
         ({"page_cache": "tape"}, "page-cache: expected one of auto, ext4, fuse, page-cache, power-cut, found 'tape'"),
     ],
 )

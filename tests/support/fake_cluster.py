@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Literal
 
-from nemesis.cluster import CLIENTS, Link, NodeError, PartitionView, VoterView
+from nemesis.cluster import CLIENTS, Link, NodeError, NodeRole, PartitionView, VoterView, is_controller
 from nemesis.disks import PageCacheLoss, Survival, Trouble
 from nemesis.faults.base import Bounds, Site
 from nemesis.shapes import PLAIN, Sample, Shape, both
@@ -102,7 +101,7 @@ class FakeWallClock:
 @dataclass
 class FakeNode:
     node_id: int
-    role: Literal["broker", "controller"] = "broker"
+    role: NodeRole = "broker"
     pid: int = 1000
     alive: bool = True
     paused: bool = False
@@ -298,7 +297,7 @@ class FakeCluster:
         return PartitionView(topic, number, leader, 7, insync, (), replicas)
 
     def active_controller(self) -> int | None:
-        controllers = (node for node in self.nodes.values() if node.role == "controller" and node.is_ready())
+        controllers = (node for node in self.nodes.values() if is_controller(node) and node.is_ready())
         return next((node.node_id for node in controllers), None)
 
     def voters(self) -> list[VoterView]:
@@ -313,7 +312,7 @@ class FakeCluster:
                 50,
             )
             for number, node in self.nodes.items()
-            if node.role == "controller" and node.is_ready()
+            if is_controller(node) and node.is_ready()
         ]
 
 
@@ -321,6 +320,12 @@ def quorum_cluster(controllers: int = 3) -> FakeCluster:
     """Three brokers and so many controllers, of which 100 is the active one."""
     numbers = tuple(range(100, 100 + controllers))
     nodes = {**{i: FakeNode(i) for i in (1, 2, 3)}, **{number: FakeNode(number, "controller") for number in numbers}}
+    return FakeCluster(nodes, FakeNetwork((CLIENTS, *nodes)))
+
+
+def combined_cluster(controllers: int = 3) -> FakeCluster:
+    """Three brokers, so many of which are controllers, too."""
+    nodes = {number: FakeNode(number, "combined" if number <= controllers else "broker") for number in (1, 2, 3)}
     return FakeCluster(nodes, FakeNetwork((CLIENTS, *nodes)))
 
 

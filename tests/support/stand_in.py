@@ -17,10 +17,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from harness.environments.base import Addresses, NodePlan, ReplicaState, Traits
-from nemesis.cluster import Capability, PartitionView, VoterView
+from nemesis.cluster import Capability, NodeRole, PartitionView, VoterView
 
 _LEDGER = "ledger.json"
 
@@ -35,7 +35,7 @@ class StandIn:
         self._command = command
         self._deaf = deaf_to_sigterm
 
-    def listeners(self, role: Literal["broker", "controller"]) -> Sequence[str]:
+    def listeners(self, role: NodeRole) -> Sequence[str]:
         return ["CONTROLLER"] if role == "controller" else ["CLIENT", "BROKER"]
 
     def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:

@@ -59,6 +59,7 @@ class DockerEnvironment(MachineEnvironment):
         programs: Programs = "image",
         needs: frozenset[Capability] = frozenset(),
         journal: Journal,
+        combined: bool = False,
     ) -> None:
         """Choose the mechanisms; `EnvironmentFailed` when this machine does not offer one that was asked for.
 
@@ -67,7 +68,9 @@ class DockerEnvironment(MachineEnvironment):
         image, or those of this machine, which the nodes then see as it does, and cannot change.
         """
         chosen = choose(network, page_cache, needs)
-        super().__init__(run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal)
+        super().__init__(
+            run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal, combined=combined
+        )
         self._image_name = image_name
         self._limits = limits
         self._sources = tuple(path.absolute() for path in sources)

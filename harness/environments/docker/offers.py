@@ -5,11 +5,9 @@ from __future__ import annotations
 from harness.environments.base import EnvironmentFailed, Mechanisms
 from harness.environments.docker.trial import remedy, try_docker
 from harness.environments.machine import families
-from harness.environments.machine.families import CLOCKS, DISKS, Family
+from harness.environments.machine.families import ALWAYS, CLOCKS, DISKS, Family
 from harness.environments.machine.trials import try_clock, try_ext4, try_fuse, try_shaping
 from nemesis.cluster import Capability
-
-ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker"})
 
 NETWORKS: Family = {"namespaces": frozenset({"network", "network-shaping"})}
 

@@ -29,10 +29,13 @@ class LocalEnvironment(MachineEnvironment):
         *,
         needs: frozenset[Capability] = frozenset(),
         journal: Journal,
+        combined: bool = False,
     ) -> None:
         """Choose the mechanisms; `EnvironmentFailed` when one was asked for that this machine does not offer."""
         chosen = choose(network, page_cache, needs)
-        super().__init__(run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal)
+        super().__init__(
+            run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal, combined=combined
+        )
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -7,11 +7,9 @@ from typing import cast
 from harness.environments.base import Mechanisms
 from harness.environments.machine import families
 from harness.environments.machine.choice import NetworkChoice, choose_network
-from harness.environments.machine.families import CLOCKS, DISKS, Family
+from harness.environments.machine.families import ALWAYS, CLOCKS, DISKS, Family
 from harness.environments.machine.trials import try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 from nemesis.cluster import Capability
-
-ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker"})
 
 NETWORKS: Family = {
     "namespaces": frozenset({"network", "network-shaping"}),

@@ -54,6 +54,7 @@ class MachineEnvironment(ABC):
         *,
         needs: frozenset[Capability],
         journal: Journal,
+        combined: bool = False,
     ) -> None:
         """Plan the nodes. `needs` is what the run's faults need, `chosen` the mechanisms that offer it."""
         self._system = system
@@ -63,7 +64,9 @@ class MachineEnvironment(ABC):
         self._token = secrets.token_hex(8)
         self._sockets = Path(tempfile.gettempdir(), f"harrow-{self._token}")
         storage: Literal["files", "page-cache"] = "page-cache" if chosen.page_cache == "page-cache" else "files"
-        self.plans: Sequence[NodePlan] = plan_nodes(run_directory, self._sockets, brokers, controllers, storage)
+        self.plans: Sequence[NodePlan] = plan_nodes(
+            run_directory, self._sockets, brokers, controllers, storage, combined=combined
+        )
         self._listeners = listeners_of(system, self.plans)
         self._keeper: Keeper | None = None
         self._engine: NetworkEngine | None = None

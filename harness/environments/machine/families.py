@@ -11,6 +11,9 @@ from nemesis.cluster import Capability
 
 Family = Mapping[str, frozenset[Capability]]
 
+ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker", "plain-broker"})
+"""What every environment can do, by whatever mechanisms; the last two are for the cluster to have, or not."""
+
 DISKS: Family = {
     "ext4": frozenset({"page-cache-loss", "disk-damage", "disk-full"}),
     "fuse": frozenset({"page-cache-loss", "disk-damage", "disk-full", "disk-trouble"}),

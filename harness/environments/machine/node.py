@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from harness.environments.base import NodePlan
 from harness.environments.machine import hunger, processes
@@ -18,7 +18,7 @@ from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.journal import Journal
 from nemesis.clocks import WallClock
-from nemesis.cluster import NodeError
+from nemesis.cluster import NodeError, NodeRole
 from nemesis.disks import Disk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
@@ -161,7 +161,7 @@ class MachineNode:
         return self.plan.node_id
 
     @property
-    def role(self) -> Literal["broker", "controller"]:
+    def role(self) -> NodeRole:
         """What it is."""
         return self.plan.role
 

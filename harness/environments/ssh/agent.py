@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.local.host import KeptHost
@@ -37,7 +37,7 @@ from harness.environments.ssh.real_clock import RealClock
 from harness.environments.ssh.streams import Streams
 from harness.environments.ssh.talk import Listener
 from harness.journal import Journal
-from nemesis.cluster import NodeError
+from nemesis.cluster import NodeError, NodeRole
 from nemesis.disks import PageCacheLoss
 from nemesis.shapes import Shape
 
@@ -85,7 +85,7 @@ class Agent:
         self._undo.callback(keeper.close)
         plan = NodePlan(
             node_id=orders.node_id,
-            role="broker" if orders.role == "broker" else "controller",
+            role=cast("NodeRole", orders.role),
             directory=directory,
             data=Path(orders.data),
             socket=Path(orders.socket),

@@ -55,6 +55,7 @@ class SshEnvironment:
         *,
         needs: frozenset[Capability] = frozenset(),
         journal: Journal,
+        combined: bool = False,
     ) -> None:
         """Plan the nodes. `EnvironmentFailed` when a page cache was asked for that the machines do not offer."""
         self._system = system
@@ -65,7 +66,7 @@ class SshEnvironment:
         self._disk = offers.choose_disk(page_cache, needs)
         self._token = secrets.token_hex(8)
         self._sockets = Path(tempfile.gettempdir(), f"harrow-{self._token}")
-        plans = plan_nodes(run_directory, self._sockets, brokers, controllers, "files")
+        plans = plan_nodes(run_directory, self._sockets, brokers, controllers, "files", combined=combined)
         self.plans: Sequence[NodePlan] = [replace(plan, pace=PACE_OF_VMS if fleet.ours else 1) for plan in plans]
         self._listeners = listeners_of(system, self.plans)
         self._keeper: Keeper | None = None

@@ -21,7 +21,7 @@ def offers_of(spec: Spec) -> SshOffers:
     if spec.vms:
         from harness.environments.ssh.vms.trial import need_vms
 
-        need_vms(spec.brokers + spec.controllers)
+        need_vms(spec.nodes)
         return OFFERS_OF_VMS
     return _offers_of_hosts(tuple(_hosts(spec)))
 
@@ -39,7 +39,7 @@ def fleet_of(spec: Spec) -> Fleet:
 
 
 def _hosts(spec: Spec) -> Sequence[SshHost]:
-    return for_nodes(Path(spec.inventory), spec.brokers + spec.controllers)
+    return for_nodes(Path(spec.inventory), spec.nodes)
 
 
 @cache

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from harness.environments.base import NodePlan, System
 from harness.environments.machine.processes import wait_until
 from harness.environments.ssh.machine import Machine
 from harness.environments.storage.disks import FileState, losses
 from harness.journal import Journal
-from nemesis.cluster import NodeError
+from nemesis.cluster import NodeError, NodeRole
 from nemesis.disks import Disk, PageCacheLoss, Survival, Trouble
 
 _READY_INTERVAL_S = 0.1
@@ -41,7 +41,7 @@ class SshNode:
         return self.plan.node_id
 
     @property
-    def role(self) -> Literal["broker", "controller"]:
+    def role(self) -> NodeRole:
         """What it is."""
         return self.plan.role
 

@@ -7,12 +7,10 @@ from typing import Literal, cast
 
 from harness.environments.base import EnvironmentFailed, Mechanisms
 from harness.environments.machine import families
-from harness.environments.machine.families import DISKS, Family
+from harness.environments.machine.families import ALWAYS, DISKS, Family
 from harness.environments.machine.trials import try_clock
 from harness.environments.ssh.vms.trial import try_vms
 from nemesis.cluster import Capability
-
-ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker"})
 
 FILTERS: Family = {"nftables": frozenset({"network"}), "iptables": frozenset({"network"})}
 QUEUES: Family = {"netem": frozenset({"network-shaping"})}

@@ -1,0 +1,36 @@
+"""Harrow's own broker with nodes of both roles, set up by an environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.environments.local.environment import LocalEnvironment
+from harness.environments.machine.processes import wait_until
+from harness.health import lacking
+from harness.journal import Journal
+from harness.spec import Spec
+from harness.systems.harrow_broker import HarrowBroker
+
+_READY_S = 60.0
+
+
+def test_the_brokers_elect_one_of_them_and_another_when_it_is_dead(tmp_path: Path) -> None:
+    spec = Spec(seed=1, controllers=3, combined=True)
+    environment = LocalEnvironment(
+        tmp_path, HarrowBroker(spec), 3, 3, "proxies", "page-cache", journal=Journal(tmp_path), combined=True
+    )
+    try:
+        environment.set_up()
+        environment.await_ready(_READY_S)
+        cluster = environment.cluster
+        assert {node_id: node.role for node_id, node in cluster.nodes.items()} == dict.fromkeys((1, 2, 3), "combined")
+        assert {voter.controller for voter in cluster.voters()} == {1, 2, 3}
+        active = cluster.active_controller()
+        assert active in (1, 2, 3)
+        assert lacking(cluster) == "nobody can tell the partitions"  # there is no topic
+        cluster.nodes[active].kill()
+        assert wait_until(lambda: cluster.active_controller() in {1, 2, 3} - {active}, _READY_S, 0.05)
+        cluster.nodes[active].start()
+        assert wait_until(lambda: lacking(cluster) == "nobody can tell the partitions", _READY_S, 0.05)
+    finally:
+        environment.tear_down()
