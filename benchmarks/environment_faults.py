@@ -4,6 +4,9 @@
 
 The aims, on an otherwise idle machine: five nodes up in 5 s (`docker`: 15 s), any partition in 50 ms, a kill with
 page-cache loss and the restart in 2 s (`local`). `ssh` means VMs: three up from a cached template in 30 s.
+
+A node is back when it has recovered its logs and listens. It serves again when the controller lets it, which is not
+before its session of before the kill has expired (RG-2): after 3 s with the settings of a run, and 9 s with Kafka's.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ from harness.environments.machine.processes import wait_until
 from harness.environments.ssh.environment import SshEnvironment
 from harness.journal import Journal
 from harness.spec import Spec
+from harness.systems.admin_endpoint import state_of
 from harness.systems.harrow_broker import HarrowBroker
 from nemesis.shapes import PLAIN, Shape
 
 PATIENCE_S = 120.0
 REPEATS = 10
+KILLS = 5
 
 
 def seconds(work: Callable[[], None]) -> float:
@@ -73,12 +78,14 @@ def measure(environment: MachineEnvironment | SshEnvironment) -> None:
         node.kill()
         node.lose_page_cache()
         node.start()
-        wait_until(node.is_ready, PATIENCE_S, 0.01)
+        wait_until(lambda: state_of(node.plan) is not None, PATIENCE_S, 0.01)
 
-    kills = [seconds(crash_and_come_back) for _ in range(3)]
-    print(
-        f"kill, page-cache loss and restart: median {median(kills):.2f} s ({environment.mechanisms['page-cache-loss']})"
-    )
+    backs, serves = [], []
+    for _ in range(KILLS):
+        backs.append(seconds(crash_and_come_back))
+        serves.append(backs[-1] + seconds(lambda: node.await_ready(PATIENCE_S)))
+    told = f"back after {median(backs):.2f} s, served again after {median(serves):.2f} s"
+    print(f"kill, page-cache loss and restart: {told} (medians; {environment.mechanisms['page-cache-loss']})")
 
 
 if __name__ == "__main__":
