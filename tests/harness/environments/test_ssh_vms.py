@@ -90,6 +90,17 @@ def test_what_was_synced_survives_a_loss_of_power_and_cuts_and_clocks_with_it(
     assert node.disk.files() == {"0.log": 6000}
 
 
+def test_a_template_that_another_version_of_harrow_deletes_serves_on(environment: SshEnvironment, site: Site) -> None:
+    kept = Path(environment._fleet._template.kept.name)
+    away = kept.with_suffix(".away")
+    kept.rename(away)
+    try:
+        with fire(site, "page-cache-loss", (2,)) as fault:
+            assert "by power-cut" in fault.evidence
+    finally:
+        away.rename(kept)
+
+
 def test_the_clock_of_a_vm_is_a_real_one_and_this_machines_is_left_alone(
     environment: SshEnvironment, site: Site
 ) -> None:

@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from socket import SOCK_STREAM
+from typing import IO
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.keeper import Keeper
@@ -60,13 +61,14 @@ class Template:
     """A memory, what it booted from, and what ran it."""
 
     image: Image
-    memory: Path
     accelerator: str
+    facts: Facts  # what is known of its machine, and so of all that are restored from it
+    kept: IO[bytes]  # its file, held open: another version of Harrow deletes it when it makes its own
 
     @property
-    def facts(self) -> Facts:
-        """What is known of its machine, and so of all that are restored from it."""
-        return facts_told(json.loads(_facts_file(self.memory).read_text()))
+    def memory(self) -> Path:
+        """Where processes of this machine find it as long as this one holds it, whatever was deleted."""
+        return Path(f"/proc/{os.getpid()}/fd/{self.kept.fileno()}")
 
 
 def template(keeper: Keeper) -> Template:
@@ -83,20 +85,22 @@ def template(keeper: Keeper) -> Template:
     ]
     name = hashlib.sha256("\n".join(recipe).encode()).hexdigest()[:16]
     memory = cache_directory() / "vms" / "templates" / f"{name}.memory"
-    made = Template(booted_from, memory, accelerator)
     if not (memory.exists() and _facts_file(memory).exists()):
         memory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="harrow-vm-") as place:
             fresh = memory.with_suffix(f".{os.getpid()}")
             try:
-                _make(keeper, made, Path(place), fresh)
+                facts = _make(keeper, booted_from, accelerator, Path(place), fresh)
+                _facts_file(memory).write_text(json.dumps(facts_as_told(facts)))
                 for old in memory.parent.iterdir():  # of another version, and as large as this one
                     if old.suffix in (".memory", ".facts") and old.stem != name:
                         old.unlink()
                 fresh.replace(memory)
             finally:
                 fresh.unlink(missing_ok=True)
-    return made
+    return Template(
+        booted_from, accelerator, facts_told(json.loads(_facts_file(memory).read_text())), memory.open("rb")
+    )
 
 
 def _facts_file(memory: Path) -> Path:
@@ -134,18 +138,18 @@ def network_order(mac: str, name: str, address: str) -> str:
     )
 
 
-def _make(keeper: Keeper, made: Template, place: Path, target: Path) -> None:
-    vm = Vm(keeper, made.image, place, "template", made.accelerator)
+def _make(keeper: Keeper, booted_from: Image, accelerator: str, place: Path, target: Path) -> Facts:
+    vm = Vm(keeper, booted_from, place, "template", accelerator)
     try:
         port, mac = free_port(SOCK_STREAM), CONTROL_MAC.format(0)
         vm.plug_network("control", mac, type="user", hostfwd=[{"str": f"tcp:127.0.0.1:{port}-:22"}])
         vm.order(network_order(mac, "control", f"{GUEST_ADDRESS}/24"))
-        connection = Connection(host(made.image, place, "template", port, forks=False))
+        connection = Connection(host(booted_from, place, "template", port, forks=False))
         try:
             path = install(connection, examine(connection))
             command = shlex.join(["sh", "-c", _START, "sh", path, _FORK_SERVER, *_PROGRAMS])
             started = connection.run(command, timeout_s=_IMPORT_TIMEOUT_S)
-            _facts_file(made.memory).write_text(json.dumps(facts_as_told(examine(connection))))
+            facts = examine(connection)
         finally:
             connection.close()
         if started.status != 0:
@@ -156,6 +160,7 @@ def _make(keeper: Keeper, made: Template, place: Path, target: Path) -> None:
         vm.qmp.until(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), "to be kept")
         if vm.qmp("query-migrate")["status"] != "completed":
             raise EnvironmentFailed("expected QEMU to keep the memory of a VM, found that it could not")
+        return facts
     finally:
         vm.kill()
 
