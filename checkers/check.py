@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES
+from checkers.anomalies import find_anomalies
 from checkers.collected import Collected, Row, collect_findings, replicas_at
 from checkers.contract import classified
 from checkers.datasets import survey_dataset
@@ -115,7 +115,8 @@ def _check_batch(
     partitions = _partitions(runs)
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     facts = [facts_of(run) for run in runs]
-    relations = base_relations(spark, runs, facts, repair=repair, large=rows_of(runs) > ROWS_LARGE)
+    large = rows_of(runs) > ROWS_LARGE
+    relations = base_relations(spark, runs, facts, repair=repair, large=large, screening=large)
     decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
     counting = figures(relations).coalesce(partitions)
@@ -124,8 +125,7 @@ def _check_batch(
         counted = counter.submit(counting.collect)
         found = unite(
             [
-                *(anomaly(relations) for anomaly in ANOMALIES),
-                *(anomaly(relations) for anomaly in GROUP_ANOMALIES if relations.groups is not None),
+                *find_anomalies(relations),
                 malformed_history(relations),
                 *nonlinearizable(spark, relations, decided, facts),
                 repair_records(relations.repairs),

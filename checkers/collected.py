@@ -74,7 +74,7 @@ def replicas_at(
         return {}
     schema = "run_id string, topic string, partition int, offset bigint"
     wanted = spark.createDataFrame(sorted(places), schema)
-    held = relations.logs.join(fn.broadcast(wanted), [*KEY, "offset"]).select(*KEY, "offset", "broker", "value")
+    held = relations.dumped.join(fn.broadcast(wanted), [*KEY, "offset"]).select(*KEY, "offset", "broker", "value")
     found: dict[tuple[Any, ...], dict[int, int | None]] = {}
     for row in held.collect():
         found.setdefault((row.run_id, row.topic, row.partition, row.offset), {})[row.broker] = row.value

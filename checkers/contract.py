@@ -97,7 +97,7 @@ def lossy_windows(relations: Relations) -> DataFrame:
     replicas = (
         relations.cluster.where("role in ('leader', 'follower')")
         .select(*KEY, "broker")
-        .union(relations.logs.select(*KEY, "broker"))
+        .union(relations.replicas)
         .distinct()
     )
     crashes = lossy.join(replicas, ["run_id", "broker"])

@@ -32,7 +32,7 @@ def figures(relations: Relations) -> DataFrame:
     | groups | commits_ok, not_asked | acknowledged commits, and partitions with such that nobody asked for at the end |
     """
     return unite([
-        *(_rows(table, frame) for table, frame in relations.examined.items()),
+        *(_rows(table, frame) for table, frame in relations.rows.items()),
         _operations(relations),
         _sends(relations),
         _latency(relations),
@@ -64,8 +64,8 @@ def _unpivoted(frame: DataFrame, figure: str, *columns: str) -> DataFrame:
     return _figure(long, figure, fn.col("pair.name"), fn.col("pair.number"))
 
 
-def _rows(table: str, examined: DataFrame) -> DataFrame:
-    counted = examined.groupBy("run_id").agg(fn.count("*").alias("rows"))
+def _rows(table: str, rows: DataFrame) -> DataFrame:
+    counted = rows.groupBy("run_id").agg(fn.sum("rows").alias("rows"))
     return _figure(counted, "rows", fn.lit(table), fn.col("rows"))
 
 
@@ -76,7 +76,7 @@ def _operations(relations: Relations) -> DataFrame:
 
 def _sends(relations: Relations) -> DataFrame:
     status = fn.coalesce("status", fn.lit("unknown"))
-    by_status = relations.sends.groupBy("run_id", status.alias("status")).agg(
+    by_status = relations.attempts.groupBy("run_id", status.alias("status")).agg(
         fn.count("*").alias("records"),
         fn.min("completed_ns").alias("first_ns"),
         fn.max("completed_ns").alias("last_ns"),
@@ -103,9 +103,8 @@ def _latency(relations: Relations) -> DataFrame:
 
 def _finals(relations: Relations) -> DataFrame:
     """Every partition that anybody touched: one without an agreed end is not complete."""
-    touched = relations.values.select(*KEY).distinct()
     finals = (
-        touched.join(relations.finals, list(KEY), "full")
+        relations.touched.join(relations.finals, list(KEY), "full")
         .join(unseen_numbers(relations), list(KEY), "left")
         .withColumn("complete", fn.coalesce("complete", fn.lit(False)))
         .withColumn("unseen", fn.coalesce("unseen", fn.lit(0)))

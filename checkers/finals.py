@@ -53,22 +53,17 @@ def final_reads(ends: DataFrame, polls: DataFrame, cluster: DataFrame) -> DataFr
     return known.join(best, list(KEY), "left").withColumn("complete", fn.col("agreed") & (empty | reached))
 
 
-def deleted_finals(values: DataFrame, deleted: DataFrame) -> DataFrame:
+def deleted_finals(touched: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return, in the shape of `final_reads`, the partitions of topics that were deleted: all of their log is gone.
 
     Nothing of them has to be read, and nothing of them is lost.
     """
-    return (
-        values.select(*KEY)
-        .distinct()
-        .join(fn.broadcast(deleted), ["run_id", "topic"], "left_semi")
-        .select(
-            *KEY,
-            fn.lit(None).cast("bigint").alias("end_offset"),
-            fn.lit(False).alias("agreed"),
-            fn.lit(_END_OF_LOGS).alias("log_start"),
-            fn.lit(None).cast("bigint").alias("read_to"),
-            fn.lit(None).cast("bigint").alias("started_ns"),
-            fn.lit(True).alias("complete"),
-        )
+    return touched.join(fn.broadcast(deleted), ["run_id", "topic"], "left_semi").select(
+        *KEY,
+        fn.lit(None).cast("bigint").alias("end_offset"),
+        fn.lit(False).alias("agreed"),
+        fn.lit(_END_OF_LOGS).alias("log_start"),
+        fn.lit(None).cast("bigint").alias("read_to"),
+        fn.lit(None).cast("bigint").alias("started_ns"),
+        fn.lit(True).alias("complete"),
     )

@@ -15,23 +15,20 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from checkers.attention import rows_by_run, screened_history, usable, whole_history
 from checkers.conflicts import log_conflicts
 from checkers.finals import deleted_finals, final_reads
 from checkers.findings import ACKS_ALL, KEY
 from checkers.groups import GroupRelations, group_relations
+from checkers.polled import with_legs
 from checkers.repairs import repaired_sends
 from checkers.runs import RunFacts
-from checkers.tables import RunFiles, read_large
+from checkers.screening.screen import at_places, places_out_of_order
+from checkers.tables import LARGE_TABLES, RunFiles, read_large
 from checkers.wellformed import (
     examined_commands,
     examined_commits,
-    examined_logs,
-    examined_operations,
     examined_ownerships,
-    examined_polls,
-    examined_reads,
-    examined_samples,
-    examined_sends,
 )
 
 _END_OF_TIME = (1 << 63) - 1
@@ -46,20 +43,30 @@ class Relations:
     faults: DataFrame
     """One row per fault and target: `fault`, `kind`, `broker`, `lossy`, `started_ns`, `ended_ns`."""
     operations: DataFrame
-    sends: DataFrame
+    attempts: DataFrame
     """S: one row per record sent, with its operation."""
+    sends: DataFrame
+    """Those of S whose order in time has to be looked at."""
     reads: DataFrame
-    """P: one row per record polled, with its operation."""
+    """Of P, one row per record polled, what has to be looked at, with its operation."""
     polls: DataFrame
     """One row per partition and poll, with its operation; `whole`: ok, and all its records are in the history."""
     values: DataFrame
-    """One row per value of a partition: how it was sent (`sent`, `send_…`), how it was read (`reads`, `ok_reads` …)."""
+    """One row per value of a partition that has to be looked at: how it was sent (`sent`, `send_…`), how it was read
+    (`reads`, `ok_reads` …)."""
     walk: DataFrame
     """P where a process's way through a partition is uneven: records not at the offset after the one before."""
     finals: DataFrame
     """One row per partition: `complete`, and from where and when it was read to its end."""
+    touched: DataFrame
+    """Partitions to which a value was sent, or from which one was read."""
     cluster: DataFrame
     logs: DataFrame
+    """The dumped logs of the partitions in which they have to be looked at."""
+    dumped: DataFrame
+    """All dumped logs."""
+    replicas: DataFrame
+    """One row per replica with a dumped log: its partition and `broker`."""
     repairs: DataFrame
     """Sends of unknown outcome that were read (`checkers.repairs`)."""
     conflicts: DataFrame
@@ -71,6 +78,10 @@ class Relations:
     examined: dict[str, DataFrame]
     """Rows of each large table with the column `problem`, null for good rows; `commands`, `commits` and `ownerships`
     only if there are any."""
+    rows: dict[str, DataFrame]
+    """Numbers of rows that Spark read of each large table: `run_id`, `rows`, to be summed."""
+    barren: frozenset[str]
+    """What cannot show an anomaly: "values", "places" (of logs, reads and walks), "sends" (their order in time)."""
 
 
 def base_relations(
@@ -80,53 +91,62 @@ def base_relations(
     *,
     repair: bool = True,
     large: bool = False,
+    screening: bool = False,
 ) -> Relations:
     """Derive the base relations of some runs with distinct ids.
 
     `repair`: a send that was read has happened. `large`: keep what is computed on the disk, not in memory.
+    `screening`: look closely only at what deserves it (`checkers.screening`); what is found stays the same.
     """
     kept = partial(_kept, storage=StorageLevel.DISK_ONLY if large else None)
-
-    operations = kept(examined_operations(read_large(spark, runs, "operations")))
-    examined = {
-        "operations": operations,
-        "sends": kept(_by_key(examined_sends(read_large(spark, runs, "sends"), operations))),
-        "reads": kept(_by_key(examined_reads(read_large(spark, runs, "reads"), operations))),
-        "cluster": kept(_by_key(examined_samples(read_large(spark, runs, "cluster")))),
-        "logs": kept(_by_key(examined_logs(read_large(spark, runs, "logs")))),
-    }
-    if any(run.large["commands"].rows for run in runs):  # most have none, and every frame must be planned
-        examined["commands"] = kept(examined_commands(read_large(spark, runs, "commands")))
-    if any(run.large[table].rows for run in runs for table in ("commits", "ownerships")):
-        examined["commits"] = kept(examined_commits(read_large(spark, runs, "commits"), operations))
-        examined["ownerships"] = kept(examined_ownerships(read_large(spark, runs, "ownerships")))
-    reads = _usable(examined["reads"])
-    examined["polls"] = kept(_by_key(examined_polls(read_large(spark, runs, "polls"), operations, reads)))
-    sends = _usable(examined["sends"])
-    polls = _usable(examined["polls"])
-    cluster = _usable(examined["cluster"])
-    logs = _usable(examined["logs"])
-    run_frame = _run_frame(spark, facts)
-    values = kept(_values(sends, reads))
+    recorded = {table: read_large(spark, runs, table) for table in LARGE_TABLES}
     deleted = _deleted_frame(spark, facts)
-    finals = kept(final_reads(_end_frame(spark, facts), polls, cluster).unionByName(deleted_finals(values, deleted)))
+    close = screened_history(spark, runs, recorded, kept) if screening else None
+    if close is None:
+        close = whole_history(recorded, kept)
+    examined = close.examined
+    operations = examined["operations"]
+    if any(run.large["commands"].rows for run in runs):  # most have none, and every frame must be planned
+        examined["commands"] = kept(examined_commands(recorded["commands"]))
+    if any(run.large[table].rows for run in runs for table in ("commits", "ownerships")):
+        examined["commits"] = kept(examined_commits(recorded["commits"], operations))
+        examined["ownerships"] = kept(examined_ownerships(recorded["ownerships"]))
+    reads, polls, cluster, logs = (usable(examined[table]) for table in ("reads", "polls", "cluster", "logs"))
+    attempts = usable(examined["sends"])
+    values = kept(_values(close.sends, reads))
+    repairs = repaired_sends(values, wanted=repair)
+    sends, barren = attempts, close.barren
+    if close.suspicion is not None:
+        repairs = kept(repairs)
+        places = places_out_of_order(attempts, repairs, polls)
+        sends = at_places(attempts, spark, places)
+        barren |= frozenset() if places else frozenset({"sends"})
+    finals = kept(
+        final_reads(_end_frame(spark, facts), polls, cluster).unionByName(deleted_finals(close.touched, deleted))
+    )
     return Relations(
-        runs=run_frame,
+        runs=_run_frame(spark, facts),
         faults=_fault_frame(spark, facts),
         operations=operations.where("problem is null"),
+        attempts=attempts,
         sends=sends,
         reads=reads,
         polls=polls,
         values=values,
-        walk=kept(_walk(reads, polls)),
+        walk=kept(_walk(close.walked, polls)),
         finals=finals,
+        touched=close.touched,
         cluster=cluster,
         logs=logs,
-        repairs=repaired_sends(values, wanted=repair),
+        dumped=close.dumped,
+        replicas=close.replicas,
+        repairs=repairs,
         conflicts=kept(log_conflicts(logs, cluster)),
         deleted=deleted,
         groups=group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
         examined=examined,
+        rows={**{table: rows_by_run(frame) for table, frame in examined.items()}, **close.rows},
+        barren=barren,
     )
 
 
@@ -136,14 +156,6 @@ def _kept(frame: DataFrame, storage: StorageLevel | None) -> DataFrame:
     Planning is most of the work on a small history, and it grows with the depth of the plan.
     """
     return frame.localCheckpoint(eager=False) if storage is None else frame.localCheckpoint(False, storage)
-
-
-def _by_key(frame: DataFrame) -> DataFrame:
-    return frame.repartition(*KEY)
-
-
-def _usable(examined: DataFrame) -> DataFrame:
-    return examined.where("usable").drop("usable", "problem")
 
 
 def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
@@ -215,8 +227,8 @@ def _acknowledged() -> Column:
 def _walk(reads: DataFrame, polls: DataFrame) -> DataFrame:
     """Follow each process through a partition, and keep the records that are not at the offset after the one before.
 
-    A `leg` is a stretch without assignment, seek, or poll of unknown outcome: only within one must positions follow
-    each other, so the record and the one before it are of the same leg.
+    Only within a leg (`checkers.polled`) must positions follow each other, so the record and the one before it are of
+    the same one.
     """
     way = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op", "ordinal")
     before = fn.lag(fn.struct("offset", "op", "invoked_ns")).over(way)
@@ -238,15 +250,7 @@ def _walk(reads: DataFrame, polls: DataFrame) -> DataFrame:
         .select("*", *(fn.col(f"before.{name}").alias(f"previous_{name}") for name in ("offset", "op", "invoked_ns")))
         .drop("before")
     )
-    order = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op")
-    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
-    broken = fn.when(fn.col("whole"), 0).otherwise(1)
-    begins = fn.when(fn.coalesce(fn.col("assigned"), fn.lit(False)), 1).otherwise(broken)
-    legs = polls.where("kind = 'poll'").select(
-        *KEY,
-        "op",
-        (fn.sum(begins).over(order) + fn.coalesce(fn.sum(broken).over(earlier), fn.lit(0))).alias("leg"),
-    )
+    legs = with_legs(polls).select(*KEY, "op", "leg")
     previous_legs = legs.select(*KEY, fn.col("op").alias("previous_op"), fn.col("leg").alias("previous_leg"))
     here = legs.join(fn.broadcast(uneven), [*KEY, "op"])
     return previous_legs.join(fn.broadcast(here), [*KEY, "previous_op"]).where("leg = previous_leg")

@@ -11,14 +11,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from checkers.linearizability.models import MODELS
+from checkers.polled import POLL
 
 _OPERATION = ("process", "kind", "status", "node", "phase", "invoked_ns", "completed_ns")
 
 
-def examined_operations(operations: DataFrame) -> DataFrame:
-    """Examine operations; of several with one number, the first counts."""
+def examined_operations(operations: DataFrame, *, unique: bool = False) -> DataFrame:
+    """Examine operations; of several with one number, the first counts. `unique`: there is one of each."""
     same_number = Window.partitionBy("run_id", "op").orderBy("invoked_ns", "process", "kind", "status")
-    numbered = operations.withColumn("copy", fn.row_number().over(same_number))
+    copy = fn.lit(1) if unique else fn.row_number().over(same_number)
+    numbered = operations.withColumn("copy", copy)
     problem = _first_problem(
         ("no number", fn.col("op").isNull()),
         ("another operation has the same number", fn.col("copy") > 1),
@@ -34,10 +36,11 @@ def examined_operations(operations: DataFrame) -> DataFrame:
     )
 
 
-def examined_sends(sends: DataFrame, operations: DataFrame) -> DataFrame:
-    """Examine records sent; of several with one value, the first counts."""
+def examined_sends(sends: DataFrame, operations: DataFrame, *, unique: bool = False) -> DataFrame:
+    """Examine records sent; of several with one value, the first counts. `unique`: there is one of each."""
     same_value = Window.partitionBy("run_id", "value").orderBy("op", "ordinal", "topic", "partition")
-    joined = _with_operation(sends, operations, "send").withColumn("copy", fn.row_number().over(same_value))
+    copy = fn.lit(1) if unique else fn.row_number().over(same_value)
+    joined = _with_operation(sends, operations, "send").withColumn("copy", copy)
     nowhere = fn.col("topic").isNull() | fn.col("partition").isNull() | fn.col("value").isNull()
     twice = fn.col("value").isNotNull() & (fn.col("copy") > 1)
     problem = _first_problem(
@@ -72,13 +75,12 @@ def examined_reads(reads: DataFrame, operations: DataFrame) -> DataFrame:
     )
 
 
-def examined_polls(polls: DataFrame, operations: DataFrame, reads: DataFrame) -> DataFrame:
-    """Examine polls, and compare what they say they returned with the records that are there."""
-    returned = reads.groupBy("run_id", "op", "topic", "partition").agg(fn.count("*").alias("returned"))
-    same_poll = Window.partitionBy("run_id", "op", "topic", "partition").orderBy("position", "next_position")
+def examined_polls(polls: DataFrame, operations: DataFrame, returned: DataFrame) -> DataFrame:
+    """Examine polls, and compare what they say they returned with what there is (`checkers.polled`)."""
+    same_poll = Window.partitionBy(*POLL).orderBy("position", "next_position")
     joined = (
         _with_operation(polls, operations, "poll", "latest")
-        .join(returned, ["run_id", "op", "topic", "partition"], "left")
+        .join(returned.select(*POLL, "returned"), list(POLL), "left")
         .withColumn("returned", fn.coalesce("returned", fn.lit(0)))
         .withColumn("copy", fn.row_number().over(same_poll))
     )

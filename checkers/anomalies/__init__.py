@@ -9,7 +9,9 @@ from pyspark.sql import DataFrame
 from checkers.anomalies import availability, epochs, groups, loss, offsets, order, reads, replicas
 from checkers.relations import Relations
 
-ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
+Anomaly = Callable[[Relations], DataFrame]
+
+ANOMALIES: tuple[Anomaly, ...] = (
     loss.lost_acked_write,
     loss.lost_read,
     loss.unseen,
@@ -35,9 +37,38 @@ ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
 )
 """Every anomaly function, save `malformed-history`: that says something of the history, not of the system."""
 
-GROUP_ANOMALIES: tuple[Callable[[Relations], DataFrame], ...] = (
+GROUP_ANOMALIES: tuple[Anomaly, ...] = (
     groups.lost_commit,
     groups.committed_offset_regression,
     groups.double_ownership,
 )
 """Those of consumer groups, for batches in which there are any (`Relations.groups`): every frame must be planned."""
+
+_SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
+    "values": (
+        loss.lost_acked_write,
+        loss.lost_read,
+        loss.unseen,
+        offsets.wrong_offset,
+        offsets.duplicate,
+        reads.phantom_read,
+        reads.aborted_read,
+        reads.dirty_read,
+    ),
+    "places": (
+        offsets.inconsistent_offset,
+        order.skipped_poll,
+        replicas.corrupt_record,
+        replicas.divergent_replicas,
+        epochs.epoch_regression,
+    ),
+    "sends": (order.reordered_send, order.nonmonotonic_send, order.stale_read),
+}
+"""What must not be barren (`Relations.barren`) for an anomaly to be there; all others are always looked for."""
+
+
+def find_anomalies(relations: Relations) -> list[DataFrame]:
+    """Return the findings of all anomaly functions that can find anything."""
+    vain = {anomaly for what in relations.barren for anomaly in _SHOWN_BY[what]}
+    wanted = ANOMALIES if relations.groups is None else (*ANOMALIES, *GROUP_ANOMALIES)
+    return [anomaly(relations) for anomaly in wanted if anomaly not in vain]

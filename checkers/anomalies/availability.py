@@ -21,7 +21,7 @@ _QUARTERS = 4
 
 def no_acknowledged_write(relations: Relations) -> DataFrame:
     """Find partitions to which records were sent during the whole bound, and none was acknowledged."""
-    sends = _not_deleted(relations.sends, relations).join(fn.broadcast(_bounds(relations)), "run_id")
+    sends = _not_deleted(relations.attempts, relations).join(fn.broadcast(_bounds(relations)), "run_id")
     acknowledged = fn.coalesce((fn.col("status") == "ok") & _between("completed_ns"), fn.lit(False))
     silent = (
         sends.groupBy(*KEY, "healed_ns", "bound_ns")
@@ -52,7 +52,7 @@ def no_progress_of_readers(relations: Relations) -> DataFrame:
         .where(f"quarters = {_QUARTERS}")
     )
     readable = (
-        _not_deleted(relations.sends, relations)
+        _not_deleted(relations.attempts, relations)
         .where(f"status = 'ok' and acks = {ACKS_ALL}")
         .join(bounds, "run_id")
         .where("completed_ns <= healed_ns")

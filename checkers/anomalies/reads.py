@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from checkers.anomalies.loss import never_acknowledged_and_gone
+from checkers.commitment import lagging_samples, not_yet_committed
 from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation
 from checkers.relations import Relations
 
@@ -46,31 +47,12 @@ def dirty_read(relations: Relations) -> DataFrame:
     The leader that served the poll had not committed the record even afterwards; its high watermark never goes down in
     office. Or the record was never acknowledged, was read, and is gone (`lost-read`): then it never was committed.
     """
-    samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
-    office = Window.partitionBy(*KEY, "broker", "leader_epoch")
-    # What a sample shows was so at some moment since the sample before it.
-    lagging = (
-        relations.cluster.withColumn("shown_ns", fn.lag("at_ns").over(samples_of_one))
-        .where("role = 'leader' and leader_epoch is not null")
-        .withColumn("since_ns", fn.min("at_ns").over(office))
-        .where("shown_ns is not null and high_watermark is not null")
-        .select(
-            *KEY,
-            fn.col("broker").alias("node"),
-            "since_ns",
-            "shown_ns",
-            fn.col("at_ns").alias("sampled_ns"),
-            fn.col("high_watermark").alias("sampled_hw"),
-        )
-    )
-    # Of each poll the last record is enough to find it.
-    # Of each poll the last record is enough to find it, and there are few samples in which a leader lags behind.
     furthest = (
         relations.reads.where("node is not null and completed_ns is not null")
         .groupBy(*KEY, "op", "node", "process", "invoked_ns", "completed_ns")
         .agg(fn.max(fn.struct("offset", "value")).alias("furthest"))
     )
-    seen = _not_yet_committed(furthest, lagging).select(
+    seen = not_yet_committed(furthest, lagging_samples(relations.cluster)).select(
         *KEY,
         "op",
         "process",
@@ -99,21 +81,6 @@ def dirty_read(relations: Relations) -> DataFrame:
             "sampled_ns": fn.col("sampled_ns"),
             "sampled_high_watermark": fn.col("sampled_hw"),
         },
-    )
-
-
-def _not_yet_committed(polls: DataFrame, samples: DataFrame) -> DataFrame:
-    """Meet each poll with the first sample of its broker after it, if that broker was in the same office before it."""
-    place = [*KEY, "node"]
-    moments = samples.withColumn("moment", fn.col("shown_ns")).unionByName(
-        polls.withColumn("moment", fn.col("completed_ns")), allowMissingColumns=True
-    )
-    backwards = Window.partitionBy(*place).orderBy(fn.desc("moment")).rowsBetween(Window.unboundedPreceding, -1)
-    sample = fn.when(fn.col("sampled_ns").isNotNull(), fn.struct("sampled_ns", "sampled_hw", "since_ns"))
-    return (
-        moments.withColumn("next", fn.last(sample, ignorenulls=True).over(backwards))
-        .where("furthest is not null and next.since_ns <= invoked_ns and next.sampled_hw <= furthest.offset")
-        .select(*place, "op", "process", "furthest", "completed_ns", "next.sampled_ns", "next.sampled_hw")
     )
 
 

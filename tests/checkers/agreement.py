@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES
+from checkers.anomalies import find_anomalies
 from checkers.datasets import survey_dataset
 from checkers.findings import unite
 from checkers.malformed import malformed_history
@@ -57,10 +57,12 @@ class Agreement:
         self.disagreements += other.disagreements
 
 
-def compare(spark: SparkSession, seeds: Sequence[int], shuffle_partitions: int = 2) -> Agreement:
+def compare(
+    spark: SparkSession, seeds: Sequence[int], shuffle_partitions: int = 2, *, screening: bool = False
+) -> Agreement:
     """Check the histories of some seeds both ways."""
     histories = {f"wild-{seed}": Wild(f"wild-{seed}", seed).history for seed in seeds}
-    found = _by_checkers(spark, list(histories.values()), shuffle_partitions)
+    found = _by_checkers(spark, list(histories.values()), shuffle_partitions, screening)
     result = Agreement(len(seeds))
     for (name, history), seed in zip(histories.items(), seeds, strict=True):
         rows = Rows.of(history)
@@ -79,7 +81,7 @@ def compare(spark: SparkSession, seeds: Sequence[int], shuffle_partitions: int =
 
 
 def _by_checkers(
-    spark: SparkSession, histories: Iterable[History], shuffle_partitions: int
+    spark: SparkSession, histories: Iterable[History], shuffle_partitions: int, screening: bool
 ) -> dict[str, dict[str, set[Key]]]:
     for name, value in SQL_SETTINGS.items():
         spark.conf.set(name, value)
@@ -87,9 +89,8 @@ def _by_checkers(
     with TemporaryDirectory() as directory:
         _write(Path(directory), histories)
         runs = survey_dataset(Path(directory))
-        relations = base_relations(spark, runs, [facts_of(run) for run in runs])
-        frames = [anomaly(relations) for anomaly in (*ANOMALIES, *GROUP_ANOMALIES)]
-        findings = unite([*frames, malformed_history(relations)]).coalesce(shuffle_partitions)
+        relations = base_relations(spark, runs, [facts_of(run) for run in runs], screening=screening)
+        findings = unite([*find_anomalies(relations), malformed_history(relations)]).coalesce(shuffle_partitions)
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
         rows = findings.select(*columns, what).toArrow().to_pylist()

@@ -1,0 +1,211 @@
+"""Bringing a history to the kernel of screening, and the parts of it that deserve a close look to the checkers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as fn
+
+from checkers.commitment import lagging_samples, not_yet_committed
+from checkers.findings import KEY, unite
+from checkers.polled import furthest_reads, uneven_ways
+from checkers.screening import kernel
+from checkers.screening.summaries import Suspicion, suspicion_of
+
+POLLS_BROADCAST_MAX = 4_000_000
+"""So many polls are given to every task, rather than brought together with the records of each by a shuffle."""
+
+_DUPLICATE = -1
+"""Kind of note: an operation or a value is there twice."""
+
+
+@dataclass(frozen=True)
+class Screened:
+    """The frames that screening looks at."""
+
+    operations: DataFrame
+    """Examined, with `copy` 1 everywhere."""
+    sends: DataFrame
+    """Examined, as if no value had been sent twice."""
+    reads: DataFrame
+    """As they were recorded."""
+    polls: DataFrame
+    """The usable ones."""
+    returned: DataFrame
+    """`checkers.polled.returned_by_poll`."""
+    cluster: DataFrame
+    logs: DataFrame
+    """As they were recorded."""
+    polls_number: int
+
+
+def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
+    """Screen a history in one Spark job; None if it has operations or values twice.
+
+    What comes twice takes all other rows of it to tell which counts, so such a history is not screened.
+    """
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    notes = unite([
+        _notes_of_kernel(history, partitions),
+        _notes(history.sends.where("problem is not null"), kernel.SUSPECT),
+        _notes(uneven_ways(history.polls, history.returned), kernel.SUSPECT),
+        _notes(_dirty(history), kernel.SUSPECT),
+        _duplicates(history.operations, "op"),
+        _duplicates(history.sends, "value"),
+    ])  # fmt: skip
+    collected = notes.coalesce(partitions).toArrow()
+    if _DUPLICATE in collected.column("note").to_pylist():
+        return None
+    return suspicion_of(collected)
+
+
+def place_of() -> Column:
+    """Number the place of a row. Should two places have one number, either is as suspect as the other."""
+    return fn.xxhash64(*KEY)
+
+
+def at_places(frame: DataFrame, spark: SparkSession, places: frozenset[int]) -> DataFrame:
+    """Keep the rows of some places."""
+    if not places:
+        return frame.where(fn.lit(False))
+    wanted = spark.createDataFrame(pa.table({"place": pa.array(sorted(places), pa.int64())}))
+    return frame.withColumn("place", place_of()).join(fn.broadcast(wanted), "place", "left_semi").drop("place")
+
+
+def under_suspicion(frame: DataFrame, spark: SparkSession, suspicion: Suspicion) -> DataFrame:
+    """Keep the rows of suspect places, and of peculiar values elsewhere."""
+    close = at_places(frame, spark, suspicion.places)
+    if not suspicion.values:
+        return close
+    places, values = zip(*suspicion.values, strict=True)
+    wanted = spark.createDataFrame(
+        pa.table({"place": pa.array(places, pa.int64()), "value": pa.array(values, pa.int64())})
+    )
+    peculiar = frame.withColumn("place", place_of()).join(fn.broadcast(wanted), ["place", "value"], "left_semi")
+    return close.unionByName(peculiar.drop("place"))
+
+
+def places_out_of_order(sends: DataFrame, repairs: DataFrame, polls: DataFrame) -> frozenset[int]:
+    """Return the places where something may have been told that an earlier answer contradicts.
+
+    ::
+
+        offsets:   … 47 ───── 50 …
+        time:      asked      told        47 was asked for after 50 had been told: out of order
+
+    Sends and questions are taken by falling offset, each with the earliest end of all sends above it.
+    """
+    place = place_of().alias("place")
+    happened = sends.where("status = 'ok' and offset is not null and completed_ns is not null").select(
+        place, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns"
+    )
+    repaired = repairs.select(place, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns")
+    asked = polls.where("status = 'ok' and (kind = 'latest' or records = 0)").select(
+        place,
+        fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("position")).alias("offset"),
+        fn.lit(1).alias("turn"),
+        "invoked_ns",
+        fn.lit(None).cast("bigint").alias("completed_ns"),
+    )
+    above = (
+        Window.partitionBy("place")
+        .orderBy(fn.desc("offset"), "turn")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )  # fmt: skip
+    out_of_order = (
+        happened.union(repaired)
+        .union(asked)
+        .withColumn("told_ns", fn.min("completed_ns").over(above))
+        .where("told_ns <= invoked_ns")
+    )
+    return frozenset(row.place for row in out_of_order.select("place").distinct().collect())
+
+
+def _notes_of_kernel(history: Screened, partitions: int) -> DataFrame:
+    rows = unite([_sends(history), _reads(history), _logs(history.logs)])
+    # Those without an offset meet nothing, and may be many.
+    known = fn.col("offset") != kernel.NOWHERE
+    stretch = fn.when(known, fn.shiftright("offset", kernel.STRETCH_BITS)).otherwise(fn.col("value"))
+    return rows.repartition(partitions, "place", stretch).mapInArrow(kernel.screen_batches, kernel.NOTES_SCHEMA)
+
+
+def _sends(history: Screened) -> DataFrame:
+    acknowledged = fn.coalesce((fn.col("status") == "ok") & fn.col("acks").isin(-1, 1), fn.lit(False))
+    return _rows(
+        history.sends.where("problem is null"),
+        kernel.SEND,
+        offset=fn.coalesce("offset", fn.lit(kernel.NOWHERE)),
+        value=fn.col("value"),
+        marks=_marks((kernel.ACKNOWLEDGED, acknowledged)),
+    )
+
+
+def _reads(history: Screened) -> DataFrame:
+    polls = history.operations.where("kind = 'poll' and problem is null").select(
+        "run_id", "op", ((fn.col("status") == "ok") & (fn.coalesce("phase", fn.lit("")) == "final")).alias("final")
+    )
+    few = history.polls_number <= POLLS_BROADCAST_MAX
+    reads = history.reads.join(fn.broadcast(polls) if few else polls, ["run_id", "op"], "left")
+    bad = _nowhere(reads) | fn.col("final").isNull()
+    return _rows(
+        reads,
+        kernel.READ,
+        offset=fn.when(bad, fn.lit(0)).otherwise(fn.col("offset")),
+        value=fn.coalesce("value", fn.lit(0)),
+        epoch=fn.col("leader_epoch"),
+        op=fn.coalesce("op", fn.lit(0)),
+        marks=_marks((kernel.BAD, bad), (kernel.FINAL, fn.col("final")), (kernel.VALUELESS, fn.col("value").isNull())),
+    )
+
+
+def _logs(logs: DataFrame) -> DataFrame:
+    bad = _nowhere(logs) | fn.col("broker").isNull()
+    valueless = fn.col("value").isNull() & ~fn.col("topic").startswith("__")
+    return _rows(
+        logs,
+        kernel.LOG,
+        offset=fn.when(bad, fn.lit(0)).otherwise(fn.col("offset")),
+        value=fn.coalesce("value", fn.lit(0)),
+        epoch=fn.col("leader_epoch"),
+        marks=_marks((kernel.BAD, bad), (kernel.VALUELESS, valueless)),
+        broker=fn.coalesce("broker", fn.lit(0)),
+        crc=fn.coalesce("crc", fn.lit(-1)),
+        high_watermark=fn.coalesce("high_watermark", fn.lit(-1)),
+    )
+
+
+def _nowhere(frame: DataFrame) -> Column:
+    missing = [frame[name].isNull() for name in ("topic", "partition", "offset")]
+    return missing[0] | missing[1] | missing[2] | (frame["offset"] < 0)
+
+
+def _marks(*marks: tuple[int, Column]) -> Column:
+    total = fn.lit(0)
+    for mark, condition in marks:
+        total = total + fn.when(condition, mark).otherwise(0)
+    return total
+
+
+def _rows(frame: DataFrame, kind: int, **columns: Column) -> DataFrame:
+    given = {"place": place_of(), "kind": fn.lit(kind), **columns}
+    given["epoch"] = fn.coalesce(columns.get("epoch", fn.lit(None)).cast("bigint"), fn.lit(kernel.NO_EPOCH))
+    fields = (field.split() for field in kernel.ROWS_SCHEMA.split(", "))
+    return frame.select(*(given.get(name, fn.lit(0)).cast(type_).alias(name) for name, type_ in fields))
+
+
+def _notes(frame: DataFrame, note: int, place: Column | None = None) -> DataFrame:
+    place = place_of() if place is None else place
+    nothing = (fn.lit(0).cast("bigint").alias(name) for name in ("stretch", "a", "b", "c", "d"))
+    return frame.select(place.alias("place")).distinct().select(fn.lit(note).alias("note"), "place", *nothing)
+
+
+def _dirty(history: Screened) -> DataFrame:
+    furthest = furthest_reads(history.polls, history.returned)
+    return not_yet_committed(furthest, lagging_samples(history.cluster))
+
+
+def _duplicates(frame: DataFrame, number: str) -> DataFrame:
+    twice = frame.groupBy("run_id", number).agg(fn.count("*").alias("copies")).where("copies > 1")
+    return _notes(twice, _DUPLICATE, place=fn.lit(0).cast("bigint"))
