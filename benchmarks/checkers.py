@@ -15,6 +15,7 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -200,10 +201,21 @@ def write_cluster(run: Path) -> None:
 
 
 def processor_seconds(session: SparkSession) -> float:
-    """Processor time of the Java process: what a check costs, however busy the machine is with other things."""
-    java = session.sparkContext._gateway.proc.pid
-    fields = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time of Java and of its Python workers: what a check costs, however busy the machine is otherwise."""
+    return sum(_processor_seconds(process) for process in _with_children(session.sparkContext._gateway.proc.pid))
+
+
+def _with_children(process: int) -> Iterator[int]:
+    yield process
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in children.read_text().split():
+            yield from _with_children(int(child))
+
+
+def _processor_seconds(process: int) -> float:
+    """Include what children used that have ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory_gb(session: SparkSession) -> float:

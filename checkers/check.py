@@ -116,7 +116,7 @@ def _check_batch(
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     facts = [facts_of(run) for run in runs]
     large = rows_of(runs) > ROWS_LARGE
-    relations = base_relations(spark, runs, facts, repair=repair, large=large, screening=large)
+    relations = base_relations(spark, runs, facts, repair=repair, large=large, screening=True)
     decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
     counting = figures(relations).coalesce(partitions)

@@ -58,6 +58,12 @@ class History:
         """Add any row."""
         self.tables[table].append({"run_id": self.name, **columns})
 
+    def has_duplicates(self) -> bool:
+        """Whether an operation or a value that was sent is there twice."""
+        operations = [row["op"] for row in self.tables["operations"]]
+        values = [row["value"] for row in self.tables["sends"]]
+        return len({*operations}) < len(operations) or len({*values}) < len(values)
+
     def operation(self, kind: str, at: Moments, *, process: int, status: str, phase: str, node: int | None) -> int:
         self._op += 1
         invoked, completed = at

@@ -1,0 +1,199 @@
+"""The kernel of screening on stretches made by hand: what is dull passes, and what is not is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from checkers.screening.kernel import (
+    ACKNOWLEDGED,
+    BAD,
+    FINAL,
+    LOG,
+    NO_EPOCH,
+    NOWHERE,
+    READ,
+    ROWS_SCHEMA,
+    SEND,
+    STRETCH_BITS,
+    VALUELESS,
+    Note,
+    screen,
+    screen_batches,
+)
+from checkers.screening.summaries import Suspicion, suspicion_of
+
+PLACE = 7
+ELSEWHERE = -3
+BROKERS = (1, 2, 3)
+DULL = Suspicion(frozenset(), ())
+SUSPECT = Suspicion(frozenset({PLACE}), ())
+
+
+@dataclass(frozen=True)
+class Row:
+    kind: int
+    offset: int
+    value: int
+    place: int = PLACE
+    epoch: int = NO_EPOCH
+    op: int = 0
+    marks: int = 0
+    broker: int = 0
+    crc: int = 0
+    high_watermark: int = 0
+
+
+COLUMNS = [field.split()[0] for field in ROWS_SCHEMA.split(", ")]
+
+
+def dull(length: int, place: int = PLACE, first: int = 0) -> list[Row]:
+    """A partition whose values are 1,000 more than their offsets, read twice, on three brokers."""
+    rows = []
+    for offset in range(first, first + length):
+        value = offset + 1_000
+        rows.append(Row(SEND, offset, value, place, marks=ACKNOWLEDGED))
+        rows += [Row(READ, offset, value, place, epoch=offset // 5, op=op, marks=op) for op in (0, FINAL)]
+        logs = (Row(LOG, offset, value, place, epoch=offset // 5, broker=broker) for broker in BROKERS)
+        rows += [replace(row, high_watermark=first + length, crc=offset) for row in logs]
+    return rows
+
+
+def notes_of(rows: Sequence[Row]) -> list[Note]:
+    return list(screen({name: np.array([getattr(row, name) for row in rows], np.int64) for name in COLUMNS}))
+
+
+def together(notes: Iterable[Note]) -> Suspicion:
+    return suspicion_of(pa.Table.from_pylist([note._asdict() for note in notes], schema=SCHEMA))
+
+
+SCHEMA = pa.schema([("note", pa.int32()), *((name, pa.int64()) for name in Note._fields[1:])])
+
+
+def suspicion(rows: Sequence[Row]) -> Suspicion:
+    """Each stretch is another task's."""
+    tasks: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        tasks.setdefault((row.place, row.offset >> STRETCH_BITS), []).append(row)
+    return together(note for task in tasks.values() for note in notes_of(task))
+
+
+def changed(change: Callable[[Row], Row], *, kind: int, offset: int = 7, broker: int = 0) -> list[Row]:
+    """A dull partition of ten records in which one row is another."""
+    rows = dull(10)
+    place = next(
+        number
+        for number, row in enumerate(rows)
+        if (row.kind, row.offset) == (kind, offset) and row.broker in (broker, broker or row.broker)
+    )
+    rows[place] = change(rows[place])
+    return rows
+
+
+def test_what_agrees_everywhere_is_dull() -> None:
+    assert suspicion(dull(10)) == DULL
+
+
+def test_what_agrees_along_many_stretches_is_dull() -> None:
+    first = (1 << STRETCH_BITS) - 4
+    assert suspicion(dull(8, first=first)) == DULL
+
+
+SUSPECTS = {
+    "a read of another value": changed(lambda row: replace(row, value=5), kind=READ),
+    "a send of another value": changed(lambda row: replace(row, value=5), kind=SEND),
+    "a read without a value": changed(lambda row: replace(row, marks=row.marks | VALUELESS), kind=READ),
+    "a row that makes no sense": changed(lambda row: replace(row, marks=BAD), kind=READ),
+    "a poll that returned an offset twice": [*dull(10), Row(READ, 7, 1_007, epoch=1)],
+    "a log with another value": changed(lambda row: replace(row, value=5), kind=LOG, broker=2),
+    "a log with another epoch": changed(lambda row: replace(row, epoch=0), kind=LOG, broker=2),
+    "a log with other bytes": changed(lambda row: replace(row, crc=5), kind=LOG, broker=2),
+    "a log with a record without a value": [
+        replace(row, marks=VALUELESS) if (row.kind, row.offset) == (LOG, 7) else row for row in dull(10)
+    ],
+    "a log with a record twice": [*dull(10), replace(dull(10)[-1], offset=7, value=1_007, epoch=1, crc=7)],
+    "a log with a hole": [row for row in dull(10) if (row.offset, row.broker) != (7, 3)],
+    "a log that lacks a whole stretch": [
+        row
+        for row in dull(8, first=(1 << STRETCH_BITS) - 4)
+        if row.broker != 3 or row.offset < 1 << STRETCH_BITS
+    ],
+    "a log with two high watermarks": changed(lambda row: replace(row, high_watermark=5), kind=LOG, broker=2),
+    "reads of falling epochs": changed(lambda row: replace(row, epoch=0), kind=READ),
+    "reads of epochs that fall between stretches": [
+        replace(row, epoch=0) if row.kind == READ and row.offset >= 1 << STRETCH_BITS else row
+        for row in dull(8, first=(1 << STRETCH_BITS) - 4)
+    ],
+    "logs of epochs that fall between stretches": [
+        replace(row, epoch=0) if row.kind == LOG and row.offset >= 1 << STRETCH_BITS else row
+        for row in dull(8, first=(1 << STRETCH_BITS) - 4)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", SUSPECTS.values(), ids=SUSPECTS)
+def test_a_place_is_suspect_for(rows: list[Row]) -> None:
+    others = dull(10, ELSEWHERE)
+    assert suspicion([*others, *rows]) == SUSPECT
+
+
+PECULIAR = {
+    "a send of which nobody knows the end": ([*dull(10), Row(SEND, NOWHERE, 5)], 5),
+    "a send that is not acknowledged": (changed(lambda row: replace(row, marks=0), kind=SEND), 1_007),
+    "a value that the final reads do not show": (
+        [replace(row, marks=0) if (row.kind, row.offset) == (READ, 7) else row for row in dull(10)],
+        1_007,
+    ),
+    "a value that nobody sent": (
+        [row for row in dull(10) if (row.kind, row.offset) != (SEND, 7)],
+        1_007,
+    ),
+    "a value that is read elsewhere too": ([*dull(10), Row(READ, 10, 1_003, epoch=2, marks=FINAL)], 1_003),
+}
+
+
+@pytest.mark.parametrize(("rows", "value"), PECULIAR.values(), ids=PECULIAR)
+def test_a_value_is_peculiar_that_is(rows: list[Row], value: int) -> None:
+    assert suspicion(rows) == Suspicion(frozenset(), ((PLACE, value),))
+
+
+def test_a_log_need_not_have_what_is_above_its_high_watermark() -> None:
+    behind = [
+        replace(row, high_watermark=1 << STRETCH_BITS)
+        if row.broker == 3
+        else row
+        for row in dull(8, first=(1 << STRETCH_BITS) - 4)
+        if row.broker != 3 or row.offset < 1 << STRETCH_BITS
+    ]  # fmt: skip
+    assert suspicion(behind) == DULL
+
+
+def test_a_place_with_too_many_peculiar_values_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.screening.kernel.VALUES_MAX", 3)
+    sends = [Row(SEND, NOWHERE, value) for value in range(4)]
+    assert suspicion(sends) == SUSPECT
+    assert suspicion(sends[1:]) == Suspicion(frozenset(), tuple((PLACE, value) for value in range(1, 4)))
+
+
+def test_a_place_with_too_many_peculiar_values_in_all_tasks_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.screening.summaries.VALUES_OF_A_PLACE_MAX", 1)
+    tasks = [notes_of([Row(SEND, NOWHERE, value)]) for value in range(2)]
+    assert together(tasks[0]).values == ((PLACE, 0),)
+    assert together([*tasks[0], *tasks[1]]) == SUSPECT
+
+
+def test_nothing_is_dull() -> None:
+    assert suspicion([]) == DULL
+    assert list(screen_batches([])) == []
+    assert notes_of([]) == []
+
+
+def test_rows_come_in_batches_and_notes_leave_in_one() -> None:
+    rows = [*dull(10), Row(SEND, NOWHERE, 5)]
+    table = pa.table({name: pa.array([getattr(row, name) for row in rows], pa.int64()) for name in COLUMNS})
+    (batch,) = screen_batches(table.to_batches(max_chunksize=3))
+    assert [Note(*row.values()) for row in batch.to_pylist()] == notes_of(rows)
