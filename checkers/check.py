@@ -22,7 +22,7 @@ from checkers.findings import unite
 from checkers.malformed import NAME as MALFORMED
 from checkers.malformed import malformed_history
 from checkers.objects import decide, nonlinearizable, write_verdict
-from checkers.relations import base_relations
+from checkers.relations import base_relations, kept
 from checkers.repairs import NAME as REPAIRED
 from checkers.repairs import repair_records
 from checkers.runs import RunFacts, facts_of
@@ -131,7 +131,8 @@ def _check_batch(
                 repair_records(relations.repairs),
             ]
         )
-        collected = collect_findings(classified(found.coalesce(partitions), relations))
+        found = kept(found.coalesce(partitions), large=large)
+        collected = collect_findings(classified(found, relations))
         numbers = _numbers_by_run(counted.result())
     repairs = {run_id: of_run.take(REPAIRED) for run_id, of_run in collected.items()}
     replicas = replicas_at(spark, relations, [row for of_run in collected.values() for row in of_run.rows])

@@ -98,30 +98,30 @@ def base_relations(
     `repair`: a send that was read has happened. `large`: keep what is computed on the disk, not in memory.
     `screening`: look closely only at what deserves it (`checkers.screening`); what is found stays the same.
     """
-    kept = partial(_kept, storage=StorageLevel.DISK_ONLY if large else None)
+    keep = partial(kept, large=large)
     recorded = {table: read_large(spark, runs, table) for table in LARGE_TABLES}
     deleted = _deleted_frame(spark, facts)
-    close = screened_history(spark, runs, recorded, kept) if screening else None
+    close = screened_history(spark, runs, recorded, keep) if screening else None
     if close is None:
-        close = whole_history(recorded, kept)
+        close = whole_history(recorded, keep)
     examined = close.examined
     operations = examined["operations"]
     if any(run.large["commands"].rows for run in runs):  # most have none, and every frame must be planned
-        examined["commands"] = kept(examined_commands(recorded["commands"]))
+        examined["commands"] = keep(examined_commands(recorded["commands"]))
     if any(run.large[table].rows for run in runs for table in ("commits", "ownerships")):
-        examined["commits"] = kept(examined_commits(recorded["commits"], operations))
-        examined["ownerships"] = kept(examined_ownerships(recorded["ownerships"]))
+        examined["commits"] = keep(examined_commits(recorded["commits"], operations))
+        examined["ownerships"] = keep(examined_ownerships(recorded["ownerships"]))
     reads, polls, cluster, logs = (usable(examined[table]) for table in ("reads", "polls", "cluster", "logs"))
     attempts = usable(examined["sends"])
-    values = kept(_values(close.sends, reads))
+    values = keep(_values(close.sends, reads))
     repairs = repaired_sends(values, wanted=repair)
     sends, barren = attempts, close.barren
     if close.suspicion is not None:
-        repairs = kept(repairs)
+        repairs = keep(repairs)
         places = places_out_of_order(attempts, repairs, polls)
         sends = at_places(attempts, spark, places)
         barren |= frozenset() if places else frozenset({"sends"})
-    finals = kept(
+    finals = keep(
         final_reads(_end_frame(spark, facts), polls, cluster).unionByName(deleted_finals(close.touched, deleted))
     )
     return Relations(
@@ -133,7 +133,7 @@ def base_relations(
         reads=reads,
         polls=polls,
         values=values,
-        walk=kept(_walk(close.walked, polls)),
+        walk=keep(_walk(close.walked, polls)),
         finals=finals,
         touched=close.touched,
         cluster=cluster,
@@ -141,7 +141,7 @@ def base_relations(
         dumped=close.dumped,
         replicas=close.replicas,
         repairs=repairs,
-        conflicts=kept(log_conflicts(logs, cluster)),
+        conflicts=keep(log_conflicts(logs, cluster)),
         deleted=deleted,
         groups=group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
         examined=examined,
@@ -150,12 +150,13 @@ def base_relations(
     )
 
 
-def _kept(frame: DataFrame, storage: StorageLevel | None) -> DataFrame:
+def kept(frame: DataFrame, *, large: bool) -> DataFrame:
     """Compute a frame once, when it is first needed, and cut its plan: what builds on it is planned from here.
 
-    Planning is most of the work on a small history, and it grows with the depth of the plan.
+    Planning is most of the work on a small history, and it grows with the depth of the plan. `large`: keep it on the
+    disk, not in memory.
     """
-    return frame.localCheckpoint(eager=False) if storage is None else frame.localCheckpoint(False, storage)
+    return frame.localCheckpoint(False, StorageLevel.DISK_ONLY) if large else frame.localCheckpoint(eager=False)
 
 
 def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:

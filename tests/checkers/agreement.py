@@ -58,9 +58,9 @@ class Agreement:
 
 
 def compare(
-    spark: SparkSession, seeds: Sequence[int], shuffle_partitions: int = 2, *, screening: bool = False
+    spark: SparkSession, seeds: Sequence[int], shuffle_partitions: int = 2, *, screening: bool = True
 ) -> Agreement:
-    """Check the histories of some seeds both ways."""
+    """Check the histories of some seeds both ways. `screening`: as checks are done; else every row is looked at."""
     histories = {f"wild-{seed}": Wild(f"wild-{seed}", seed).history for seed in seeds}
     found = _by_checkers(spark, list(histories.values()), shuffle_partitions, screening)
     result = Agreement(len(seeds))
