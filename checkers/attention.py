@@ -88,6 +88,7 @@ def screened_history(
             returned=returned,
             cluster=usable(cluster),
             logs=recorded["logs"],
+            rows_number=sum(run.large[table].rows for run in runs for table in ("sends", "reads", "logs")),
             polls_number=sum(run.large["polls"].rows for run in runs),
         ),
         spark,

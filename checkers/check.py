@@ -34,7 +34,7 @@ from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 PARTITIONS_MIN = 2
 PARTITIONS_MAX = 400
-ROWS_PER_PARTITION = 1_000_000
+ROWS_PER_PARTITION = 4_000_000
 ROWS_LARGE = 3_000_000
 """Histories of more rows are kept on the disk between the steps of a check, so that memory stays flat."""
 

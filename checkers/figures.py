@@ -64,6 +64,13 @@ def _unpivoted(frame: DataFrame, figure: str, *columns: str) -> DataFrame:
     return _figure(long, figure, fn.col("pair.name"), fn.col("pair.number"))
 
 
+def _figures(frame: DataFrame, name: str, *figures: str) -> DataFrame:
+    """Make a figure of each of some columns, all of the same name."""
+    pairs = fn.array(*(fn.struct(fn.lit(figure).alias("figure"), fn.col(figure).alias("number")) for figure in figures))
+    long = frame.select("run_id", name, fn.explode(pairs).alias("pair"))
+    return _figure(long, fn.col("pair.figure"), fn.col(name), fn.col("pair.number"))
+
+
 def _rows(table: str, rows: DataFrame) -> DataFrame:
     counted = rows.groupBy("run_id").agg(fn.sum("rows").alias("rows"))
     return _figure(counted, "rows", fn.lit(table), fn.col("rows"))
@@ -120,15 +127,17 @@ def _groups(relations: Relations) -> list[DataFrame]:
 
 def _silences(relations: Relations) -> DataFrame:
     faults = relations.faults.select("run_id", "fault", "started_ns", "ended_ns").distinct()
-    following = Window.partitionBy("run_id").orderBy("completed_ns")
-    gaps = (
+    # Within one such stretch of time nothing is silent, so its first and its last write are all that counts of it.
+    writes = (
         relations.operations.where("kind = 'send' and status = 'ok'")
         .join(fn.broadcast(faults.select("run_id").distinct()), "run_id", "left_semi")
-        .select(
-            "run_id", fn.col("completed_ns").alias("from_ns"), fn.lead("completed_ns").over(following).alias("to_ns")
-        )
-        .where(f"to_ns - from_ns >= {SILENCE_NS_MIN}")
+        .groupBy("run_id", fn.expr(f"completed_ns div {SILENCE_NS_MIN}").alias("stretch"))
+        .agg(fn.min("completed_ns").alias("first_ns"), fn.max("completed_ns").alias("last_ns"))
     )
+    following = Window.partitionBy("run_id").orderBy("first_ns")
+    gaps = writes.select(
+        "run_id", fn.col("last_ns").alias("from_ns"), fn.lead("first_ns").over(following).alias("to_ns")
+    ).where(f"to_ns - from_ns >= {SILENCE_NS_MIN}")
     touched = (
         faults.join(fn.broadcast(gaps), "run_id")
         .where("from_ns < ended_ns and to_ns > started_ns")
@@ -140,5 +149,4 @@ def _silences(relations: Relations) -> DataFrame:
             ),
         )
     )
-    silences = _figure(touched, "silence_ns", fn.col("fault"), fn.col("silence_ns"))
-    return silences.union(_figure(touched, "recovery_ns", fn.col("fault"), fn.col("recovery_ns")))
+    return _figures(touched, "fault", "silence_ns", "recovery_ns")

@@ -17,6 +17,10 @@ from checkers.screening.summaries import Suspicion, suspicion_of
 POLLS_BROADCAST_MAX = 4_000_000
 """So many polls are given to every task, rather than brought together with the records of each by a shuffle."""
 
+ROWS_OF_A_TASK = 1_000_000
+"""A task has all its rows in memory at once, some 100 bytes for each."""
+TASKS_MIN = 2
+
 _DUPLICATE = -1
 """Kind of note: an operation or a value is there twice."""
 
@@ -38,6 +42,8 @@ class Screened:
     cluster: DataFrame
     logs: DataFrame
     """As they were recorded."""
+    rows_number: int
+    """All that are brought to the kernel."""
     polls_number: int
 
 
@@ -48,7 +54,7 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
     """
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     notes = unite([
-        _notes_of_kernel(history, partitions),
+        _notes_of_kernel(history),
         _notes(history.sends.where("problem is not null"), kernel.SUSPECT),
         _notes(uneven_ways(history.polls, history.returned), kernel.SUSPECT),
         _notes(_dirty(history), kernel.SUSPECT),
@@ -123,12 +129,13 @@ def places_out_of_order(sends: DataFrame, repairs: DataFrame, polls: DataFrame) 
     return frozenset(row.place for row in out_of_order.select("place").distinct().collect())
 
 
-def _notes_of_kernel(history: Screened, partitions: int) -> DataFrame:
+def _notes_of_kernel(history: Screened) -> DataFrame:
     rows = unite([_sends(history), _reads(history), _logs(history.logs)])
     # Those without an offset meet nothing, and may be many.
     known = fn.col("offset") != kernel.NOWHERE
     stretch = fn.when(known, fn.shiftright("offset", kernel.STRETCH_BITS)).otherwise(fn.col("value"))
-    return rows.repartition(partitions, "place", stretch).mapInArrow(kernel.screen_batches, kernel.NOTES_SCHEMA)
+    tasks = max(TASKS_MIN, history.rows_number // ROWS_OF_A_TASK)
+    return rows.repartition(tasks, "place", stretch).mapInArrow(kernel.screen_batches, kernel.NOTES_SCHEMA)
 
 
 def _sends(history: Screened) -> DataFrame:
