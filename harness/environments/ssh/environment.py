@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from harness.environments.administrator import SpawnedAdministrator
-from harness.environments.base import Addresses, EnvironmentFailed, Mechanisms, NodePlan, Process, System
-from harness.environments.cluster import ClusterUnderTest
-from harness.environments.layout import listeners_of, plan_nodes
-from harness.environments.machine.clients import run_client
+from harness.environments.base import Mechanisms, System
+from harness.environments.frame import ClusterEnvironment
+from harness.environments.layout import plan_nodes
 from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.node import LOG_NAME
-from harness.environments.machine.processes import RUN_MARK
 from harness.environments.machine.wall_clock import compile_library
-from harness.environments.network.network import JournaledNetwork
 from harness.environments.ssh.hosts import Fleet
 from harness.environments.ssh.machine import Machine, Wishes
 from harness.environments.ssh.network import FleetAddresses, OnTheMachines
@@ -33,15 +24,15 @@ from harness.environments.ssh.node import SshNode
 from harness.environments.ssh.offers import DISKS_TOLD, SshOffers
 from harness.journal import Journal
 from harness.spec import PACE_OF_VMS
-from nemesis.cluster import CLIENTS, Capability, NodeError
-
-SshCluster = ClusterUnderTest[SshNode, JournaledNetwork]
+from nemesis.cluster import Capability, NodeError
 
 _T = TypeVar("_T")
 
 
-class SshEnvironment:
-    """Implements `harness.environments.base.Environment`. Nothing is changed anywhere before `set_up`."""
+class SshEnvironment(ClusterEnvironment[SshNode, OnTheMachines]):
+    """An environment of other machines. Nothing is changed anywhere before `set_up`."""
+
+    _TROUBLES = (HelperRefused, NodeError, OSError, subprocess.SubprocessError)
 
     def __init__(
         self,
@@ -58,21 +49,12 @@ class SshEnvironment:
         combined: bool = False,
     ) -> None:
         """Plan the nodes. `EnvironmentFailed` when a page cache was asked for that the machines do not offer."""
-        self._system = system
+        super().__init__(system, needs=needs, journal=journal)
         self._fleet = fleet
-        self._journal = journal
-        self._needs = needs
         self._offers = offers
         self._disk = offers.choose_disk(page_cache, needs)
-        self._token = secrets.token_hex(8)
-        self._sockets = Path(tempfile.gettempdir(), f"harrow-{self._token}")
         plans = plan_nodes(run_directory, self._sockets, brokers, controllers, "files", combined=combined)
-        self.plans: Sequence[NodePlan] = [replace(plan, pace=PACE_OF_VMS if fleet.ours else 1) for plan in plans]
-        self._listeners = listeners_of(system, self.plans)
-        self._keeper: Keeper | None = None
-        self._engine: OnTheMachines | None = None
-        self._cluster: SshCluster | None = None
-        self._undo = ExitStack()
+        self._lay_out([replace(plan, pace=PACE_OF_VMS if fleet.ours else 1) for plan in plans])
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -89,36 +71,10 @@ class SshEnvironment:
             "page-cache-loss": DISKS_TOLD[self._disk],
         }
 
-    @property
-    def addresses(self) -> Addresses:
-        """Where listeners bind and are reached. Known once the machines are there."""
-        return _made(self._engine).addresses
-
-    @property
-    def cluster(self) -> SshCluster:
-        """What faults act on. Known once it is set up."""
-        return _made(self._cluster)
-
-    def set_up(self) -> None:
-        """Have machines, install, start all nodes; takes everything down again if that fails."""
-        try:
-            self._set_up()
-        except (HelperRefused, NodeError, OSError, subprocess.SubprocessError) as error:
-            self.tear_down()
-            raise EnvironmentFailed(f"expected to set the cluster up, found: {error}") from error
-        except BaseException:
-            self.tear_down()
-            raise
-
     def _set_up(self) -> None:
-        self._journal.record("run", token=self._token, sockets=str(self._sockets))
-        self._undo.callback(shutil.rmtree, self._sockets, ignore_errors=True)
-        self._sockets.mkdir(mode=0o700)
-        self._keeper = Keeper(self._fleet.settings(list(self._listeners)), {RUN_MARK: self._token})
-        self._undo.callback(self._keeper.close)
-        self._journal.record("keeper", pid=self._keeper.pid)
+        keeper = self._start_keeper(self._fleet.settings(list(self._listeners)))
         self._undo.callback(self._fleet.tear_down)
-        self._fleet.set_up(self._keeper, self._sockets, list(self._listeners))
+        self._fleet.set_up(keeper, self._sockets, list(self._listeners))
         addresses = FleetAddresses(self._fleet, self._listeners)
         machines = self._machines()
         self._engine = OnTheMachines(machines, self._fleet, addresses)
@@ -135,11 +91,7 @@ class SshEnvironment:
             node_id: SshNode(machine, self._system, self._journal, own_power=own_power)
             for node_id, machine in machines.items()
         }
-        endpoints = (CLIENTS, *self._listeners)
-        network = JournaledNetwork(endpoints, self._engine, self._journal)
-        log = self.plans[0].directory.parent / "administration.log"
-        administrator = SpawnedAdministrator(self.spawn_client, self.addresses, self.plans, log)
-        self._cluster = ClusterUnderTest(nodes, network, self.capabilities, self._system, self.plans, administrator)
+        self._assemble(nodes, self._engine)
         self._on_all(nodes.values(), SshNode.start)
 
     def _machines(self) -> Mapping[int, Machine]:
@@ -181,25 +133,3 @@ class SshEnvironment:
         with ThreadPoolExecutor(len(things)) as pool:
             for done in [pool.submit(work, thing) for thing in things]:
                 done.result()
-
-    def await_ready(self, timeout_s: float) -> None:
-        """Wait until every node serves; `NodeError` with its last log lines for one that does not."""
-        for node in self.cluster.nodes.values():
-            node.await_ready(timeout_s)
-
-    def spawn_client(self, command: Sequence[str], log: Path) -> Process:
-        """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output."""
-        return run_client(_made(self._keeper), self._journal, command, log)
-
-    def tear_down(self) -> None:
-        """Stop everything that was started and undo everything that was made. Safe at any time, and twice."""
-        try:
-            self._undo.close()
-        except (HelperRefused, NodeError, OSError) as error:
-            raise EnvironmentFailed(f"expected to take the cluster down, found: {error}") from error
-
-
-def _made(thing: _T | None) -> _T:
-    if thing is None:
-        raise EnvironmentFailed("expected the environment to be set up, found that it is not")
-    return thing
