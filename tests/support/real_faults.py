@@ -6,12 +6,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.frame import ClusterEnvironment
 from nemesis.clock import RealClock, becomes_true
 from nemesis.cluster import Link
 from nemesis.faults import KINDS
 from nemesis.faults.base import Bounds, Injection, Restless, Site
+
+EnvironmentT = TypeVar("EnvironmentT", bound=ClusterEnvironment[Any, Any])
 
 BOUNDS = Bounds(hold_s=5.0, heal_s=20.0, stop_s=10.0)
 
@@ -29,8 +32,34 @@ class Fired:
         self.injection.keep()
 
 
-def real_site(environment: MachineEnvironment) -> Site:
+@contextmanager
+def standing(environment: EnvironmentT, ready_s: float) -> Iterator[EnvironmentT]:
+    """A cluster that serves; taken down at the end."""
+    try:
+        environment.set_up()
+        environment.await_ready(ready_s)
+        yield environment
+    finally:
+        environment.tear_down()
+
+
+def real_site(environment: ClusterEnvironment[Any, Any]) -> Site:
     return Site.of(environment.cluster, RealClock(time.monotonic_ns), BOUNDS)
+
+
+@contextmanager
+def fresh_site(environment: ClusterEnvironment[Any, Any], ready_s: float) -> Iterator[Site]:
+    """Nodes that serve, with empty disks, and at the end links that nobody holds cut."""
+    for node in environment.cluster.nodes.values():
+        if node.disk.files():
+            node.kill()
+            node.disk.wipe()
+        if not node.is_alive():
+            node.start()
+            node.await_ready(ready_s)
+    site = real_site(environment)
+    yield site
+    site.links.clear()
 
 
 @contextmanager
@@ -54,6 +83,6 @@ def fire(
     fault.healing = told[-1].told
 
 
-def all_links(environment: MachineEnvironment) -> frozenset[Link]:
+def all_links(environment: ClusterEnvironment[Any, Any]) -> frozenset[Link]:
     endpoints = environment.cluster.network.endpoints
     return frozenset((a, b) for a in endpoints for b in endpoints if a != b)

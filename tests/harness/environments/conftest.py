@@ -14,6 +14,7 @@ from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.trials import Trial, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
 from harness.journal import Journal
+from tests.support.real_faults import standing
 from tests.support.stand_in import StandIn
 
 TRIALS: dict[str, Callable[[], Trial]] = {
@@ -57,13 +58,8 @@ def cluster_in(
     environment: str, directory: Path, system: System | None = None, **choices: Any
 ) -> Iterator[MachineEnvironment]:
     """A cluster of stand-ins that serves, in an environment by its name; taken down at the end."""
-    made = make_in(environment, directory, system, **choices)
-    try:
-        made.set_up()
-        made.await_ready(_READY_S)
+    with standing(make_in(environment, directory, system, **choices), _READY_S) as made:
         yield made
-    finally:
-        made.tear_down()
 
 
 @pytest.fixture(

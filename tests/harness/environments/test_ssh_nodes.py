@@ -21,7 +21,7 @@ from harness.environments.ssh.offers import SshOffers
 from harness.journal import Journal
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import need
-from tests.support.real_faults import all_links, fire, real_site
+from tests.support.real_faults import all_links, fire, fresh_site, standing
 from tests.support.ssh_lab import FarStandIn, NamespaceFleet
 from tests.support.stand_in import order, reply_is
 
@@ -58,28 +58,14 @@ def make(place: Path, brokers: int, controllers: int, *, installed: bool = True)
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnvironment]:
     need_servers()
-    made = make(tmp_path_factory.mktemp("ssh"), 2, 1)
-    try:
-        made.set_up()
-        made.await_ready(_READY_S)
+    with standing(make(tmp_path_factory.mktemp("ssh"), 2, 1), _READY_S) as made:
         yield made
-    finally:
-        made.tear_down()
 
 
 @pytest.fixture
 def site(environment: SshEnvironment) -> Iterator[Site]:
-    """Nodes that serve; what was written before is gone."""
-    for node in environment.cluster.nodes.values():
-        if node.disk.files():
-            node.kill()
-            node.disk.wipe()
-        if not node.is_alive():
-            node.start()
-            node.await_ready(_READY_S)
-    made = real_site(environment)
-    yield made
-    made.links.clear()
+    with fresh_site(environment, _READY_S) as made:
+        yield made
 
 
 def _cut(environment: SshEnvironment) -> set[tuple[int, int]]:

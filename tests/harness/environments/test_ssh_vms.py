@@ -16,7 +16,7 @@ from harness.environments.ssh.vms.trial import need_vms, try_vms
 from harness.journal import Journal
 from nemesis.faults.base import Site
 from nemesis.shapes import Shape
-from tests.support.real_faults import all_links, fire, real_site
+from tests.support.real_faults import all_links, fire, fresh_site, standing
 from tests.support.stand_in import order
 
 pytestmark = [pytest.mark.qemu, pytest.mark.timeout(600)]
@@ -43,27 +43,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnviron
         needs=frozenset({"clock"}),
         journal=Journal(place / "run"),
     )
-    try:
-        made.set_up()
-        made.await_ready(_READY_S)
+    with standing(made, _READY_S):
         yield made
-    finally:
-        made.tear_down()
     assert not list(of_run(made._token))
 
 
 @pytest.fixture
 def site(environment: SshEnvironment) -> Iterator[Site]:
-    for node in environment.cluster.nodes.values():
-        if node.disk.files():
-            node.kill()
-            node.disk.wipe()
-        if not node.is_alive():
-            node.start()
-            node.await_ready(_READY_S)
-    made = real_site(environment)
-    yield made
-    made.links.clear()
+    with fresh_site(environment, _READY_S) as made:
+        yield made
 
 
 def test_what_was_synced_survives_a_loss_of_power_and_cuts_and_clocks_with_it(
