@@ -82,8 +82,11 @@ def zoo(
             correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
         hunts = zoos.all_played(hunts, jobs or cores())
         for place, hunted in enumerate(hunts if shrink_s else ()):
-            hunts[place] = _shrunk(hunted, jobs or cores(), shrink_s, lambda: stop.requested)
-            if notes is not None and hunts[place] != hunted:
+            smaller = _shrunk(hunted, jobs or cores(), shrink_s, lambda: stop.requested)
+            if stop.requested:
+                break
+            hunts[place] = smaller
+            if notes is not None and smaller != hunted:
                 zoo_files.save(notes, hunts)
     if check and not stop.requested:
         hunts = _checked(hunts, console)
