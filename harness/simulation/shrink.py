@@ -105,7 +105,6 @@ class Shrinker:
         while before != self.best and not self._stopped():
             while before != self.best and not self._stopped():
                 before = self.best
-                self._clear()
                 self._structure()
             self._redraw()
             for name in self._of(Kind.NOISE):
@@ -118,8 +117,11 @@ class Shrinker:
 
     def _structure(self) -> None:
         """All that is not noise: while that still becomes simpler, work on noise would be for nothing."""
-        for name in self._of(Kind.FIXED):
+        settings = self._of(Kind.FIXED)
+        for name in (*reversed(settings), *reversed(settings)):  # one lane may leap where another has
             self._leap(name)
+        self._clear()
+        for name in settings:
             self._zero(name, SETTINGS_CHUNK_MIN)
             self._lower(name)
         for name in self._of(Kind.ROWS):

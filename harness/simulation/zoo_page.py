@@ -37,6 +37,8 @@ is one rule taken out; `harrow flaws` lists them. This page was written by
 
     {command}
 
+Notes bring along what earlier runs have found.
+
 - *visible*: who can know of it by the zoo's own account: clients (BB), clients once the bad candidate leads (BB-late),
   administration (BB-adm), only missing progress (LIVE), only who looks into nodes (WB)
 - *observer*: the property that the observer saw broken (or a crash, or missing liveness), and with which seed
