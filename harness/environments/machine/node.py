@@ -13,12 +13,13 @@ from typing import Protocol
 from harness.environments.base import NodePlan
 from harness.environments.machine import hunger, processes
 from harness.environments.machine.helper import HelperRefused
+from harness.environments.planned import PlannedNode
 from harness.environments.storage import survivors
 from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.journal import Journal
 from nemesis.clocks import WallClock
-from nemesis.cluster import NodeError, NodeRole
+from nemesis.cluster import NodeError
 from nemesis.disks import Disk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
@@ -132,7 +133,7 @@ class Host(Protocol):
         ...
 
 
-class MachineNode:
+class MachineNode(PlannedNode):
     """Implements `nemesis.cluster.Node`."""
 
     def __init__(
@@ -145,7 +146,7 @@ class MachineNode:
         clock: ProcessClock | None = None,
     ) -> None:
         self._clock = clock
-        self.plan = plan
+        self._plan = plan
         self._system = system
         self._host = host
         self._disk = disk
@@ -156,14 +157,9 @@ class MachineNode:
         self._lock = threading.RLock()
 
     @property
-    def node_id(self) -> int:
-        """Its id in the cluster."""
-        return self.plan.node_id
-
-    @property
-    def role(self) -> NodeRole:
-        """What it is."""
-        return self.plan.role
+    def plan(self) -> NodePlan:
+        """Where it is."""
+        return self._plan
 
     @property
     def pid(self) -> int | None:
@@ -343,12 +339,6 @@ class MachineNode:
         if status is not None and status < 0:
             return f"was killed by {signal.Signals(-status).name}"
         return f"ended with status {status}"
-
-    def _error(self, summary: str) -> NodeError:
-        lines = self.log_tail()
-        if not lines:
-            return NodeError(summary)
-        return NodeError("\n  ".join([f"{summary}; its last log lines:", *lines]))
 
 
 def _tail(log: Path) -> list[str]:

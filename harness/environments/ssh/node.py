@@ -8,16 +8,17 @@ from typing import Any
 
 from harness.environments.base import NodePlan, System
 from harness.environments.machine.processes import wait_until
+from harness.environments.planned import PlannedNode
 from harness.environments.ssh.machine import Machine
 from harness.environments.storage.disks import FileState, losses
 from harness.journal import Journal
-from nemesis.cluster import NodeError, NodeRole
+from nemesis.cluster import NodeError
 from nemesis.disks import Disk, PageCacheLoss, Survival, Trouble
 
 _READY_INTERVAL_S = 0.1
 
 
-class SshNode:
+class SshNode(PlannedNode):
     """Implements `nemesis.cluster.Node`."""
 
     def __init__(self, machine: Machine, system: System, journal: Journal, *, own_power: bool) -> None:
@@ -34,16 +35,6 @@ class SshNode:
     def plan(self) -> NodePlan:
         """Where it is, as the harness sees it."""
         return self._machine.plan
-
-    @property
-    def node_id(self) -> int:
-        """Its id in the cluster."""
-        return self.plan.node_id
-
-    @property
-    def role(self) -> NodeRole:
-        """What it is."""
-        return self.plan.role
 
     @property
     def pid(self) -> int | None:
@@ -174,10 +165,6 @@ class SshNode:
 
     def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401
         return self._machine.call("node", what, **details)
-
-    def _error(self, summary: str) -> NodeError:
-        lines = self.log_tail()
-        return NodeError("\n  ".join([f"{summary}; its last log lines:", *lines]) if lines else summary)
 
 
 class SshDisk:
