@@ -195,8 +195,8 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
             mirror.high_watermark_epoch = replica.leader_epoch
         if leads:
             committed.high_watermark_of_leader(known, ghost, mirror, before, new)
-    elif leads and new_role and replica.leader_epoch == ghost.since_epoch:
-        # it was elected uncleanly, and leads with the high watermark that it has (HW-6)
+    elif leads and new_role and mirror.high_watermark_epoch < ghost.since_epoch <= replica.leader_epoch:
+        # it was elected uncleanly, maybe some epochs ago, and leads with the high watermark that it has (HW-6)
         committed.high_watermark_of_leader(known, ghost, mirror, min(new, len(ghost.committed)), new)
     committed.check_bounds(known, ghost, mirror, new)
     if new_role:
