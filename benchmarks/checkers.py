@@ -55,19 +55,19 @@ SETTINGS = {
 
 def write(run: Path, table: str, columns: dict[str, object], files: int = 1) -> None:
     """Write a table; a column that is no sequence has one value for all rows."""
-    sequences = [column for column in columns.values() if isinstance(column, list | np.ndarray)]
-    rows = len(sequences[0])
-    arrays = []
-    for field in TABLES[table]:
-        column = "benchmark" if field.name == "run_id" else columns.get(field.name)
-        values = column if isinstance(column, list | np.ndarray) else [column] * rows
-        arrays.append(pa.array(values, field.type))
-    whole = pa.Table.from_arrays(arrays, schema=TABLES[table])
+    rows = next(len(column) for column in columns.values() if isinstance(column, list | np.ndarray))
     directory = run / "history" / table
     directory.mkdir(parents=True)
     each = -(-rows // files)
     for number, begin in enumerate(range(0, rows, each)):
-        pq.write_table(whole.slice(begin, each), directory / f"part-b-{number:06d}.parquet")
+        length = min(each, rows - begin)
+        arrays = []
+        for field in TABLES[table]:
+            column = "benchmark" if field.name == "run_id" else columns.get(field.name)
+            listed = isinstance(column, list | np.ndarray)
+            arrays.append(pa.array(column[begin : begin + length] if listed else [column] * length, field.type))
+        part = pa.Table.from_arrays(arrays, schema=TABLES[table])
+        pq.write_table(part, directory / f"part-b-{number:06d}.parquet")
 
 
 def make_run(run: Path, operations: int) -> None:

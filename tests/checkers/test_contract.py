@@ -1,0 +1,27 @@
+"""What the contract says of findings that no sample and no fault can excuse or blame."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+
+from checkers.contract import classified
+from checkers.findings import findings
+from checkers.relations import Relations
+
+NOT_NEEDED = cast("Relations", None)
+
+
+@pytest.mark.spark
+def test_what_promises_nothing_is_judged_without_samples(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("run", "log", 0, 7)], "run_id string, topic string, partition int, offset bigint")
+    excusable = findings(rows, "malformed-history", promises=fn.array(), details={})
+    inexcusable = findings(rows, "phantom-read", details={})
+
+    judged = classified(excusable.union(inexcusable), NOT_NEEDED).collect()
+
+    assert {row.anomaly: row.within_contract for row in judged} == {"malformed-history": True, "phantom-read": False}
+    assert all((row.offset, row.stale_because, row.stale_for_ns) == (7, None, None) for row in judged)
