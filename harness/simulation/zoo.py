@@ -37,7 +37,7 @@ OBSERVED = (Layer.CRASH, Layer.INVARIANT, Layer.LIVENESS)
 
 
 _FLAWED, _CORRECT = "flawed", "correct"
-"""How the ids of a schedule's two runs end, before its number."""
+"""How the ids of a schedule's two runs end, before its number; and how those of correct builds begin."""
 
 
 class Task(NamedTuple):
@@ -157,8 +157,9 @@ def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
 
 
 def histories(hunts: Sequence[Hunt]) -> Iterator[Named | Scheduled]:
-    """What the checkers are to judge: failing histories, and those of the schedules, with the flaw and without."""
+    """What the checkers are to judge: failing seeds and schedules, with the flaw and, for comparison, without."""
     played = schedules()
+    controls: dict[str, None] = {}
     for hunted in hunts:
         if hunted.flaw is None:
             continue
@@ -167,19 +168,29 @@ def histories(hunts: Sequence[Hunt]) -> Iterator[Named | Scheduled]:
         seeds = [*([shown.seed] if shown else []), *hunted.failing]
         for seed in list(dict.fromkeys(seeds))[:HISTORIES_PER_FLAW]:
             yield Named(f"{name}-{seed}", Case(seed, overrides_of(hunted.flaw)))
+            control = _control(hunted.flaw, str(seed))
+            if control not in controls:
+                controls[control] = None
+                yield Named(control, Case(seed, {"generation": hunted.flaw.generations[-1]}))
         for number, path in enumerate(played.get(name, ())):
             for kind in (_FLAWED, _CORRECT):
                 yield Scheduled(f"{name}-{kind}{number}", path, kind == _FLAWED)
 
 
+def _control(flaw: Flaw, seed: str) -> str:
+    """The run of the same seed and generation without the flaw."""
+    return f"{_CORRECT}-{flaw.generations[-1]}-{seed}"
+
+
 def judged(hunts: Sequence[Hunt], anomalies: Mapping[str, Mapping[str, int]]) -> list[Hunt]:
-    """Add what the checkers have found, by run id."""
+    """Add what the checkers have found, by run id, and not found where the flaw is missing."""
     in_seeds: dict[str, set[str]] = {}
     in_schedules: dict[str, set[str]] = {}
     for run_id, found in anomalies.items():
         name, _, which = run_id.rpartition("-")
-        if which.isdigit():
-            in_seeds.setdefault(name, set()).update(found)
+        if which.isdigit() and name in FLAWS:
+            correct = anomalies.get(_control(FLAWS[name], which), {})
+            in_seeds.setdefault(name, set()).update(set(found) - set(correct))
         elif which.startswith(_FLAWED):
             correct = anomalies.get(run_id.replace(f"-{_FLAWED}", f"-{_CORRECT}"), {})
             in_schedules.setdefault(name, set()).update(set(found) - set(correct))

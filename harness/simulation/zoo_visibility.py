@@ -11,6 +11,8 @@ from harness.simulation.zoo import HISTORIES_PER_FLAW, Hunt
 
 _EXPECTED = frozenset({Visibility.DIRECT, Visibility.LATE, Visibility.ADMINISTRATION})
 
+_MISSING_PROGRESS = "unavailable"
+
 _DESCRIBED = "a client would have to ask the administration who is in sync, and these histories hold reads and writes"
 
 REASONS: Mapping[str, str] = MappingProxyType(
@@ -36,6 +38,10 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "quorum-ack-before-flush": "what gets lost is a decision of the controller, before any client has written what "
         "depends on it",
         "fence-together": _DESCRIBED,
+        "exact-recovery-quorum": "the catalogue looks at the rule alone; a partition that waits for more "
+        "replicas than there are has no leader, and clients that go on trying notice",
+        "leader-ignores-isr-updates": "in a seed with acks=1 an offset showed two records, which was not told apart "
+        "yet from what acks=1 allows",
     }
 )
 """By flaw."""
@@ -51,8 +57,14 @@ BEYOND_CHECKERS: Mapping[str, str] = MappingProxyType(
 
 
 def is_felt(hunted: Hunt) -> bool:
-    """Whether clients alone have seen it: in a seed, by the checkers, or in its schedule."""
-    return Layer.HISTORY in hunted.sights or bool(hunted.anomalies or hunted.scheduled) or hunted.clients
+    """Whether clients alone have seen it: in a seed, by the checkers, or in its schedule.
+
+    That a service does not come back is the missing progress by which the catalogue's LIVE flaws are known.
+    """
+    found = {*hunted.anomalies, *hunted.scheduled}
+    if hunted.flaw is not None and hunted.flaw.visible is Visibility.LIVENESS:
+        found.discard(_MISSING_PROGRESS)
+    return Layer.HISTORY in hunted.sights or bool(found) or hunted.clients
 
 
 def only_by_schedule(hunted: Hunt) -> str | None:

@@ -89,14 +89,16 @@ def test_the_histories_of_each_flaw_begin_with_one_that_shows_it_and_end_with_it
     hunted = Hunt(LIAR, 10, 0.0, {Layer.HISTORY: sight}, (3, 5, 7, 9))
     named = list(zoo.histories([Hunt(None, 3, 0.0), hunted]))
     ids = [one.run_id.removeprefix(f"{LIAR.name}-") for one in named]
-    assert ids == ["9", "3", "5", "flawed0", "correct0"]
+    assert ids == ["9", "correct-K5-9", "3", "correct-K5-3", "5", "correct-K5-5", "flawed0", "correct0"]
     assert [one.flawed for one in named if isinstance(one, Scheduled)] == [True, False]
 
 
 def test_what_the_correct_build_shows_too_does_not_count() -> None:
     found = {"9": {"lost-acked-write": 3}, "3": {"stale-read": 1}, "flawed0": {"duplicate": 1, "lost-read": 1}}
     found["correct0"] = {"duplicate": 1}
-    (judged,) = zoo.judged([Hunt(LIAR, 10, 0.0)], {f"{LIAR.name}-{which}": what for which, what in found.items()})
+    by_run = {f"{LIAR.name}-{which}": what for which, what in found.items()}
+    by_run |= {"correct-K5-9": {}, f"{LIAR.name}-5": {"reordered-send": 1}, "correct-K5-5": {"reordered-send": 2}}
+    (judged,) = zoo.judged([Hunt(LIAR, 10, 0.0)], by_run)
     assert judged.anomalies == ("lost-acked-write", "stale-read")
     assert judged.scheduled == ("lost-read",)
 
