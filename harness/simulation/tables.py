@@ -85,7 +85,8 @@ def _settings(run: Recorded) -> Row:
         configuration.min_insync_replicas,
         configuration.acks,
         configuration.idempotence and configuration.acks == -1,
-        configuration.unclean_election,
+        # Both choose availability before what was acknowledged.
+        configuration.unclean_election or configuration.unclean_recovery == "Aggressive",
         configuration.generation,
         list(configuration.flaws),
         1,

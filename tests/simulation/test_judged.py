@@ -56,6 +56,13 @@ def test_rows_say_what_the_simulation_saw(dataset: Path) -> None:
         assert ids.count("fine-3") == len(rows), name
 
 
+def test_aggressive_recovery_promises_no_more_than_unclean_elections(tmp_path: Path) -> None:
+    named = [Named(kind, Case(1, {**QUICK, "unclean_recovery": kind})) for kind in ("Balanced", "Aggressive")]
+    write_dataset(tmp_path, named)
+    runs = load_table(tmp_path, "runs", ["run_id", "unclean_election"]).table.to_pydict()
+    assert dict(zip(runs["run_id"], runs["unclean_election"], strict=True)) == {"Balanced": False, "Aggressive": True}
+
+
 @pytest.mark.spark
 def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path) -> None:
     judgements = judge_dataset(dataset)
