@@ -7,6 +7,7 @@ whole partition is told by summaries, which the driver compares (`checkers.scree
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -15,8 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 STRETCH_BITS: Final = 14
-VALUES_MAX: Final = 20_000
+VALUES_MAX: Final = 2_000
 """Peculiar values of a place that a task tells one by one; where there are more, the whole place is suspect."""
+NOTES_MAX: Final = 10_000
+"""Notes of all kinds on a place that a task writes; where records are so far apart that there would be more, the whole
+place is suspect."""
 
 SEND, READ, LOG = 0, 1, 2
 """Kinds of rows: a record sent, one polled, one in the dumped log of a replica."""
@@ -83,6 +87,8 @@ def screen(rows: Rows) -> Iterator[Note]:
     records = _chosen(rows, ~bad & (rows["kind"] != LOG))
     logs = _chosen(rows, ~bad & (rows["kind"] == LOG))
     notes = [*_screen_records(records, suspects), *_screen_logs(logs, suspects)]
+    numbers = Counter(note.place for note in notes)
+    suspects.update(place for place, number in numbers.items() if number > NOTES_MAX)
     yield from (note for note in notes if note.place not in suspects)
     yield from (Note(SUSPECT, place) for place in sorted(suspects))
 

@@ -186,6 +186,14 @@ def test_a_place_with_too_many_peculiar_values_in_all_tasks_is_suspect(monkeypat
     assert together([*tasks[0], *tasks[1]]) == SUSPECT
 
 
+def test_a_place_whose_records_are_too_far_apart_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.screening.kernel.NOTES_MAX", 12)
+    rows = [row for stretch in range(3) for row in dull(1, first=stretch << STRETCH_BITS)]
+    rows = [replace(row, high_watermark=3 << STRETCH_BITS) if row.kind == LOG else row for row in rows]
+    assert together(notes_of(rows)) == SUSPECT
+    assert together(notes_of([row for row in rows if row.offset < 2 << STRETCH_BITS])) == DULL
+
+
 def test_nothing_is_dull() -> None:
     assert suspicion([]) == DULL
     assert list(screen_batches([])) == []
