@@ -12,7 +12,7 @@ and is given the disk. Each crash finds these files:
     fresh        never synced: not there, or empty
 
 What is not synced is written after all that is: the sync of one file lets ext4 write some of another, too.
-Exit status 1 when any of this was otherwise.
+Exit status 1 when any of this was otherwise, 4 when this machine or user cannot have such a disk.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from harness.durable import sync_directory
-from harness.environments.base import NodePlan
+from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from harness.environments.ssh.vms.template import Template, template
 from harness.environments.ssh.vms.vm import Vm
-from harness.environments.storage.fuse import FuseMounts
+from harness.environments.storage.fuse import FuseMounts, trial
 from harness.environments.storage.page_cache import Ext4Images, PageCache, make_file_system
+from harness.exits import Exit
 from harness.journal import Journal
+from nemesis.cluster import NodeError
 
 RENEWED_AFTER = 25
 """Crashes after which the log begins anew, so that reading it does not take ever longer."""
@@ -167,6 +169,8 @@ def _write(path: Path, data: bytes, mode: str, *, sync: bool) -> None:
 
 @contextmanager
 def forgetful(kind: str, place: Path) -> Iterator[Disk]:
+    if kind == "fuse":
+        trial()
     with ExitStack() as undo:
         keeper = Keeper(Settings(network=False, mounts=kind == "ext4", endpoints=()), {})
         undo.callback(keeper.close)
@@ -255,7 +259,11 @@ def main() -> int:
     expected, troubles, synced, unsynced = Expected(), [], 0, 0
     with tempfile.TemporaryDirectory(prefix="harrow-crashes-") as name, ExitStack() as undo:
         place = Path(name)
-        disk = undo.enter_context(virtual(place) if arguments.disk == "vm" else forgetful(arguments.disk, place))
+        try:
+            disk = undo.enter_context(virtual(place) if arguments.disk == "vm" else forgetful(arguments.disk, place))
+        except (EnvironmentFailed, NodeError) as error:
+            print(f"{arguments.disk}: {error}", file=sys.stderr)
+            return Exit.FAILED
         began = time.monotonic()
         for what in rounds(arguments.crashes, arguments.seed):
             found = list(expected.troubles(what, disk.crash_while_writing(what)))
