@@ -179,6 +179,8 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         _pause(broker, replica)
         return
     _mark_answer(broker, replica, asked, answer)
+    if replica.log.start_offset < log_start:
+        storage.log_start_went_back(broker, replica)
     if outcome.truncated_to is not None:
         _mark_truncation(broker, replica, answer, rolls_back=rolls_back)
     elif replica.high_watermark < high_watermark:
@@ -261,8 +263,11 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
         return
     if answer.offset < replica.log.end_offset:
         broker.runtime.mark(OUT_OF_RANGE_CUT)
+        log_start = replica.log.start_offset
         with directories.guarded(broker):
             follower.truncate(replica, answer.offset)
+            if replica.log.start_offset < log_start:
+                storage.log_start_went_back(broker, replica)
         broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
     else:
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
 from broker.core.events import Exit, Flush
@@ -21,6 +23,7 @@ CUT_BELOW_HIGH_WATERMARK = sometimes("opening: the log ends below the high water
 CUT_BELOW_RECOVERY_POINT = sometimes("opening: the log ends below the recovery point of the checkpoint")
 NO_CHECKPOINT = sometimes("opening: a checkpoint is missing or cannot be used (ST-7)")
 REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
+STARTS_LOWER = sometimes("storage: a log restarts below its start, and the checkpoint says so at once (TR-4)")
 DISK_FAILED = sometimes("storage: the log directory failed, the broker ends (TR-6)")
 CLOSED_CLEANLY = sometimes("storage: all is synced and the marker is written (BL-8)")
 
@@ -211,11 +214,26 @@ def _checkpoint_directory(broker: BrokerState, place: int) -> None:
         name_in(place, checkpoints.RECOVERY_POINT),
         {key: replica.log.flushed_offset for key, replica in replicas.items()},
     )
+    _checkpoint_log_starts(broker, place, replicas)
+
+
+def _checkpoint_log_starts(broker: BrokerState, place: int, replicas: Mapping[tuple[str, int], Replica]) -> None:
     checkpoints.write_checkpoint(
         broker.files,
         name_in(place, checkpoints.LOG_START),
         {key: replica.log.start_offset for key, replica in replicas.items()},
     )
+
+
+def log_start_went_back(broker: BrokerState, replica: Replica) -> None:
+    """TR-4: a log restarts below its old start, which the checkpoint must not keep.
+
+    Else the next process would take what is appended until the next checkpoint for deleted, and drop it.
+    """
+    broker.runtime.mark(STARTS_LOWER)
+    place = directories.of(replica)
+    beside = {key: one for key, one in broker.replicas.items() if directories.of(one) == place}
+    _checkpoint_log_starts(broker, place, beside)
 
 
 def checkpoint_regularly(broker: BrokerState) -> None:

@@ -68,16 +68,23 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
             return Outcome(cut_later_to=offset)
         return Outcome(truncated_to=truncate(replica, offset))
     before = replica.log.end_offset
+    if answer.log_start_offset >= before:
+        _adopt_bounds(replica, answer, rules)  # nothing of ours is left, and our end may lie inside the first batch
     if answer.records:
         max_epoch = rules.truncation.highest_epoch(replica.leader_epoch)
         replica.log.append_as_follower(answer.records, max_epoch=max_epoch)
+    _adopt_bounds(replica, answer, rules)
+    replica.compares_logs = rules.truncation.still_compares_logs(bool(answer.records))
+    return Outcome(appended=replica.log.end_offset - before)
+
+
+def _adopt_bounds(replica: Replica, answer: FetchedPartition, rules: Rules) -> None:
+    """LO-3, HW-5: the leader's log start and high watermark, as far as our log goes."""
     if answer.log_start_offset > replica.log.start_offset:
         replica.log.advance_start(min(answer.log_start_offset, replica.log.end_offset))
     replica.high_watermark = rules.high_watermark.of_follower(
         answer.high_watermark, replica.log.start_offset, replica.log.end_offset
     )
-    replica.compares_logs = rules.truncation.still_compares_logs(bool(answer.records))
-    return Outcome(appended=replica.log.end_offset - before)
 
 
 def truncate(replica: Replica, offset: int) -> int:

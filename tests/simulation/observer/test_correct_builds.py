@@ -55,6 +55,8 @@ def test_some_seeds_of_the_correct_build_break_nothing() -> None:
         pytest.param(7646, id="a change of min ISR, which makes the controller forget who is eligible, near a loss"),
         pytest.param(9575, id="a second loss of the broker that an unclean recovery has made the leader"),
         pytest.param(13345, id="a leader by unclean election, which takes office only in a later epoch"),
+        pytest.param(22802, id="a follower whose log ends inside the batch in which its leader's log begins"),
+        pytest.param(23684, id="a log that restarts below its start, and a crash before the next checkpoint"),
         pytest.param(4025, id="a process that fails in the midst of an append"),
     ],
 )
