@@ -11,7 +11,9 @@ from enum import StrEnum
 from itertools import combinations
 from typing import NamedTuple
 
+from broker.core.controller.recovery import LAST_LEADER
 from harness.simulation.logs import LogRecord, records_of
+from harness.simulation.observer.properties import data_excuse, with_excuse
 from harness.simulation.records import OperationRow
 from harness.simulation.scenario import CRASH, Outcome
 from harness.simulation.swarm import Configuration
@@ -107,9 +109,18 @@ def _told(record: LogRecord | None) -> str:
 def history_findings(outcome: Outcome) -> list[Finding]:
     """Whatever the clients' history shows that it must not, worst first; the first case of each anomaly."""
     first: dict[str, Finding] = {}
+    generation, excuse = outcome.configuration.generation, _excuse(outcome)
     for name, what in _anomalies(outcome):
-        first.setdefault(name, Finding(Layer.HISTORY, name, what))
+        first.setdefault(name, Finding(Layer.HISTORY, name, with_excuse(what, generation, excuse)))
     return [first[name] for name in _ANOMALIES if name in first]
+
+
+def _excuse(outcome: Outcome) -> str:
+    """Why the generation may lose what was acknowledged, in this very run; "" if it may not."""
+    generation = outcome.configuration.generation
+    if generation == "K4" and outcome.marks.get(LAST_LEADER.name, 0):
+        return "the last known leader is elected, whatever it still has (UR-4)"
+    return data_excuse(generation, sole_member_lost=False)
 
 
 def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:

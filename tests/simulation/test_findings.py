@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core.controller.recovery import LAST_LEADER
 from broker.core.records import encode_batch
 from harness.simulation.case import run
 from harness.simulation.findings import Layer, findings, history_findings, log_findings
 from harness.simulation.logs import ReplicaLog
+from harness.simulation.observer import is_documented
 from harness.simulation.records import OperationRow, ReadRow, SendRow, SimulatedHistory
 from harness.simulation.scenario import CRASH, Outcome
 from harness.simulation.swarm import Configuration
@@ -101,6 +103,19 @@ def test_near_misses_are_no_anomalies(sends: Sequence[Send], reads: Sequence[Rea
 def test_what_the_contract_allows_is_no_anomaly(changes: dict[str, object], reads: Sequence[Read]) -> None:
     sends = [(1, "ok", None, 10, 20), (2, "ok", None, 30, 40)]
     assert found(sends, reads, replace(Configuration(), **changes)) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("generation", "marks", "documented"),
+    [("K5", {LAST_LEADER.name: 1}, False), ("K4", {}, False), ("K4", {LAST_LEADER.name: 1}, True), ("K1", {}, True)],
+)
+def test_what_a_generation_is_known_to_lose_is_told_apart(
+    generation: str, marks: dict[str, int], documented: bool
+) -> None:
+    run = outcome(FINE, (("final", 0, 1),), Configuration(generation=generation))
+    (lost,) = history_findings(replace(run, marks=marks))
+    assert lost.property_id == "lost-acked-write"
+    assert is_documented(lost.what) == documented
 
 
 @pytest.mark.parametrize(("start", "lost"), [(0, ["lost-acked-write"]), (1, [])])
