@@ -105,6 +105,7 @@ class Shrinker:
         while before != self.best and not self._stopped():
             while before != self.best and not self._stopped():
                 before = self.best
+                self._clear()
                 self._structure()
             self._redraw()
             for name in self._of(Kind.NOISE):
@@ -117,11 +118,8 @@ class Shrinker:
 
     def _structure(self) -> None:
         """All that is not noise: while that still becomes simpler, work on noise would be for nothing."""
-        settings = self._of(Kind.FIXED)
-        for name in (*reversed(settings), *reversed(settings)):  # one lane may leap where another has
+        for name in self._of(Kind.FIXED):
             self._leap(name)
-        self._clear()
-        for name in settings:
             self._zero(name, SETTINGS_CHUNK_MIN)
             self._lower(name)
         for name in self._of(Kind.ROWS):

@@ -57,11 +57,19 @@ def test_kafka_python_moves_a_partition(cluster, admin, topic):
 
 
 def test_kafka_python_alters_and_describes_settings(admin, topic):
-    admin.alter_configs([ConfigResource("TOPIC", topic, {"min.insync.replicas": "2"})])
     resource = ConfigResource("TOPIC", topic)
+
+    def altered():
+        try:
+            admin.alter_configs([ConfigResource("TOPIC", topic, {"min.insync.replicas": "2"})])
+        except ValueError:  # it asks some broker for what may be set, which may not have heard of the topic yet
+            return False
+        return True
 
     def described():
         return str(admin.describe_configs([resource]))
+
+    eventually(altered, 10, "the broker that was asked knows the topic")
 
     eventually(lambda: "min.insync.replicas" in described(), 10, "the setting has changed")
 
