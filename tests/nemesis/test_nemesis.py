@@ -43,6 +43,16 @@ class Stage:
         self.conductor.run(0, int(seconds * SECOND_NS), lambda: self.clock.ns >= aborted_at_s * SECOND_NS)
         return self
 
+    def let_node_1_catch_up_at(self, at_s: float) -> None:
+        """Have node 1 miss from the ISR until then."""
+        sleep = self.clock.sleep
+
+        def sleep_and_catch_up(seconds: float) -> None:
+            sleep(seconds)
+            self.cluster.insync = (2, 3) if self.clock.ns < at_s * SECOND_NS else (1, 2, 3)
+
+        self.clock.sleep = sleep_and_catch_up
+
     def starts_s(self) -> list[float]:
         by_number = sorted(self.rows, key=lambda row: row["fault"])
         return [round(row["started_ns"] / SECOND_NS, 1) for row in by_number]
@@ -149,13 +159,7 @@ def test_a_lossy_fault_waits_until_the_last_victim_is_back_in_the_isr() -> None:
             entry(2, 5, "page-cache-loss", leader(1)),
         ]
     )
-    sleep = stage.clock.sleep
-
-    def sleep_and_catch_up(seconds: float) -> None:
-        sleep(seconds)
-        stage.cluster.insync = (2, 3) if stage.clock.ns < 20 * SECOND_NS else (1, 2, 3)
-
-    stage.clock.sleep = sleep_and_catch_up
+    stage.let_node_1_catch_up_at(20)
     stage.play()
     assert stage.starts_s()[1] == pytest.approx(20, abs=0.2)
 
@@ -228,13 +232,7 @@ def raised(number: int, at_s: float, hold_s: float = 2, *, beside: bool = False)
 
 def test_nobody_loses_anything_until_the_isr_is_whole_after_a_change_of_min_isr() -> None:
     stage = Stage([raised(1, 1, 3), entry(2, 2, "page-cache-loss", leader(0), beside=True)])
-    sleep = stage.clock.sleep
-
-    def sleep_and_catch_up(seconds: float) -> None:
-        sleep(seconds)
-        stage.cluster.insync = (2, 3) if stage.clock.ns < 20 * SECOND_NS else (1, 2, 3)
-
-    stage.clock.sleep = sleep_and_catch_up
+    stage.let_node_1_catch_up_at(20)
     stage.play()
     assert stage.starts_s()[1] == pytest.approx(20, abs=0.2)
 
