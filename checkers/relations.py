@@ -53,7 +53,7 @@ class Relations:
     """One row per partition and poll, with its operation; `whole`: ok, and all its records are in the history."""
     values: DataFrame
     """One row per value of a partition that has to be looked at: how it was sent (`sent`, `send_…`), how it was read
-    (`reads`, `ok_reads` …)."""
+    (`reads`, `ok_reads` …); `served_ns`: when an ok poll first returned it from a broker that is known, `read_node`."""
     walk: DataFrame
     """P where a process's way through a partition is uneven: records not at the offset after the one before."""
     finals: DataFrame
@@ -171,6 +171,7 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
         fn.col("node").alias("read_node"),
         fn.col("completed_ns").alias("read_ns"),
         fn.when(ok, fn.col("completed_ns")).alias("ok_read_ns"),
+        fn.when(ok & fn.col("node").isNotNull(), fn.col("completed_ns")).alias("served_ns"),
         fn.when(ok & (fn.col("phase") == "final"), 1).alias("final_read"),
     )
     sent = sends.select(
@@ -199,7 +200,9 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
             fn.max("read_offset").alias("read_offset_max"),
             fn.min("ok_read_ns").alias("read_first_ns"),
             fn.max("ok_read_ns").alias("read_last_ns"),
-            fn.min_by("read_node", "ok_read_ns").alias("read_node"),
+            # Not only of the first: clients do not always tell which broker it was that served them.
+            fn.min("served_ns").alias("served_ns"),
+            fn.min_by("read_node", "served_ns").alias("read_node"),
             fn.min_by("read_op", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_op"),
             fn.min_by("read_process", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_process"),
             fn.min_by("read_offset", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_offset"),

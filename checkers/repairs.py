@@ -21,7 +21,10 @@ NAME = "repaired-outcome"
 
 
 def repaired_sends(values: DataFrame, *, wanted: bool) -> DataFrame:
-    """Return the sends that are repaired, in the columns of sends; `completed_ns` is when they were known."""
+    """Return the sends that are repaired, in the columns of sends; `completed_ns` is when they were known.
+
+    `node` is the first broker known to have served the record, at `served_ns`; both are null where none is known.
+    """
     known = values.where(
         "sent > 0 and send_status = 'info' and ok_reads > 0 and read_offset_min = read_offset_max"
         " and send_invoked_ns is not null and read_first_ns is not null"
@@ -37,6 +40,7 @@ def repaired_sends(values: DataFrame, *, wanted: bool) -> DataFrame:
         fn.col("read_offset_min").alias("offset"),
         fn.col("send_invoked_ns").alias("invoked_ns"),
         fn.greatest("read_first_ns", "send_invoked_ns").alias("completed_ns"),
+        fn.when(fn.col("served_ns").isNotNull(), fn.greatest("served_ns", "send_invoked_ns")).alias("served_ns"),
         "read_op",
     )
 

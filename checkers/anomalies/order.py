@@ -68,7 +68,7 @@ def stale_read(relations: Relations) -> DataFrame:
         f"status = 'ok' and acks = {ACKS_ALL} and offset is not null and completed_ns is not null"
     )
     # A record that was read is below the high watermark of whoever served it, whatever its acks.
-    read = relations.repairs.where("node is not null")
+    read = relations.repairs.where("served_ns is not null").withColumn("completed_ns", fn.col("served_ns"))
     witnesses = sends.unionByName(read, allowMissingColumns=True).withColumn("told", _witness())
     questions = relations.polls.where(
         "status = 'ok' and (kind = 'latest' or (whole and records = 0"

@@ -675,6 +675,39 @@ def what_one_was_shown_another_is_not(history: History) -> None:
     history.final([100])
 
 
+@case({"stale-read": (1, 0)})
+def one_of_two_that_were_shown_it_at_once_knows_by_whom(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), status="info")
+    history.poll(0, [100], (30, 40), assigned=True, node=None)
+    history.poll(0, [100], (35, 40), process=901, assigned=True)
+    history.latest(0, (50, 60), process=902)
+    history.sampled(70, 1, 0)
+    history.final([100])
+
+
+@case({"stale-read": (1, 0)})
+def one_who_was_shown_it_later_knows_by_whom(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), status="info")
+    history.poll(0, [100], (30, 40), assigned=True, node=None)
+    history.poll(0, [100], (41, 45), process=901, assigned=True)
+    history.latest(0, (50, 60), process=902)
+    history.sampled(70, 1, 0)
+    history.final([100])
+
+
+@case({})
+def who_showed_it_first_is_not_known(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), status="info")
+    history.poll(0, [100], (30, 40), assigned=True, node=None)
+    history.latest(0, (50, 60), process=902)
+    history.poll(0, [100], (55, 65), process=901, assigned=True)
+    history.sampled(70, 1, 0)
+    history.final([100])
+
+
 # --- dirty-read ----------------------------------------------------------------------------------------------------
 
 

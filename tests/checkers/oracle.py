@@ -155,7 +155,8 @@ def nonmonotonic_send(rows: Rows) -> Iterator[Key]:
 
 
 def stale_read(rows: Rows) -> Iterator[Key]:
-    witnesses = [s for s in rows.happened() if (None not in s["answered"] if "answered" in s else s["acks"] == -1)]
+    told = [(s["completed_ns"], s["offset"]) for s in rows.happened() if "served_ns" not in s and s["acks"] == -1]
+    told += [(min(s["served_ns"]), s["offset"]) for s in rows.happened() if s.get("served_ns")]
     for poll in rows.polls:
         if poll["status"] != "ok":
             continue
@@ -165,7 +166,7 @@ def stale_read(rows: Rows) -> Iterator[Key]:
             offset = poll["position"]
         else:
             continue
-        if any(w["completed_ns"] < poll["invoked_ns"] and w["offset"] >= offset for w in witnesses):
+        if any(told_ns < poll["invoked_ns"] and known >= offset for told_ns, known in told):
             yield (poll["op"],)
 
 

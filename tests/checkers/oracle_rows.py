@@ -86,9 +86,7 @@ class Rows:
             reads = self.ok_reads_of(send["value"])
             places = {read["offset"] for read in self.reads_of(send["value"])}
             if send["status"] == "info" and reads and len(places) == 1:
-                first = min(reads, key=lambda read: read["completed_ns"])
-                earliest = [read for read in reads if read["completed_ns"] == first["completed_ns"]]
-                known_ns = max(first["completed_ns"], send["invoked_ns"])
-                answered = [read["node"] for read in earliest]
-                found.append({**send, "offset": places.pop(), "completed_ns": known_ns, "answered": answered})
+                known_ns = max(min(read["completed_ns"] for read in reads), send["invoked_ns"])
+                served_ns = [max(read["completed_ns"], send["invoked_ns"]) for read in reads if read["node"] is not None]
+                found.append({**send, "offset": places.pop(), "completed_ns": known_ns, "served_ns": served_ns})
         return found
