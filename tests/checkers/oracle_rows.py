@@ -87,6 +87,7 @@ class Rows:
             places = {read["offset"] for read in self.reads_of(send["value"])}
             if send["status"] == "info" and reads and len(places) == 1:
                 known_ns = max(min(read["completed_ns"] for read in reads), send["invoked_ns"])
-                served_ns = [max(read["completed_ns"], send["invoked_ns"]) for read in reads if read["node"] is not None]
+                served = [read["completed_ns"] for read in reads if read["node"] is not None]
+                served_ns = [max(completed_ns, send["invoked_ns"]) for completed_ns in served]
                 found.append({**send, "offset": places.pop(), "completed_ns": known_ns, "served_ns": served_ns})
         return found
