@@ -25,6 +25,9 @@ ENVIRONMENTS: Final = ("local", "docker", "ssh")
 OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
+OF_CONTAINERS: Final = frozenset({"image", "node_memory", "node_cpus"})
+"""Settings that mean something in the environment `docker` alone."""
+
 WORKLOADS: Final = ("log", "register", "queue", "groups", "admin")
 CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -127,14 +130,7 @@ def _check(spec: Spec) -> None:
     _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache", "power-cut"))
     _whole("node-memory", spec.node_memory, 64, 1 << 20)
     _number("node-cpus", spec.node_cpus, 0, 1_024)
-    _expect(
-        not spec.image or spec.system == OWN_SYSTEM,
-        "image",
-        "Harrow's own broker, which an image is known to hold",
-        spec.system,
-        "leave --image out: the broker is run in containers as it is installed here",
-    )
-    for field in ("image", "node_memory", "node_cpus"):
+    for field in sorted(OF_CONTAINERS):
         _expect(
             spec.environment == "docker" or getattr(spec, field) == getattr(Spec, field),
             _flag(field),
@@ -173,15 +169,18 @@ def _check_machines(spec: Spec) -> None:
     _whole("vms", spec.vms, 0, 9)
     machines = [name for name, given in (("inventory", spec.inventory), ("vms", spec.vms)) if given]
     if spec.environment == "ssh":
-        own = spec.system == OWN_SYSTEM
-        _expect(
-            own, "system", "Harrow's own broker for the environment ssh", spec.system, "leave --environment ssh out"
-        )
         told = " and ".join(machines) or "neither"
         _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", told)
     else:
         _expect(not machines, "environment", f"ssh for {' and '.join(machines)}", spec.environment)
     _expect(spec.page_cache != "power-cut" or spec.vms > 0, "page-cache", "power-cut with --vms only", "no --vms")
+    _expect(
+        not spec.vms or spec.system == OWN_SYSTEM,
+        "vms",
+        "Harrow's own broker, for nothing else is put into VMs",
+        spec.system,
+        "install it on hosts and name them with --inventory",
+    )
     _expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
 
 

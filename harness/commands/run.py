@@ -78,7 +78,9 @@ _FLAGS = (
     _flag("--generation", metavar="NAME", told="Rules that the broker follows: K1 to K5 (K5, the latest)."),
     _flag("--network", metavar="HOW", told="auto (default), namespaces or proxies."),
     _flag("--page-cache", metavar="HOW", told="auto (default), ext4, fuse, page-cache or power-cut."),
-    _flag("--image", metavar="NAME", told="Docker: image of the broker (made of this machine's Python)."),
+    _flag(
+        "--image", metavar="NAME", told="Docker: image of the broker (the definition's; made of this machine's Python)."
+    ),
     _flag("--node-memory", type=int, metavar="MIB", told="Docker: memory of a node (512)."),
     _flag("--node-cpus", type=float, metavar="N", told="Docker: processors of a node (0: all)."),
     _flag("--inventory", metavar="FILE", told="Run on the hosts that this TOML file names, by SSH."),
@@ -133,8 +135,7 @@ def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
 
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
-    given = {**choice.defaults(given.get("system", specs.OWN_SYSTEM)), **given}
-    return specs.resolve(given, secrets.randbelow(specs.SEEDS))
+    return specs.resolve(choice.with_defaults(given), secrets.randbelow(specs.SEEDS))
 
 
 def _possible(spec: Spec, system: System) -> tuple[str, ...]:

@@ -39,6 +39,12 @@ class NodePlan:
     socket: Path  # where the system may put a control socket (short enough for AF_UNIX)
     storage: Literal["files", "page-cache"]  # "page-cache": the broker keeps its own ledger of what was synced
     pace: int = 1  # how many times longer than a process of this machine it may take to answer
+    seen_at: Path | None = None  # where the node itself finds its directory, if that is on another machine
+
+    @property
+    def own_directory(self) -> Path:
+        """The directory as the node itself finds it."""
+        return self.seen_at or self.directory.absolute()
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,8 @@ class System(Protocol):
         """The command that has a running node shut down in good order; None: SIGTERM does."""
         ...
 
-    def log_files(self, plan: NodePlan) -> Sequence[Path]:
-        """Where the node logs besides its standard output and error."""
+    def log_patterns(self, role: NodeRole) -> Sequence[str]:
+        """Where a node logs besides its standard output and error: patterns of files in its directory."""
         ...
 
     def is_ready(self, plan: NodePlan) -> bool:

@@ -12,6 +12,14 @@ from nemesis.cluster import Endpoint, NodeRole
 FIRST_CONTROLLER = 100
 
 
+def roles(brokers: int, controllers: int, *, combined: bool = False) -> Mapping[int, NodeRole]:
+    """Node ids in order, and what each node is."""
+    made: dict[int, NodeRole] = dict.fromkeys(range(1, brokers + 1), "broker")
+    if combined:
+        return made | dict.fromkeys(range(1, controllers + 1), "combined")
+    return made | dict.fromkeys(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers), "controller")
+
+
 def plan_nodes(
     run_directory: Path,
     sockets: Path,
@@ -25,11 +33,6 @@ def plan_nodes(
 
     `combined`: the first of the brokers are the controllers.
     """
-    roles: dict[int, NodeRole] = dict.fromkeys(range(1, brokers + 1), "broker")
-    if combined:
-        roles |= dict.fromkeys(range(1, controllers + 1), "combined")
-    else:
-        roles |= dict.fromkeys(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers), "controller")
     directory = run_directory.absolute() / "nodes"
     return tuple(
         NodePlan(
@@ -40,7 +43,7 @@ def plan_nodes(
             socket=sockets / f"{node_id}.sock",
             storage=storage,
         )
-        for node_id, role in roles.items()
+        for node_id, role in roles(brokers, controllers, combined=combined).items()
     )
 
 

@@ -108,6 +108,8 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
     from harness.environments.local.environment import LocalEnvironment
 
     if spec.environment == "docker":
+        from harness.systems.from_image import BrokerFromImage
+
         return DockerEnvironment(
             directory,
             system,
@@ -118,6 +120,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
             image_name=spec.image,
             limits=Limits(spec.node_memory, spec.node_cpus),
             programs="image" if spec.system == OWN_SYSTEM else "machine",
+            contents=system if isinstance(system, BrokerFromImage) else None,
             needs=needs,
             journal=journal,
             combined=spec.combined,

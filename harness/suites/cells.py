@@ -62,8 +62,7 @@ def spec_of(cell: Cell) -> Spec:
     """The specification of a run on a real cluster. Raises `SpecError`."""
     given = {key: value for key, value in cell.settings.items() if key != SIMULATION}
     given |= {"environment": cell.environment, "faults": cell.faults, "seed": cell.first_seed, "name": cell.name}
-    preset = choice.defaults(given.get("system", specs.OWN_SYSTEM))
-    return specs.resolve({**preset, **given}, cell.first_seed)
+    return specs.resolve(choice.with_defaults(given), cell.first_seed)
 
 
 def check(cell: Cell) -> None:
@@ -84,6 +83,7 @@ def see_possible(cell: Cell) -> None:
     if cell.environment not in ENVIRONMENTS:
         raise Skipped(f"there is no environment {cell.environment} in this Harrow")
     from harness.environments import registry
+    from harness.environments.base import EnvironmentFailed
 
     try:
         spec = spec_of(cell)
@@ -91,7 +91,7 @@ def see_possible(cell: Cell) -> None:
         faults = registry.possible(spec, system) if cell.faults == "all" else spec.faults
         kinds = [KINDS[part] for fault in faults for part in parts(fault)]
         registry.check(replace(spec, faults=faults), kinds, system)
-    except SpecError as error:
+    except (SpecError, EnvironmentFailed) as error:
         raise Skipped(str(error)) from error
 
 

@@ -7,21 +7,30 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.base import System
-from harness.spec import OWN_SYSTEM, Spec, SpecError
+from harness.spec import OF_CONTAINERS, OWN_SYSTEM, Spec, SpecError
 
 
-def defaults(system: str) -> Mapping[str, Any]:
-    """Settings of the specification that the system's definition gives; flags and files override them."""
+def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is given of a specification, and below it what the definition of its system presets."""
+    system = given.get("system", OWN_SYSTEM)
     if system == OWN_SYSTEM:
-        return {}
+        return given
     from harness.systems.definition import load
 
     definition = load(Path(system))
-    return {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults}
+    made = {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults, **given}
+    if made.get("environment") != "docker":  # what containers are to be like means nothing to others
+        preset = OF_CONTAINERS & (definition.defaults.keys() - given.keys())
+        return {key: value for key, value in made.items() if key not in preset}
+    return made
 
 
 def make(spec: Spec) -> System:
-    """Make the system, and see that it can be run with this specification. Raises `SpecError`."""
+    """Make the system, and see that it can be run with this specification.
+
+    Raises `SpecError`; and `EnvironmentFailed` when the places of somebody else's broker (an image, hosts) cannot be
+    looked at, or lack it.
+    """
     if spec.system != OWN_SYSTEM:
         from harness.systems import foreign
         from harness.systems.definition import load

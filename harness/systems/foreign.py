@@ -7,13 +7,13 @@ learned at the socket at which Harrow's own broker tells what it believes.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
+from harness.environments.layout import roles
 from harness.spec import Spec, SpecError
 from harness.systems.admin_endpoint import (
     log_of,
@@ -24,12 +24,12 @@ from harness.systems.admin_endpoint import (
     states_of_controllers,
 )
 from harness.systems.attendant.orders import Orders
-from harness.systems.definition import Command, Definition, NodeKind
-from harness.systems.templating import CLIENT, TemplateError, fill, names_in, node_names, outer_names
+from harness.systems.definition import Definition, NodeKind
+from harness.systems.places import Place, image_of, places_of
+from harness.systems.templating import CLIENT, TemplateError, fill, filled, names_in, node_names
 from nemesis.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
 
 ORDERS_NAME = "attendant.json"
-_VALUE_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class ForeignBroker:
 
     spec: Spec
     definition: Definition
-    values: Mapping[str, str]  # what the definition's commands printed
-    version: str | None
+    places: Mapping[int, Place]  # node id → where its programs are
     _names: dict[int, Mapping[str, object]] = field(default_factory=dict)  # node id → what its templates may name
 
     @property
@@ -50,7 +49,8 @@ class ForeignBroker:
     @property
     def traits(self) -> Traits:
         """What the definition, and the protocol, make of it."""
-        versions = {} if self.version is None else {self.name: self.version}
+        found = dict.fromkeys(place.version for place in self.places.values() if place.version is not None)
+        versions = {self.name: ", ".join(found)} if found else {}
         return Traits(tells_followers=False, volatile=self.definition.keeps == "memory", versions=versions)
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
@@ -79,13 +79,14 @@ class ForeignBroker:
         """Write the node's files, and the orders of its attendant, into its directory."""
         kind = self.definition.kinds[plan.role]
         listeners = {role: each.listeners for role, each in self.definition.kinds.items()}
-        names = node_names(self.spec, plan, plans, listeners, addresses, self.values)
+        names = node_names(self.spec, plan, plans, listeners, addresses, self.places[plan.node_id].names)
         self._names[plan.node_id] = names
         for name, text in kind.files.items():
             path = plan.directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fill(text, names))
-        (plan.directory / ORDERS_NAME).write_text(_orders(kind, plan, plans, addresses, names).dumps())
+        place = self.places[plan.node_id]
+        (plan.directory / ORDERS_NAME).write_text(_orders(kind, place, plan, plans, addresses, names).dumps())
 
     def command(self, plan: NodePlan) -> Sequence[str]:
         """Give the command that becomes the node, and leaves an attendant beside it."""
@@ -99,13 +100,11 @@ class ForeignBroker:
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
         """As the definition says, with the broker's process id."""
         stop = self.definition.kinds[plan.role].stop
-        return None if stop is None else _filled(stop, {**self._names[plan.node_id], "pid": pid})
+        return None if stop is None else filled(stop, {**self._names[plan.node_id], "pid": pid})
 
-    def log_files(self, plan: NodePlan) -> Sequence[Path]:
-        """Files in the node's directory that match the definition's patterns, the latest changed last."""
-        patterns = self.definition.kinds[plan.role].logs
-        found = {path for pattern in patterns for path in plan.directory.glob(pattern) if path.is_file()}
-        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    def log_patterns(self, role: NodeRole) -> Sequence[str]:
+        """As the definition says."""
+        return self.definition.kinds[role].logs
 
     def is_ready(self, plan: NodePlan) -> bool:
         """Whether the node answers its attendant in the way that the definition asks for."""
@@ -160,23 +159,28 @@ class ForeignBroker:
 
 
 def make(spec: Spec, definition: Definition) -> ForeignBroker:
-    """Make the system of a run, and see that all its programs and templates are good. Raises `SpecError`."""
+    """Make the system of a run, and see that all its programs and templates are good.
+
+    Raises `SpecError`, and `EnvironmentFailed` when an image or a host is not there or lacks the broker.
+    """
     _check(spec, definition)
-    values = {name: _printed(definition, f"values.{name}", command) for name, command in definition.values.items()}
-    version = None
-    if definition.version is not None:
-        version = _printed(definition, "version", _try_filled(definition, definition.version, {"values": values}))
-    system = ForeignBroker(spec, definition, values, version)
+    places = places_of(spec, definition)
+    if image := image_of(spec, definition):
+        from harness.systems.from_image import BrokerFromImage
+
+        system: ForeignBroker = BrokerFromImage(spec, definition, places, image=image)
+    else:
+        system = ForeignBroker(spec, definition, places)
     _try_templates(system)
     return system
 
 
 def _check(spec: Spec, definition: Definition) -> None:
     where = definition.path
-    if definition.broker.start is None:
+    if not image_of(spec, definition) and any(kind.start is None for kind in definition.kinds.values()):
         raise SpecError(
             f"{where}: expected a start command for the environment {spec.environment}, which runs programs, found "
-            f"only the image {definition.image}"
+            f"only the image {definition.image}; add --environment docker"
         )
     if spec.brokers > definition.brokers_max:
         raise SpecError(
@@ -189,42 +193,14 @@ def _check(spec: Spec, definition: Definition) -> None:
         raise SpecError(f"flaw, generation: expected none with --system {where}: they are of Harrow's own broker")
 
 
-def _printed(definition: Definition, key: str, command: Command) -> str:
-    """What a command of the definition prints; one line of it counts, the last. Raises `SpecError`."""
-    words = _try_filled(definition, command, {})
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_VALUE_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        found = error.strerror if isinstance(error, OSError) else f"no end within {_VALUE_TIMEOUT_S:g} s"
-        raise _missing(definition, f"{key}: expected to run {words[0]!r}", str(found)) from error
-    lines = done.stdout.strip().splitlines()
-    if done.returncode != 0 or not lines:
-        said = done.stderr.strip().splitlines()
-        found = said[-1] if said else f"status {done.returncode} and nothing printed"
-        raise _missing(definition, f"{key}: expected {words[0]!r} to print a value", found)
-    return lines[-1].strip()
-
-
-def _missing(definition: Definition, expected: str, found: str) -> SpecError:
-    advice = f"; {definition.install}" if definition.install else ""
-    return SpecError(f"{definition.path}: {expected}, found: {found}{advice}")
-
-
-def _try_filled(definition: Definition, command: Command, names: Mapping[str, object]) -> Command:
-    try:
-        return _filled(command, {**outer_names(), **names})
-    except TemplateError as error:
-        raise _missing(definition, "expected a template that can be filled in", str(error)) from error
-
-
-def _filled(command: Command, names: Mapping[str, object]) -> Command:
-    return tuple(fill(word, names) for word in command)
-
-
 def _orders(
-    kind: NodeKind, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses, names: Mapping[str, object]
+    kind: NodeKind,
+    place: Place,
+    plan: NodePlan,
+    plans: Sequence[NodePlan],
+    addresses: Addresses,
+    names: Mapping[str, object],
 ) -> Orders:
-    assert kind.start is not None
     brokers = [other.node_id for other in plans if other.role == "broker"]
     nodes = {}
     for broker in brokers:
@@ -234,16 +210,16 @@ def _orders(
     return Orders(
         node_id=plan.node_id,
         role="broker" if is_broker(plan) else "controller",
-        prepare=[_filled(command, names) for command in kind.prepare],
-        command=_filled(kind.start, names),
+        prepare=[filled(command, names) for command in kind.prepare],
+        command=place.command if kind.start is None else filled(kind.start, names),
         environment={name: fill(text, names) for name, text in kind.environment.items()},
-        directory=str(plan.directory.absolute()),
+        directory=str(plan.own_directory),
         data=str(plan.data.absolute()),
         socket=str(plan.socket.absolute()),
         address=addresses.bind(plan.node_id, kind.listeners[0]),
         nodes=nodes,
         ready=ready if isinstance(ready, str) else "command",
-        ready_command=() if isinstance(ready, str) else _filled(ready, names),
+        ready_command=() if isinstance(ready, str) else filled(ready, names),
     )
 
 
@@ -260,23 +236,24 @@ class _Anywhere:
 def _try_templates(system: ForeignBroker) -> None:
     """Fill in everything for a cluster of this shape that is only thought of. Raises `SpecError`."""
     definition, spec = system.definition, system.spec
-    roles: dict[int, NodeRole] = dict.fromkeys(range(1, spec.brokers + 1), "broker")
-    roles |= dict.fromkeys(range(100, 100 + spec.controllers), "controller")
     nowhere = Path("/nowhere")
     plans = [
-        NodePlan(node, role, nowhere, nowhere / "data", nowhere / "socket", "files") for node, role in roles.items()
+        NodePlan(node, role, nowhere, nowhere / "data", nowhere / "socket", "files")
+        for node, role in roles(spec.brokers, spec.controllers).items()
     ]
     listeners = {role: each.listeners for role, each in definition.kinds.items()}
     for plan in plans:
-        kind = definition.kinds[plan.role]
-        names = node_names(spec, plan, plans, listeners, _Anywhere(), system.values)
+        kind, place = definition.kinds[plan.role], system.places[plan.node_id]
+        names = node_names(spec, plan, plans, listeners, _Anywhere(), place.names)
         try:
-            orders = _orders(kind, plan, plans, _Anywhere(), names)
+            orders = _orders(kind, place, plan, plans, _Anywhere(), names)
             for text in kind.files.values():
                 fill(text, names)
-            _filled(kind.stop or (), {**names, "pid": 1})
+            filled(kind.stop or (), {**names, "pid": 1})
         except TemplateError as error:
-            raise _missing(definition, "expected a template that can be filled in", str(error)) from error
+            raise SpecError(f"{definition.path}: expected a template that can be filled in, found: {error}") from error
+        if not orders.command:
+            raise SpecError(f"{definition.path}: expected a start command{place.where} or for it, found none")
         for program in {orders.command[0], *(command[0] for command in orders.prepare)}:
-            if shutil.which(program) is None:
-                raise _missing(definition, f"expected the program {program!r}", "none of that name")
+            if not place.where and shutil.which(program) is None:
+                raise place.wrong(definition, f"expected the program {program!r}", "none of that name")

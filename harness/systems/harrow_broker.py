@@ -143,7 +143,7 @@ class HarrowBroker:
         """SIGTERM does."""
         return None
 
-    def log_files(self, plan: NodePlan) -> Sequence[Path]:  # noqa: ARG002
+    def log_patterns(self, role: NodeRole) -> Sequence[str]:  # noqa: ARG002
         """All is on standard error."""
         return ()
 

@@ -5,8 +5,6 @@ A name that is not there is an error, never an empty text.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,6 +59,11 @@ def fill(template: str, names: Mapping[str, Any]) -> str:
         raise TemplateError(f"{error} in {_shortened(template)}") from error
 
 
+def filled(command: Sequence[str], names: Mapping[str, Any]) -> tuple[str, ...]:
+    """Fill a command's words in. Raises `TemplateError`."""
+    return tuple(fill(word, names) for word in command)
+
+
 def names_in(template: str) -> frozenset[str]:
     """The names that a template takes from outside. Raises `TemplateError`."""
     try:
@@ -69,20 +72,15 @@ def names_in(template: str) -> frozenset[str]:
         raise TemplateError(f"{error} in {_shortened(template)}") from error
 
 
-def outer_names() -> Mapping[str, Any]:
-    """What templates may name before there is a cluster: the environment, and this Python."""
-    return {"env": dict(os.environ), "python": sys.executable}
-
-
 def node_names(
     spec: Spec,
     plan: NodePlan,
     plans: Sequence[NodePlan],
     listeners: Mapping[str, Sequence[str]],
     addresses: Addresses,
-    values: Mapping[str, str],
+    outer: Mapping[str, Any],
 ) -> Mapping[str, Any]:
-    """All that the templates of a node may name (docs/systems.md). `listeners`: by role."""
+    """All that the templates of a node may name (docs/systems.md). `listeners`: by role; `outer`: of its place."""
     own = listeners[plan.role]
     bind = {name: Bound(addresses.bind(plan.node_id, name)) for name in own}
 
@@ -96,15 +94,14 @@ def node_names(
         name: Bound(addresses.reach(CLIENTS, plan.node_id, name)) if name == CLIENT else bind[name] for name in own
     }
     return {
-        **outer_names(),
-        "values": values,
+        **outer,
         "node": {"id": plan.node_id, "role": plan.role},
         "bind": bind,
         "advertised": advertised,
         "brokers": [peer(other) for other in plans if other.role == "broker"],
         "controllers": [peer(other) for other in plans if other.role == "controller"],
         "data": str(plan.data.absolute()),
-        "directory": str(plan.directory.absolute()),
+        "directory": str(plan.own_directory),
         "settings": asdict(spec),
     }
 

@@ -38,7 +38,7 @@ class Links:
 
 def spec_for(definition: Path, **given: object) -> Spec:
     """As `harrow run --system` makes it."""
-    return resolve({**choice.defaults(str(definition)), "system": str(definition), **given}, 1)
+    return resolve(choice.with_defaults({"system": str(definition), **given}), 1)
 
 
 def made(definition: Path, **given: object) -> ForeignBroker:
@@ -59,7 +59,7 @@ def plans_of(spec: Spec, directory: Path) -> Sequence[NodePlan]:
 
 OWN_AS_FOREIGN = '''
 name = "own"
-version = ["echo", "broker 9"]
+version = ["sh", "-c", "echo broker 9"]
 
 [broker]
 listeners = ["CLIENT", "BROKER"]

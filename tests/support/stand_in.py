@@ -57,7 +57,7 @@ class StandIn:
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
         return None
 
-    def log_files(self, plan: NodePlan) -> Sequence[Path]:
+    def log_patterns(self, role: NodeRole) -> Sequence[str]:
         return ()
 
     def is_ready(self, plan: NodePlan) -> bool:

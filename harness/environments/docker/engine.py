@@ -40,15 +40,20 @@ def told(error: Exception) -> str:
     return " ".join(str(words).split())
 
 
-@contextlib.contextmanager
-def expecting(what: str) -> Iterator[None]:
-    """Turn the engine's refusal into `EnvironmentFailed`: expected `what`, found its words."""
+def troubles() -> tuple[type[Exception], ...]:
+    """What the library raises when the engine refuses, or does not answer."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
+    return DockerException, RequestException
+
+
+@contextlib.contextmanager
+def expecting(what: str) -> Iterator[None]:
+    """Turn the engine's refusal into `EnvironmentFailed`: expected `what`, found its words."""
     try:
         yield
-    except (DockerException, RequestException) as error:
+    except troubles() as error:
         raise EnvironmentFailed(f"expected Docker to {what}, found: {told(error)}") from error
 
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.docker import engine, image
+from harness.environments.docker.contents import Contents
+from harness.environments.docker.given_image import ROOT
 from harness.environments.docker.holder import container_name, hold_namespace
 from harness.environments.docker.host import ContainerHost, Housing, Limits
 from harness.environments.docker.offers import choose, offered
@@ -57,6 +60,7 @@ class DockerEnvironment(MachineEnvironment):
         limits: Limits = EVERYDAY,
         sources: Sequence[Path] = (),
         programs: Programs = "image",
+        contents: Contents | None = None,
         needs: frozenset[Capability] = frozenset(),
         journal: Journal,
         combined: bool = False,
@@ -65,16 +69,18 @@ class DockerEnvironment(MachineEnvironment):
 
         `image_name` is an image with the system in it; empty: Harrow's own broker, built from nothing. `sources` are
         directories with Python packages that the nodes find besides those of the image. `programs` are those of the
-        image, or those of this machine, which the nodes then see as it does, and cannot change.
+        image, or those of this machine, which the nodes then see as it does, and cannot change. `contents` is the
+        system once more, if it is in an image of its own, in which nothing of ours is.
         """
         chosen = choose(network, page_cache, needs)
         super().__init__(
             run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal, combined=combined
         )
-        self._image_name = image_name
+        self._image_name = contents.image if contents is not None else image_name
+        self._contents = contents
         self._limits = limits
         self._sources = tuple(path.absolute() for path in sources)
-        self._programs = programs
+        self._programs: Programs = "image" if contents is not None else programs
         self._client: DockerClient | None = None
         self._holders: dict[Endpoint, str] = {}
 
@@ -89,10 +95,15 @@ class DockerEnvironment(MachineEnvironment):
         cpus = f"{self._limits.cpus:g} processors" if self._limits.cpus else "all processors"
         return {
             "process": f"signals to a container's process; {self._limits.memory_mib} MiB of memory, {cpus}; "
-            f"programs of {'an image' if self._programs == 'image' else 'this machine'}",
+            f"programs of {self._whose_programs()}",
             "network": f"containers that share a namespace of their own; {Namespaces.how}",
             "page-cache-loss": self._disks_told(),
         }
+
+    def _whose_programs(self) -> str:
+        if self._contents is not None:
+            return f"the image {self._image_name}"
+        return "an image" if self._programs == "image" else "this machine"
 
     def _make_namespaces(self) -> Mapping[Endpoint, str]:
         self._client = client = engine.connect()
@@ -113,6 +124,8 @@ class DockerEnvironment(MachineEnvironment):
     def _host(self, plan: NodePlan) -> ContainerHost:
         if self._client is None:
             raise EnvironmentFailed("expected the environment to be set up, found that it is not")
+        if self._contents is not None:
+            return self._host_of_contents(self._client, plan, self._contents)
         packages = [*map(str, self._sources), PACKAGES_AT]
         settings: Mapping[str, str] = {}
         visible: Sequence[Path] = self._sources
@@ -131,6 +144,22 @@ class DockerEnvironment(MachineEnvironment):
             limits=self._limits,
         )
         return ContainerHost(self._client, self._kept_by, plan.node_id, housing)
+
+    def _host_of_contents(self, client: DockerClient, plan: NodePlan, contents: Contents) -> ContainerHost:
+        """A container of somebody's image, which is root in there: the node's directories are root's."""
+        directory = plan.directory.absolute()
+        housing = Housing(
+            name=container_name(self._token, "node", plan.node_id),
+            token=self._token,
+            image=self._image_name,
+            namespace_of=self._holders[plan.node_id],
+            directories=(directory,),
+            read_only=(),
+            environment={**contents.environment(plan), RUN_MARK: self._token},
+            limits=self._limits,
+            settings={"user": ROOT, "working_dir": str(directory)},
+        )
+        return ContainerHost(client, self._kept_by, plan.node_id, housing, partial(contents.attendant, plan))
 
 
 def _directories_of_this_machine() -> list[Path]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,9 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import control_group
 from harness.environments.docker.engine import LABEL, expecting
 from harness.environments.docker.process import ContainerProcess, Output
+from harness.environments.local.host import KeptHost
 from harness.environments.machine import hunger
-from harness.environments.machine.keeper import Keeper
+from harness.environments.machine.keeper import Keeper, KeptProcess
 from harness.environments.machine.node import RunningProcess
 from nemesis.cluster import Endpoint, NodeError
 
@@ -44,15 +45,26 @@ class Housing:
     namespace_of: str  # the container whose network it shares
     directories: Sequence[Path]  # seen under the same path inside and outside
     read_only: Sequence[Path]
-    python: str  # the interpreter, in there
     environment: Mapping[str, str]
     limits: Limits
+    python: str = ""  # the interpreter, in there; empty: nothing is known to be there
+    settings: Mapping[str, str] = field(default_factory=dict)  # further ones of the engine: user, directory
 
 
 class ContainerHost:
     """Implements `harness.environments.machine.node.Host`."""
 
-    def __init__(self, client: DockerClient, keeper: Keeper, endpoint: Endpoint, housing: Housing) -> None:
+    def __init__(
+        self,
+        client: DockerClient,
+        keeper: Keeper,
+        endpoint: Endpoint,
+        housing: Housing,
+        attendant: Callable[[int], Sequence[str]] | None = None,
+    ) -> None:
+        """`attendant` is the command that answers for a process by its id, outside of the container; None: it does."""
+        self._attendant = attendant
+        self._attending: KeptProcess | None = None
         self._client = client
         self._keeper = keeper
         self._endpoint = endpoint
@@ -69,9 +81,18 @@ class ContainerHost:
                 # Attached before it runs, so that not a line is missed.
                 output = Output(self._container.attach(stdout=True, stderr=True, stream=True), log)
                 self._container.start()
-            return ContainerProcess(self._container, output)
+                process = ContainerProcess(self._container, output)
+            if self._attendant is not None and process.pid:  # it may have ended at once
+                self._have_attended(self._attendant(process.pid), log)
+            return process
         except EnvironmentFailed as failed:
             raise NodeError(str(failed)) from failed
+
+    def _have_attended(self, command: Sequence[str], log: Path) -> None:
+        """Run it in the node's network."""
+        if self._attending is not None:
+            self._attending.kill()
+        self._attending = KeptHost(self._keeper, self._endpoint).launch(command, {}, log)
 
     def _make(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         if self._container is not None:
@@ -93,6 +114,7 @@ class ContainerHost:
             memswap_limit=memory,
             nano_cpus=int(housing.limits.cpus * 1e9),
             log_config={"Type": "none"},  # what it prints is in the node's log
+            **housing.settings,
         )
         self._made_for = (command, environment)
 
@@ -106,7 +128,7 @@ class ContainerHost:
 
     def _inside(self, command: Sequence[str]) -> list[str]:
         """The interpreter of this machine need not be in there at the place where it is here."""
-        return [self._housing.python if command[0] == sys.executable else command[0], *command[1:]]
+        return [self._housing.python or command[0] if command[0] == sys.executable else command[0], *command[1:]]
 
     def throttle(self, process: RunningProcess, percent: int) -> hunger.Throttle:
         """Stop it and let it run in turns: a quota would not hurt a broker that is mostly idle."""

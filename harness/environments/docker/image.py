@@ -44,7 +44,7 @@ def python_image(client: DockerClient) -> str:
     """The name of an image with Python and nothing of ours, which is made if it is not there."""
     tag = python_tree.fingerprint(_DISTRIBUTIONS)
     name = f"harrow-python:{tag}"
-    if not _exists(client, name):
+    if not exists(client, name):
         with tempfile.TemporaryDirectory(prefix="harrow-image-") as directory:
             path = Path(directory, "python.tar")
             with tarfile.open(path, "w") as tar:
@@ -64,7 +64,7 @@ def broker_image(client: DockerClient) -> str:
     for inside, path in files:
         digest.update(f"\n{inside}\n".encode() + path.read_bytes())
     name = f"harrow-broker:{digest.hexdigest()[:12]}"
-    if not _exists(client, name):
+    if not exists(client, name):
         context = io.BytesIO()
         with tarfile.open(fileobj=context, mode="w") as tar:
             recipe = f"FROM {base}\n{_RECIPE}".encode()
@@ -81,14 +81,15 @@ def broker_image(client: DockerClient) -> str:
 
 def named_image(client: DockerClient, name: str) -> str:
     """An image that somebody has built or pulled; `EnvironmentFailed` when it is not there."""
-    if not _exists(client, name):
+    if not exists(client, name):
         raise EnvironmentFailed(
             f"expected the image {name}, found none; docker pull {name}, or build it from containers/Dockerfile"
         )
     return name
 
 
-def _exists(client: DockerClient, name: str) -> bool:
+def exists(client: DockerClient, name: str) -> bool:
+    """Whether the engine has an image of that name."""
     from docker.errors import ImageNotFound
 
     with expecting(f"look for the image {name}"):

@@ -19,7 +19,7 @@ from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.journal import Journal
 from nemesis.clocks import WallClock
-from nemesis.cluster import NodeError
+from nemesis.cluster import NodeError, NodeRole
 from nemesis.disks import Disk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
@@ -40,8 +40,8 @@ class Runnable(Protocol):
         """The command that has a running node shut down in good order; None: SIGTERM does."""
         ...
 
-    def log_files(self, plan: NodePlan) -> Sequence[Path]:
-        """Where the node logs besides its standard output and error."""
+    def log_patterns(self, role: NodeRole) -> Sequence[str]:
+        """Where a node logs besides its standard output and error: patterns of files in its directory."""
         ...
 
     def is_ready(self, plan: NodePlan) -> bool:
@@ -321,7 +321,8 @@ class MachineNode(PlannedNode):
 
     def log_tail(self) -> list[str]:
         """The last lines that the node wrote, to its files of log and to its output."""
-        return [line for log in (*self._system.log_files(self.plan), self._log) for line in _tail(log)]
+        further = log_files(self.plan.directory, self._system.log_patterns(self.role))
+        return [line for log in (*further, self._log) for line in _tail(log)]
 
     @property
     def _log(self) -> Path:
@@ -339,6 +340,12 @@ class MachineNode(PlannedNode):
         if status is not None and status < 0:
             return f"was killed by {signal.Signals(-status).name}"
         return f"ended with status {status}"
+
+
+def log_files(directory: Path, patterns: Sequence[str]) -> Sequence[Path]:
+    """The files in a node's directory that match, the latest changed last."""
+    found = {path for pattern in patterns for path in directory.glob(pattern) if path.is_file()}
+    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def _tail(log: Path) -> list[str]:

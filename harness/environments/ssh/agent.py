@@ -57,8 +57,8 @@ class _Command:
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:  # noqa: ARG002
         return self.how_to_stop
 
-    def log_files(self, plan: NodePlan) -> Sequence[Path]:  # noqa: ARG002
-        return [Path(name) for name in self._orders.log_files]
+    def log_patterns(self, role: NodeRole) -> Sequence[str]:  # noqa: ARG002
+        return self._orders.log_patterns
 
     def is_ready(self, plan: NodePlan) -> bool:  # noqa: ARG002
         """Not for a machine to say; the harness asks the system itself."""
@@ -165,7 +165,7 @@ _DISK = frozenset(
     }
 )
 _CLOCK = frozenset({"bend", "straighten", "error_ms", "answers", "governs"})
-_FILES = frozenset({"states", "contents", "restore", "read_log", "write_file"})
+_FILES = frozenset({"states", "contents", "restore", "log_names", "read_log", "write_file"})
 
 
 def _allowed(what: str, names: frozenset[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ from harness.environments.base import NodePlan
 from harness.environments.machine import linux
 from harness.environments.machine.helper import HelperRefused
 from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.node import LOG_NAME
+from harness.environments.machine.node import LOG_NAME, log_files
 from harness.environments.ssh.orders import Orders
 from harness.environments.storage import survivors
 from harness.environments.storage.disks import Disks, read_states
@@ -86,6 +86,7 @@ class AgentDisk:
         self, orders: Orders, plan: NodePlan, keeper: Keeper, journal: Journal, mark: Mapping[str, str]
     ) -> None:
         self._plan = plan
+        self._log_patterns = orders.log_patterns
         self.mechanism: PageCache
         if orders.disk == "ext4":
             self.mechanism = Ext4Images(keeper, journal)
@@ -113,18 +114,27 @@ class AgentDisk:
         contents = {name: unpack(data) for name, data in before.items()}
         return survivors.restore(self.mechanism.view(self._plan), contents, survival, seed)
 
-    def read_log(self) -> str:
-        """The end of what the node has logged, packed."""
-        try:
-            with (self._plan.directory / LOG_NAME).open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
-                return pack(file.read())
-        except FileNotFoundError:
-            return pack(b"")
+    def log_names(self) -> Sequence[str]:
+        """The files to which the node has logged, in its directory."""
+        found = log_files(self._plan.directory, (*self._log_patterns, LOG_NAME))
+        return [str(file.relative_to(self._plan.directory)) for file in found]
+
+    def read_log(self, name: str) -> str:
+        """The end of one of them, packed."""
+        with self._inside(name).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
+            return pack(file.read())
 
     def write_file(self, name: str, data: str) -> None:
         """Put a file into the node's directory."""
-        (self._plan.directory / Path(name).name).write_bytes(unpack(data))
+        file = self._inside(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(unpack(data))
+
+    def _inside(self, name: str) -> Path:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ValueError(f"expected a file in the node's directory, found {name!r}")
+        return self._plan.directory / name
 
 
 def pack(data: bytes) -> str:

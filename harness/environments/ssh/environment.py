@@ -15,7 +15,6 @@ from harness.environments.base import Mechanisms, System
 from harness.environments.frame import ClusterEnvironment
 from harness.environments.layout import plan_nodes
 from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.node import LOG_NAME
 from harness.environments.machine.wall_clock import compile_library
 from harness.environments.ssh.hosts import Fleet
 from harness.environments.ssh.machine import Machine, Wishes
@@ -120,11 +119,11 @@ class SshEnvironment(ClusterEnvironment[SshNode, OnTheMachines]):
         return machines
 
     def _leave(self, machine: Machine) -> None:
-        """Fetch the node's log before its machine is left."""
+        """Fetch what the node has logged before its machine is left."""
         if machine.is_there:
-            with contextlib.suppress(NodeError):  # the machine is gone, and so is its log
+            with contextlib.suppress(NodeError):  # the machine is gone, and so are its logs
                 machine.call("node", "kill")
-                machine.fetch_log(machine.plan.directory / LOG_NAME)
+                machine.fetch_logs()
 
     @staticmethod
     def _on_all(things: Iterable[_T], work: Callable[[_T], None]) -> None:

@@ -23,7 +23,7 @@ def offers_of(spec: Spec) -> SshOffers:
 
         need_vms(spec.nodes)
         return OFFERS_OF_VMS
-    return _offers_of_hosts(tuple(_hosts(spec)))
+    return _offers_of_hosts(tuple(hosts_of(spec)))
 
 
 def fleet_of(spec: Spec) -> Fleet:
@@ -35,10 +35,11 @@ def fleet_of(spec: Spec) -> Fleet:
         return VmFleet()
     from harness.environments.ssh.given import GivenFleet
 
-    return GivenFleet(_hosts(spec))
+    return GivenFleet(hosts_of(spec))
 
 
-def _hosts(spec: Spec) -> Sequence[SshHost]:
+def hosts_of(spec: Spec) -> Sequence[SshHost]:
+    """The hosts of an inventory, one for each node in order. Raises `SpecError`."""
     return for_nodes(Path(spec.inventory), spec.nodes)
 
 

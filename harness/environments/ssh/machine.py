@@ -62,7 +62,7 @@ class Machine:
     def settings_plan(self) -> NodePlan:
         """For the node's settings: written here, they name what is there."""
         remote = self._there()
-        return replace(self.plan, data=remote.data, socket=remote.socket)
+        return replace(self.plan, data=remote.data, socket=remote.socket, seen_at=remote.directory)
 
     @property
     def is_there(self) -> bool:
@@ -81,9 +81,10 @@ class Machine:
         except BaseException:
             connection.close()
             raise
-        for file in sorted(self.plan.directory.iterdir()):
+        for file in sorted(self.plan.directory.rglob("*")):
             if file.is_file():
-                details = {"name": file.name, "data": pack(file.read_bytes())}
+                name = str(file.relative_to(self.plan.directory))
+                details = {"name": name, "data": pack(file.read_bytes())}
                 link.ask("files", what="write_file", details=details)
         self._link = link
 
@@ -118,9 +119,12 @@ class Machine:
         told = None if command is None else _as_there(command, self.host)
         return int(self.ask("stop", timeout_s + _STOP_PATIENCE_S, command=told, timeout_s=timeout_s))
 
-    def fetch_log(self, target: Path) -> None:
-        """Have the node's log on this machine."""
-        target.write_bytes(unpack(self.call("files", "read_log")))
+    def fetch_logs(self) -> None:
+        """Have on this machine what the node has logged."""
+        for name in self.call("files", "log_names"):
+            target = self.plan.directory / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(unpack(self.call("files", "read_log", name=name)))
 
     def close(self) -> None:
         """Have the agent undo everything. Safe to call twice."""
@@ -156,7 +160,7 @@ def orders_for(plan: NodePlan, remote: NodePlan, system: System, host: SshHost, 
         data=str(remote.data),
         socket=str(remote.socket),
         command=_as_there(system.command(remote), host),
-        log_files=[str(file) for file in system.log_files(remote)],
+        log_patterns=list(system.log_patterns(plan.role)),
         disk=wishes.disk,
         device=host.device if wishes.disk == "power-cut" else "",
         clock=wishes.clock,
@@ -183,7 +187,7 @@ def orders_to_heal(node_id: int, token: str, host: SshHost, facts: Facts) -> Ord
         data="",
         socket="",
         command=(),
-        log_files=(),
+        log_patterns=(),
         disk="",
         device="",
         clock="",

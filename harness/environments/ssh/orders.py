@@ -23,7 +23,7 @@ class Orders(NamedTuple):
     data: str
     socket: str
     command: Sequence[str]
-    log_files: Sequence[str]  # besides what it prints
+    log_patterns: Sequence[str]  # files in its directory to which it logs, besides what it prints
     disk: Literal["ext4", "fuse", "power-cut", ""]
     device: str  # "power-cut": the block device to mount at `data`
     clock: Literal["library", "real", ""]

@@ -22,7 +22,10 @@ from typing import NamedTuple
 from harness.environments.ssh.cache import cache_directory
 
 _ROOT = Path(__file__).parents[3]
-_OURS = ("broker", "nemesis", "history/__init__.py", "harness/__init__.py", "harness/durable.py", "harness/journal.py")
+_OURS = (
+    *("broker", "nemesis", "history/__init__.py", "harness/__init__.py", "harness/durable.py", "harness/journal.py"),
+    *("harness/systems/__init__.py", "harness/systems/attendant"),
+)
 _ENVIRONMENTS = "harness/environments"
 _NOT_THERE = ("harness/environments/docker/", "harness/environments/ssh/vms/")
 """What only the harness's own machine does."""

@@ -8,6 +8,7 @@ otherwise is known by the address that it tells to clients.
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,6 +84,7 @@ class Asked:
             try:
                 done = subprocess.run(
                     self._orders.ready_command,
+                    env={**os.environ, **self._orders.environment},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

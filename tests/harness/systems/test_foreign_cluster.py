@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from harness import cli
-from harness.environments.docker.environment import DockerEnvironment
+from harness.environments import registry
+from harness.environments.docker import engine, image
 from harness.environments.docker.trial import try_docker
-from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.processes import of_run, wait_until
 from harness.exits import Exit
 from harness.health import ends, lacking
 from harness.journal import Journal, read_journal
 from harness.systems.foreign import ForeignBroker
+from harness.systems.from_image import BrokerFromImage
 from harness.systems.unix_http import NoAnswer, get_json
 from nemesis.cluster import CLIENTS
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made
+from tests.support.images import image_on, shell
 from workloads.values import encode_value
 
 pytestmark = pytest.mark.cluster
@@ -42,38 +46,49 @@ class Standing:
     def attendants(self) -> set[int]:
         token = next(entry["token"] for entry in read_journal(self.directory) if "token" in entry)
         told = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in of_run(token)}
-        return {pid for pid, command in told.items() if b"attendant.launch" in command}
+        return {pid for pid, command in told.items() if b"harness.systems.attendant." in command}
 
 
 def soon(condition, what: str) -> None:
     assert wait_until(condition, PATIENCE_S, 0.1), f"{what} within {PATIENCE_S:g} s"
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+@contextmanager
+def _image(wanted: bool) -> Iterator[str | None]:
+    """An image of Harrow's own broker that has a shell, for it is to be prepared."""
+    if not wanted:
+        yield None
+        return
+    name = f"harrow-test-{secrets.token_hex(4)}"
+    with closing(engine.connect()) as client, image_on(client, image.broker_image(client), shell(), name):
+        yield name
+
+
+_IN_CONTAINERS = [pytest.param(name, marks=pytest.mark.docker) for name in ("docker", "image")]
+
+
+@pytest.fixture(scope="module", params=["local", *_IN_CONTAINERS])
 def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
     directory = tmp_path_factory.mktemp("foreign")
     definition = directory / "own.toml"
-    definition.write_text(OWN_AS_FOREIGN)
-    system = made(definition, brokers=2, replication_factor=2, min_insync_replicas=1)
-    environment: MachineEnvironment
-    if request.param == "docker":
-        if not (engine := try_docker()).available:
-            pytest.skip(engine.found)
-        environment = DockerEnvironment(
-            directory, system, 2, 1, page_cache="page-cache", programs="machine", journal=Journal(directory)
-        )
-    else:
-        environment = LocalEnvironment(
-            directory, system, 2, 1, network="proxies", page_cache="page-cache", journal=Journal(directory)
-        )
-    try:
-        environment.set_up()
-        environment.await_ready(PATIENCE_S)
-        environment.cluster.administrator.create_topic("harrow", 2, 2)
-        soon(lambda: lacking(environment.cluster) is None, "the cluster was not whole")
-        yield Standing(environment, system, directory)
-    finally:
-        environment.tear_down()
+    in_containers = request.param != "local"
+    if in_containers and not (trial := try_docker()).available:
+        pytest.skip(trial.found)
+    with _image(request.param == "image") as name:
+        definition.write_text(OWN_AS_FOREIGN if name is None else f'image = "{name}"\n{OWN_AS_FOREIGN}')
+        where = {"environment": "docker"} if in_containers else {"network": "proxies"}
+        spec = {"brokers": 2, "replication_factor": 2, "min_insync_replicas": 1, "page_cache": "page-cache", **where}
+        system = made(definition, **spec)
+        environment = registry.make(system.spec, frozenset(), directory, system, Journal(directory))
+        assert isinstance(environment, MachineEnvironment)
+        try:
+            environment.set_up()
+            environment.await_ready(PATIENCE_S)
+            environment.cluster.administrator.create_topic("harrow", 2, 2)
+            soon(lambda: lacking(environment.cluster) is None, "the cluster was not whole")
+            yield Standing(environment, system, directory)
+        finally:
+            environment.tear_down()
 
 
 _SEND = """
@@ -135,7 +150,8 @@ def test_a_replicas_log_is_what_clients_can_read(standing: Standing) -> None:
 def test_a_node_is_the_broker_itself_with_its_environment_and_an_attendant_beside_it(standing: Standing) -> None:
     node = standing.environment.cluster.nodes[1]
     command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
-    assert command[:3] == [sys.executable.encode(), b"-m", b"broker.shell"]
+    python = b"python3" if isinstance(standing.system, BrokerFromImage) else sys.executable.encode()
+    assert command[:3] == [python, b"-m", b"broker.shell"]
     assert b"MARK=node-1" in Path(f"/proc/{node.pid}/environ").read_bytes().split(b"\0")
     assert len(standing.attendants()) == 3
     assert "a line of 1" in node.log_tail()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.environments.machine.node import log_files
 from harness.exits import Exit
 from harness.spec import SpecError, resolve
 from harness.systems import choice
@@ -127,7 +128,7 @@ def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
         ({"brokers": 2}, "brokers: expected at most 1 for least, found 2"),
         ({"controllers": 1}, "controllers: expected 0, for it has none for least, found 1"),
         ({"flaws": "unclean-election"}, "they are of Harrow's own broker"),
-        ({"environment": "ssh", "vms": 1}, "system: expected Harrow's own broker for the environment ssh"),
+        ({"vms": 1}, "vms: expected Harrow's own broker, for nothing else is put into VMs, found "),
         ({"generation": "K3"}, "they are of Harrow's own broker"),
     ],
 )
@@ -196,11 +197,12 @@ def test_a_node_is_stopped_as_the_definition_says(written: Written, tmp_path: Pa
 def test_files_of_log_are_those_that_match_the_latest_last(written: Written, tmp_path: Path) -> None:
     system = made(written(MINIMAL + 'logs = ["logs/*.log"]\n'))
     plan = plans_of(system.spec, tmp_path)[0]
+    patterns = system.log_patterns(plan.role)
     (plan.directory / "logs").mkdir()
     for age, name in enumerate(("b.log", "a.log", "other.txt")):
         (plan.directory / "logs" / name).write_text(name)
         os.utime(plan.directory / "logs" / name, (age, age))
-    assert [path.name for path in system.log_files(plan)] == ["b.log", "a.log"]
+    assert [path.name for path in log_files(plan.directory, patterns)] == ["b.log", "a.log"]
 
 
 def test_nothing_in_the_code_knows_the_brokers_that_are_defined() -> None:

