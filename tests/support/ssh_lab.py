@@ -20,6 +20,7 @@ from harness.environments.machine import linux
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from harness.environments.machine.processes import wait_until
+from harness.environments.machine.trials import try_ext4, try_namespaces
 from harness.environments.network.namespaces import address
 from harness.environments.ssh.given import GivenFleet
 from harness.environments.ssh.hosts import SshHost
@@ -40,6 +41,19 @@ PermitRootLogin prohibit-password
 MaxStartups 100
 MaxSessions 100
 """
+
+
+def lacking() -> str | None:
+    """What this machine lacks for such servers; None if nothing."""
+    for program in ("sshd", "nft"):
+        if shutil.which(program, path="/usr/sbin:/usr/bin") is None:
+            return f"no program {program}"
+    if os.geteuid() != 0:
+        return "a server in a namespace needs root"
+    for trial in (try_namespaces(), try_ext4()):
+        if not trial.available:
+            return trial.found
+    return None
 
 
 class NamespaceFleet(GivenFleet):

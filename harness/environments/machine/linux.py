@@ -19,6 +19,7 @@ CLONE_NEWNET = 0x40000000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _LOOP_CTL_GET_FREE = 0x4C82
 _LOOP_CONFIGURE = 0x4C0A
@@ -63,9 +64,9 @@ def mount(source: str, target: Path | str, kind: str, flags: int = 0, options: s
     )
 
 
-def unmount(target: Path | str) -> None:
-    """Unmount without force: EBUSY while anybody has a file open there."""
-    _check(_libc.umount2(os.fsencode(target), 0), str(target))
+def unmount(target: Path | str, *, lazily: bool = False) -> None:
+    """Unmount without force: EBUSY while anybody has a file open there, unless it may take until nobody has."""
+    _check(_libc.umount2(os.fsencode(target), _MNT_DETACH if lazily else 0), str(target))
 
 
 def is_mounted(mount_point: Path) -> bool:

@@ -123,8 +123,9 @@ def put_back(backing: Path, mount_point: Path) -> None:
     """Unmount what is left of a mount, and put the files where they were seen. Safe when that has been done."""
     unmount(mount_point)
     if not wait_until(lambda: not linux.is_mounted(mount_point), _UNMOUNT_TIMEOUT_S):
+        get = "" if shutil.which("fusermount3") else "apt-get install fuse3, and "
         raise EnvironmentFailed(
-            f"expected {mount_point} to be unmounted, found it mounted: fusermount3 -uz {mount_point}"
+            f"expected {mount_point} to be unmounted, found it mounted: {get}fusermount3 -uz {mount_point}"
         )
     if (backing / TREE).exists():
         (backing / TREE).replace(mount_point)

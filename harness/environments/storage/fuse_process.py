@@ -182,8 +182,13 @@ def _mount(base: type) -> Any:  # noqa: ANN401
 
 def unmount(mount_point: Path) -> None:
     """Unmount a FUSE file system, if there is one, whether or not its process lives and files are open."""
-    if linux.is_mounted(mount_point):
+    if not linux.is_mounted(mount_point):
+        return
+    try:
         subprocess.run(["fusermount3", "-u", "-z", mount_point], capture_output=True, check=False)
+    except FileNotFoundError:  # it has gone since the mount, or from our path; root can do without it
+        with contextlib.suppress(PermissionError):
+            linux.unmount(mount_point, lazily=True)
 
 
 def main() -> None:

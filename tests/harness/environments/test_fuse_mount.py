@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.storage.fuse import FuseMount
+from harness.environments.base import EnvironmentFailed
+from harness.environments.machine.linux import is_mounted
+from harness.environments.storage.fuse import FuseMount, put_back
 from tests.harness.environments.conftest import need
 
 pytestmark = pytest.mark.fuse
@@ -119,3 +121,20 @@ def test_the_files_are_where_they_were_seen_once_it_is_closed(tmp_path: Path) ->
     assert (tmp_path / "disk" / "a").read_bytes() == b"data"
     assert not (tmp_path / "backing").exists()
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_without_its_program_only_root_can_unmount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("fuse")
+    backing, root = tmp_path / "backing", tmp_path / "disk"
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path))
+        mount = FuseMount(backing, root, {})
+        (root / "file").write_bytes(b"there")
+        if os.geteuid() == 0:
+            mount.close()
+        else:
+            with pytest.raises(EnvironmentFailed, match="mounted: apt-get install fuse3, and fusermount3 -uz /"):
+                mount.close()
+    put_back(backing, root)
+    assert not is_mounted(root)
+    assert (root / "file").read_bytes() == b"there"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.facts import examine
 from harness.environments.ssh.offers import SshOffers
 from harness.journal import Journal
+from harness.systems.definition import load
+from harness.systems.places import on_host
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import need
 from tests.support.real_faults import all_links, fire, fresh_site, standing
-from tests.support.ssh_lab import FarStandIn, NamespaceFleet
+from tests.support.ssh_lab import FarStandIn, NamespaceFleet, lacking
 from tests.support.stand_in import order, reply_is
 
 pytestmark = [pytest.mark.ssh, pytest.mark.root]
@@ -32,13 +34,9 @@ _HAS = frozenset({"nft", "ext4"})
 
 
 def need_servers() -> None:
-    for program in ("sshd", "nft"):
-        if shutil.which(program, path="/usr/sbin:/usr/bin") is None:
-            pytest.skip(f"no program {program}")
-    if os.geteuid() != 0:
-        pytest.skip("a server in a namespace needs root")
-    for mechanism in ("namespaces", "ext4", "clock"):
-        need(mechanism)
+    if lack := lacking():
+        pytest.skip(lack)
+    need("clock")
 
 
 def make(place: Path, brokers: int, controllers: int, *, installed: bool = True) -> SshEnvironment:
@@ -81,6 +79,40 @@ def test_a_machine_tells_what_it_has_and_who_we_are(environment: SshEnvironment)
     assert facts.harness_address == "10.77.0.254"
     assert facts.ssh_port == 22
     assert facts.has >= _HAS
+
+
+@pytest.fixture
+def definition(tmp_path: Path) -> Path:
+    """Of a broker that is on the host, and tells where it is by what its shell knows."""
+    file = tmp_path / "there.toml"
+    file.write_text(
+        "name = 'there'\ninstall = 'install it'\nversion = ['sh', '-c', 'echo {{ values.place }} 9']\n"
+        "[values]\nplace = ['sh', '-c', 'echo a line; echo {{ env.HOME }}/there \"$SSH_CONNECTION\"']\n"
+        "[broker]\nstart = ['{{ values.place }}']\n"
+    )
+    return file
+
+
+def test_a_host_tells_which_broker_it_has_and_by_which_python(environment: SshEnvironment, definition: Path) -> None:
+    machine = environment._fleet
+    with closing(Connection(machine.host(1), machine.dial(1))) as connection:
+        place = on_host(load(definition), connection)
+    told = place.values["place"]
+    assert told.startswith(f"{place.env['HOME']}/there 10.77.0.254 "), "it was asked over the connection"
+    assert place.version == f"{told} 9"
+    assert place.python == machine.host(1).python
+
+
+def test_a_host_that_lacks_the_broker_is_told_by_name(environment: SshEnvironment, definition: Path) -> None:
+    machine = environment._fleet
+    definition.write_text(definition.read_text().replace("version = ['sh', '-c',", "version = ['no-such-broker',"))
+    connection = Connection(machine.host(1), machine.dial(1))
+    with closing(connection), pytest.raises(EnvironmentFailed) as caught:
+        on_host(load(definition), connection)
+    line = str(caught.value)
+    assert "version: expected 'no-such-broker' to print a value on host host-1, found: " in line
+    assert "not found; install it" in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("wrong", ["key", "known_hosts"])

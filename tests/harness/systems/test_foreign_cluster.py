@@ -31,6 +31,8 @@ from workloads.values import encode_value
 
 pytestmark = pytest.mark.cluster
 PATIENCE_S = 60.0
+IN_THE_IMAGE = "/in-the-image"
+FROM_IMAGE = OWN_AS_FOREIGN.replace("[broker]\n", f"[broker]\nready = ['sh', '-c', 'test -e {IN_THE_IMAGE}']\n", 1)
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,13 @@ def soon(condition, what: str) -> None:
 
 @contextmanager
 def _image(wanted: bool) -> Iterator[str | None]:
-    """An image of Harrow's own broker that has a shell, for it is to be prepared."""
+    """An image of Harrow's own broker that has a shell, for it is to be prepared, and a mark."""
     if not wanted:
         yield None
         return
     name = f"harrow-test-{secrets.token_hex(4)}"
-    with closing(engine.connect()) as client, image_on(client, image.broker_image(client), shell(), name):
+    files = {**shell(), IN_THE_IMAGE[1:]: Path(__file__)}
+    with closing(engine.connect()) as client, image_on(client, image.broker_image(client), files, name):
         yield name
 
 
@@ -75,7 +78,7 @@ def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if in_containers and not (trial := try_docker()).available:
         pytest.skip(trial.found)
     with _image(request.param == "image") as name:
-        definition.write_text(OWN_AS_FOREIGN if name is None else f'image = "{name}"\n{OWN_AS_FOREIGN}')
+        definition.write_text(OWN_AS_FOREIGN if name is None else f'image = "{name}"\n{FROM_IMAGE}')
         where = {"environment": "docker"} if in_containers else {"network": "proxies"}
         spec = {"brokers": 2, "replication_factor": 2, "min_insync_replicas": 1, "page_cache": "page-cache", **where}
         system = made(definition, **spec)

@@ -106,7 +106,7 @@ def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monke
             "a value, found: no",
         ),
         ("name = 'x'\n[values]\na = ['no-such-program']\n[broker]\nstart = ['true']", "values.a: expected to run"),
-        ("name = 'x'\nimage = 'x:1'\n[broker]", "expected a start command for the environment local"),
+        ("name = 'x'\nimage = 'x:1'\n[broker]", "found only the image x:1; add --environment docker"),
         ("name = [", "expected a system definition as TOML"),
     ],
 )
@@ -150,6 +150,32 @@ def test_a_flag_overrides_what_a_definition_presets(written: Written) -> None:
     assert spec_for(path).rate == 50
     assert spec_for(path, rate=70.0).rate == 70
     assert spec_for(path, brokers=2).brokers == 2
+
+
+def test_what_a_definition_presets_of_containers_is_for_containers_alone(written: Written) -> None:
+    path = written(MINIMAL.replace("[defaults]", "[defaults]\nnode-memory = 900"))
+    assert spec_for(path).node_memory == 512
+    assert spec_for(path, environment="docker").node_memory == 900
+    assert spec_for(path, environment="docker", node_memory=700).node_memory == 700
+    with pytest.raises(SpecError, match="node-memory: expected the environment docker"):
+        spec_for(path, node_memory=700)
+
+
+def test_a_host_that_does_not_answer_is_one_line_and_status_4(
+    written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("paramiko")
+    inventory = tmp_path / "hosts.toml"
+    inventory.write_text('[[host]]\naddress = "127.0.0.1:1"\n')
+    with pytest.raises(SystemExit) as ended:
+        cli.main(
+            ["run", "--system", str(written(MINIMAL)), "--inventory", str(inventory), "--store", str(tmp_path / "s")]
+        )
+    assert ended.value.code == Exit.FAILED
+    line = capsys.readouterr().err
+    assert "expected host 127.0.0.1:1 to answer SSH at 127.0.0.1:1" in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "s").exists(), "nothing was begun"
 
 
 def test_a_ledger_of_what_was_synced_is_kept_by_our_own_broker_alone(written: Written) -> None:

@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,19 @@ from harness.environments import registry
 from harness.environments.docker import engine, image
 from harness.environments.docker.python_tree import PACKAGES_AT
 from harness.environments.docker.trial import try_docker
+from harness.environments.ssh.environment import SshEnvironment
+from harness.environments.ssh.offers import SshOffers
+from harness.journal import Journal
 from harness.judging import judge
 from harness.systems import choice
+from harness.systems.definition import load
+from harness.systems.foreign import ForeignBroker
+from harness.systems.places import here
 from history.reader import read_table
 from reports import render
 from tests.support.foreign_systems import ROOT, spec_for
 from tests.support.images import image_on
+from tests.support.ssh_lab import NamespaceFleet, lacking
 from tests.support.third_party import kill_again_and_again, need, results
 
 pytestmark = [pytest.mark.third_party, pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -41,9 +49,68 @@ def package() -> Path:
     return Path(told.stdout.strip())
 
 
-def loses_acknowledged_writes(run: Path) -> str:
-    """The report of a run that shows it."""
-    judge([run])
+def in_an_image(directory: Path) -> Path:
+    """A run from an image of nothing but Python and the package; the definition says no more than the image's name."""
+    files = {f"{PACKAGES_AT[1:]}/noida_db/{name}": package() / name for name in ("__init__.py", "noida-db")}
+    name = f"harrow-test-noida:{secrets.token_hex(4)}"
+    definition = directory / "noida-db.toml"
+    definition.write_text(f'image = "{name}"\n{DEFINITION.read_text()}')
+    with closing(engine.connect()) as client, image_on(client, image.python_image(client), files, name):
+        spec = spec_for(definition, duration=14.0, environment="docker")
+        system = choice.make(spec)
+        run = directory / "run"
+        kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), run, system), run)
+    return run
+
+
+def on_a_host(directory: Path) -> Path:
+    """A run on a host of the lab, which has the same programs as this machine."""
+    spec = spec_for(DEFINITION, duration=14.0, inventory="lab.toml")
+    definition = load(DEFINITION)
+    system = ForeignBroker(spec, definition, {1: here(definition)})
+    offers = SshOffers(frozenset({"nft", "ext4"}), ours=False)
+    run = directory / "run"
+
+    def make(journal: Journal) -> SshEnvironment:
+        fleet = NamespaceFleet(directory / "hosts", spec.nodes)
+        return SshEnvironment(run, system, spec.brokers, spec.controllers, fleet, offers, journal=journal)
+
+    kill_again_and_again(spec, system, make, run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A run in each place that this machine can be asked for, all judged at once."""
+    need("noida-db")
+    made = {}
+    if try_docker().available:
+        made["docker"] = in_an_image(tmp_path_factory.mktemp("image"))
+    if lacking() is None:
+        made["ssh"] = on_a_host(tmp_path_factory.mktemp("host"))
+    if made:
+        judge(list(made.values()))
+    return made
+
+
+@pytest.mark.docker
+def test_in_an_image_it_loses_acknowledged_writes_under_kills_alone(runs: Mapping[str, Path]) -> None:
+    if not (trial := try_docker()).available:
+        pytest.skip(trial.found)
+    assert "programs of the image harrow-test-noida:" in report_of_a_loss(runs["docker"])
+
+
+@pytest.mark.ssh
+@pytest.mark.root
+def test_on_a_host_it_loses_acknowledged_writes_under_kills_alone(runs: Mapping[str, Path]) -> None:
+    if lack := lacking():
+        pytest.skip(lack)
+    assert "by an agent on its machine" in report_of_a_loss(runs["ssh"])
+    log = (runs["ssh"] / "nodes/1/node.log").read_text()
+    assert log.count("kafka") >= 4, "its own log was fetched from the host, of each of its four lives"
+
+
+def report_of_a_loss(run: Path) -> str:
     found = results(run)
     assert found["verdict"] == "invalid"
     assert found["anomalies"]["lost-acked-write"]["violations"] > 0
@@ -51,19 +118,3 @@ def loses_acknowledged_writes(run: Path) -> str:
     page = render(run).read_text()
     assert "noida-db 0." in page, "the version that was tested"
     return page
-
-
-@pytest.mark.docker
-def test_in_an_image_it_loses_acknowledged_writes_under_kills_alone(tmp_path: Path) -> None:
-    if not (trial := try_docker()).available:
-        pytest.skip(trial.found)
-    files = {f"{PACKAGES_AT[1:]}/noida_db/{name}": package() / name for name in ("__init__.py", "noida-db")}
-    name = f"harrow-test-noida:{secrets.token_hex(4)}"
-    with closing(engine.connect()) as client, image_on(client, image.python_image(client), files, name):
-        definition = tmp_path / "noida-db.toml"
-        definition.write_text(f'image = "{name}"\n{DEFINITION.read_text()}')
-        spec = spec_for(definition, duration=14.0, environment="docker")
-        system = choice.make(spec)
-        run = tmp_path / "run"
-        kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), run, system), run)
-    assert f"programs of the image {name}" in loses_acknowledged_writes(run)

@@ -1,0 +1,107 @@
+"""A definition that names an image: what is looked at in there before anything is started, and what is missing."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.environments.base import EnvironmentFailed
+from harness.environments.docker import engine, image
+from harness.environments.docker.trial import try_docker
+from harness.exits import Exit
+from harness.systems.from_image import BrokerFromImage
+from tests.support.foreign_systems import MINIMAL, Links, made, plans_of
+from tests.support.images import image_on
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[str]:
+    """An image of Python alone."""
+    if not (trial := try_docker()).available:
+        pytest.skip(trial.found)
+    name = f"harrow-test-{secrets.token_hex(4)}"
+    with (
+        closing(engine.connect()) as client,
+        image_on(client, image.python_image(client), {"mark": Path(__file__)}, name),
+    ):
+        yield name
+
+
+def definition(tmp_path: Path, name: str, text: str = MINIMAL) -> Path:
+    file = tmp_path / "imaged.toml"
+    file.write_text(f'image = "{name}"\n{text}')
+    return file
+
+
+def test_an_image_that_nobody_has_is_one_line_and_status_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not (trial := try_docker()).available:
+        pytest.skip(trial.found)
+    name = "localhost:1/no-such-broker:1"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(
+            [
+                "run",
+                "--environment",
+                "docker",
+                "--system",
+                str(definition(tmp_path, name)),
+                "--store",
+                str(tmp_path / "s"),
+            ]
+        )
+    assert ended.value.code == Exit.FAILED
+    line = capsys.readouterr().err
+    assert f"expected the image {name} here or in its registry, found: " in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "s").exists(), "nothing was begun"
+
+
+def test_a_definitions_commands_are_run_in_the_image(small: str, tmp_path: Path) -> None:
+    text = MINIMAL.replace('"60"', '"{{ values.path }}"') + (
+        "environment = { MARK = 'node-{{ node.id }}' }\n[values]\n"
+        "path = ['{{ python }}', '-c', 'import os; print(os.environ[\"PYTHONPATH\"], os.getuid())']\n"
+    )
+    version = "version = ['python3', '-c', 'print(\"{{ values.path }} and {{ env.PYTHONUTF8 }}\")']\n"
+    system = made(definition(tmp_path, small, version + text), environment="docker")
+    assert isinstance(system, BrokerFromImage)
+    assert system.traits.versions == {"least": "/opt/harrow 0 and 1"}
+    plans = plans_of(system.spec, tmp_path)
+    system.configure(plans[0], plans, Links())
+    assert system.command(plans[0]) == ("sleep", "/opt/harrow 0")
+    assert system.environment(plans[0]) == {"MARK": "node-1"}
+    assert "clock" in system.cannot("namespaces", "ext4")
+
+
+def test_without_a_start_command_the_image_runs_its_own(small: str, tmp_path: Path) -> None:
+    text = MINIMAL.replace('start = ["sleep", "60"]', "")
+    system = made(definition(tmp_path, small, text), environment="docker")
+    plans = plans_of(system.spec, tmp_path)
+    system.configure(plans[0], plans, Links())
+    assert system.command(plans[0]) == ("python3",)
+
+
+def test_another_image_can_be_asked_for(small: str, tmp_path: Path) -> None:
+    system = made(definition(tmp_path, "nobody/has-this:1"), environment="docker", image=small)
+    assert isinstance(system, BrokerFromImage)
+    assert system.image == small
+
+
+def test_an_image_without_the_broker_is_told(small: str, tmp_path: Path) -> None:
+    text = f"version = ['no-such-broker', '--version']\n{MINIMAL}"
+    with pytest.raises(EnvironmentFailed) as caught:
+        made(definition(tmp_path, small, text), environment="docker")
+    line = str(caught.value)
+    assert f"version: expected to run 'no-such-broker' in the image {small}, found: " in line
+    assert "executable file not found" in line
+    assert "\n" not in line
+
+
+def test_elsewhere_than_in_containers_an_image_is_left_alone(tmp_path: Path) -> None:
+    assert not isinstance(made(definition(tmp_path, "nobody/has-this:1")), BrokerFromImage)
