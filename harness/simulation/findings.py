@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from broker.core.controller.recovery import LAST_LEADER
 from harness.simulation.logs import LogRecord, records_of
+from harness.simulation.observer.knowledge import LAST_REPLICA_LOST
 from harness.simulation.observer.properties import data_excuse, with_excuse
 from harness.simulation.records import OperationRow
 from harness.simulation.scenario import CRASH, Outcome
@@ -120,7 +121,7 @@ def _excuse(outcome: Outcome) -> str:
     generation = outcome.configuration.generation
     if generation == "K4" and outcome.marks.get(LAST_LEADER.name, 0):
         return "the last known leader is elected, whatever it still has (UR-4)"
-    return data_excuse(generation, sole_member_lost=False)
+    return data_excuse(generation, sole_member_lost=bool(outcome.marks.get(LAST_REPLICA_LOST.name, 0)))
 
 
 def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:

@@ -89,9 +89,9 @@ class Nemesis:
         self._over = False
 
     def plan(self, faults: list[Fault]) -> None:
-        """Put the faults on the heap."""
+        """Put the faults on the heap; what was due while the cluster came up strikes at once."""
         for fault in faults:
-            self.world.at(fault.at_ms * MS, self._fire, fault)
+            self.world.at(max(fault.at_ms * MS, self.world.now_us), self._fire, fault)
 
     def _target(self, selector: int) -> int:
         nodes = self.brokers + self.controllers

@@ -13,6 +13,7 @@ from harness.simulation.case import run
 from harness.simulation.findings import Layer, findings, history_findings, log_findings
 from harness.simulation.logs import ReplicaLog
 from harness.simulation.observer import is_documented
+from harness.simulation.observer.knowledge import LAST_REPLICA_LOST
 from harness.simulation.records import OperationRow, ReadRow, SendRow, SimulatedHistory
 from harness.simulation.scenario import CRASH, Outcome
 from harness.simulation.swarm import Configuration
@@ -107,7 +108,14 @@ def test_what_the_contract_allows_is_no_anomaly(changes: dict[str, object], read
 
 @pytest.mark.parametrize(
     ("generation", "marks", "documented"),
-    [("K5", {LAST_LEADER.name: 1}, False), ("K4", {}, False), ("K4", {LAST_LEADER.name: 1}, True), ("K1", {}, True)],
+    [
+        ("K5", {LAST_LEADER.name: 1, LAST_REPLICA_LOST.name: 1}, False),
+        ("K4", {LAST_REPLICA_LOST.name: 1}, False),
+        ("K4", {LAST_LEADER.name: 1}, True),
+        ("K3", {}, False),
+        ("K3", {LAST_REPLICA_LOST.name: 1}, True),
+        ("K1", {}, True),
+    ],
 )
 def test_what_a_generation_is_known_to_lose_is_told_apart(
     generation: str, marks: dict[str, int], documented: bool

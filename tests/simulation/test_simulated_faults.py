@@ -141,6 +141,13 @@ def test_each_fault_takes_hold_and_a_correct_cluster_bears_it(fault: Fault, mark
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
 
 
+def test_a_fault_that_is_due_before_the_cluster_is_up_waits_for_it_and_time_goes_on() -> None:
+    outcome = simulated(Fault(1, "pause", 0, 2_000, 0))
+    moments = [at_us for at_us, _, _ in outcome.notes]
+    assert moments == sorted(moments)
+    assert [fault.started_ns for fault in outcome.history.faults] == [1_000 * outcome.phases["main"][0]]
+
+
 @pytest.mark.parametrize("combined", [False, True])
 def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combined: bool) -> None:
     first = Fault(4_000, "lossy-kill", 0, 6_000, 0)

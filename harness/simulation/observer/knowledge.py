@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from broker.core.marks import sometimes
 from broker.core.metadata.image import Image
 from broker.core.settings import Settings
 from harness.simulation.observer.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from harness.simulation.observer.properties import DATA_PROPERTIES, data_excuse, with_excuse
 from harness.simulation.violation import Violation
 from harness.simulation.world import World
+
+LAST_REPLICA_LOST = sometimes("last replica standing: the only ISR member is back with a part of its log")
 
 
 @dataclass(slots=True)
@@ -67,6 +70,9 @@ class Knowledge:
     settings: Settings
     voters: dict[int, VoterMirror]
     brokers: dict[int, BrokerMirror]
+    marks: dict[str, int]
+    """The world's count of what has happened."""
+
     partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
     """By topic id and partition."""
 
@@ -99,6 +105,7 @@ class Knowledge:
             brokers[0],
             {one.node_id: VoterMirror(one.node_id) for one in every if one.is_controller},
             {one.node_id: BrokerMirror(one.node_id) for one in brokers},
+            world.marks,
         )
 
     @property
@@ -122,6 +129,11 @@ class Knowledge:
         """The effective min ISR of a partition by the committed metadata (§1)."""
         configured = self.image.min_insync_replicas(ghost.topic, self.settings.min_insync_replicas)
         return min(configured, len(ghost.state.replicas)) if ghost.state is not None else configured
+
+    def sole_member_lost(self, ghost: Ghost) -> None:
+        """A partition's only ISR member has restarted with a part of its log."""
+        ghost.sole_member_lost = True
+        self.marks[LAST_REPLICA_LOST.name] = self.marks.get(LAST_REPLICA_LOST.name, 0) + 1
 
     def fail(self, ghost: Ghost, property_id: str, what: str) -> NoReturn:
         """Say that a property of a partition is broken."""

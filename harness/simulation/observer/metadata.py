@@ -213,7 +213,7 @@ def _admit_back(known: Knowledge, ghost: Ghost) -> None:
     if ghost.state is None:
         return
     if len(ghost.state.isr) == 1 and ghost.state.isr[0] in ghost.lossy:
-        ghost.sole_member_lost = True
+        known.sole_member_lost(ghost)
     for member, epoch in list(ghost.lossy.items()):
         if member in ghost.state.isr and known.image.broker_epoch(member) > epoch:
             del ghost.lossy[member]

@@ -158,7 +158,7 @@ def vanished(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
     if ghost.trusted and not mirror.power_lost and mirror.same > ghost.log_start:
         known.fail(ghost, "P-6", f"broker {mirror.holder} lost no power, and its log up to {mirror.same} is not there")
     if ghost.state is not None and ghost.state.isr == (mirror.holder,):
-        ghost.sole_member_lost = True
+        known.sole_member_lost(ghost)
 
 
 def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: int) -> None:
@@ -177,7 +177,7 @@ def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: 
             f"broker {mirror.holder} had synced up to {mirror.durable} and opened its log with the end {end}",
         )
     if ghost.state is not None and ghost.state.isr == (mirror.holder,):
-        ghost.sole_member_lost = True
+        known.sole_member_lost(ghost)
     cut(mirror, end)
 
 
