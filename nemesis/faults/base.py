@@ -58,6 +58,12 @@ class Site:
         """Make the site of a cluster."""
         return cls(cluster, SharedLinks(cluster.network), clock, bounds)
 
+    def require_alive(self, targets: Sequence[int]) -> None:
+        """Raise `DidNotTakeHold` if any of these nodes is dead before anything was done to it."""
+        dead = tuple(target for target in targets if not self.cluster.nodes[target].is_alive())
+        if dead:
+            raise DidNotTakeHold(f"{named(dead)} had died before")
+
     def await_hold(self, condition: Callable[[], bool], otherwise: str) -> None:
         """Wait until the fault shows, or raise `DidNotTakeHold`."""
         if not becomes_true(self.clock, condition, self.bounds.hold_s):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from nemesis.disks import Trouble
 from nemesis.draws import Draws
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named
+from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, named
 from nemesis.faults.kill import start_dead
 from nemesis.targets import Role
 
@@ -38,9 +38,7 @@ class DiskTrouble:
     def inject(self) -> str:
         """Begin the trouble, and wait until the targets have met with it."""
         nodes = self.site.cluster.nodes
-        dead = tuple(target for target in self.targets if not nodes[target].is_alive())
-        if dead:
-            raise DidNotTakeHold(f"{named(dead)} had died before")
+        self.site.require_alive(self.targets)
         for target in self.targets:
             nodes[target].disk.make_trouble(self.trouble, self.delay_ms)
         self.site.await_hold(

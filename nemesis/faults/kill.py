@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nemesis.faults.base import (
-    DidNotTakeHold,
     Healing,
     Injection,
     Kind,
@@ -26,9 +25,7 @@ class Kill:
     def inject(self) -> str:
         """Kill all targets as nearly at once as one thread can."""
         nodes = self.site.cluster.nodes
-        dead_already = tuple(target for target in self.targets if not nodes[target].is_alive())
-        if dead_already:
-            raise DidNotTakeHold(f"{named(dead_already)} had died before")
+        self.site.require_alive(self.targets)
         told = self.site.processes(self.targets)
         for target in self.targets:
             nodes[target].kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nemesis.faults.base import (
-    DidNotTakeHold,
     Healing,
     Injection,
     Kind,
@@ -27,9 +26,7 @@ class Pause:
     def inject(self) -> str:
         """Stop the targets from running."""
         nodes = self.site.cluster.nodes
-        dead = tuple(target for target in self.targets if not nodes[target].is_alive())
-        if dead:
-            raise DidNotTakeHold(f"{named(dead)} had died before")
+        self.site.require_alive(self.targets)
         for target in self.targets:
             nodes[target].pause()
         self.site.await_hold(

@@ -90,9 +90,7 @@ class OutOfMemory:
 
 
 def _living(site: Site, targets: tuple[int, ...]) -> list[Node]:
-    dead = tuple(target for target in targets if not site.cluster.nodes[target].is_alive())
-    if dead:
-        raise DidNotTakeHold(f"{named(dead)} had died before")
+    site.require_alive(targets)
     return [site.cluster.nodes[target] for target in targets]
 
 

@@ -179,8 +179,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         _pause(broker, replica)
         return
     _mark_answer(broker, replica, asked, answer)
-    if replica.log.start_offset < log_start:
-        storage.log_start_went_back(broker, replica)
+    storage.checkpoint_lower_log_start(broker, replica, log_start)
     if outcome.truncated_to is not None:
         _mark_truncation(broker, replica, answer, rolls_back=rolls_back)
     elif replica.high_watermark < high_watermark:
@@ -266,8 +265,7 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
         log_start = replica.log.start_offset
         with directories.guarded(broker):
             follower.truncate(replica, answer.offset)
-            if replica.log.start_offset < log_start:
-                storage.log_start_went_back(broker, replica)
+            storage.checkpoint_lower_log_start(broker, replica, log_start)
         broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
     else:
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)

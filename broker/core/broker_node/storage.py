@@ -225,11 +225,13 @@ def _checkpoint_log_starts(broker: BrokerState, place: int, replicas: Mapping[tu
     )
 
 
-def log_start_went_back(broker: BrokerState, replica: Replica) -> None:
-    """TR-4: a log restarts below its old start, which the checkpoint must not keep.
+def checkpoint_lower_log_start(broker: BrokerState, replica: Replica, before: int) -> None:
+    """TR-4: a log that restarts below its start `before` must not leave that one in the checkpoint.
 
     Else the next process would take what is appended until the next checkpoint for deleted, and drop it.
     """
+    if replica.log.start_offset >= before:
+        return
     broker.runtime.mark(STARTS_LOWER)
     place = directories.of(replica)
     beside = {key: one for key, one in broker.replicas.items() if directories.of(one) == place}
