@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -62,7 +63,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
+        began = time.monotonic()
         make_history(run, arguments.events // 2)
+        most_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(
+            f"history of {rows_of([survey(run)]):,} rows made: {time.monotonic() - began:.1f} s, {most_gb:.1f} GB",
+            flush=True,
+        )
         began = time.monotonic()
         session = start_session(arguments.master, large=rows_of([survey(run)]) > ROWS_LARGE)
         print(f"session: {time.monotonic() - began:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)

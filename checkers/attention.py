@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from checkers.findings import KEY
 from checkers.polled import returned_by_poll
@@ -37,6 +39,7 @@ class Attention:
     touched: DataFrame
     rows: dict[str, DataFrame]
     barren: frozenset[str]
+    """What cannot show an anomaly (`checkers.relations.Relations.barren`)."""
     suspicion: Suspicion | None
 
 
@@ -73,20 +76,23 @@ def screened_history(
     kept: Callable[[DataFrame], DataFrame],
 ) -> Attention | None:
     """Look closely at what screening suspects; None where it cannot tell."""
-    operations = kept(examined_operations(recorded["operations"].repartition("run_id", "op"), unique=True))
-    returned = kept(returned_by_poll(recorded["reads"]))
-    sends = kept(examined_sends(recorded["sends"], operations, unique=True))
-    polls = kept(by_key(examined_polls(recorded["polls"], operations, returned)))
-    cluster = kept(by_key(examined_samples(recorded["cluster"])))
-    replicas = kept(_replicas(recorded["logs"]))
+    with ThreadPoolExecutor(1) as planner:  # planning is most of the work on a small history, so two plan
+        of_reads = planner.submit(lambda: kept(returned_by_poll(recorded["reads"])))
+        of_cluster = planner.submit(lambda: kept(by_key(examined_samples(recorded["cluster"]))))
+        of_logs = planner.submit(lambda: kept(_replicas(recorded["logs"])))
+        operations = kept(examined_operations(recorded["operations"].repartition("run_id", "op"), unique=True))
+        sends = kept(examined_sends(recorded["sends"], operations, unique=True))
+        returned = of_reads.result()
+        polls = kept(by_key(examined_polls(recorded["polls"], operations, returned)))
+        cluster, replicas = of_cluster.result(), of_logs.result()
     suspicion = screened(
         Screened(
             operations=operations,
             sends=sends,
             reads=recorded["reads"],
-            polls=usable(polls),
+            polls=polls,
             returned=returned,
-            cluster=usable(cluster),
+            cluster=cluster,
             logs=recorded["logs"],
             rows_number=sum(run.large[table].rows for run in runs for table in ("sends", "reads", "logs")),
             polls_number=sum(run.large["polls"].rows for run in runs),
@@ -96,10 +102,19 @@ def screened_history(
     if suspicion is None:
         return None
     places = suspicion.places
-    reads = kept(by_key(examined_reads(under_suspicion(recorded["reads"], spark, suspicion), operations)))
-    logs = kept(by_key(examined_logs(at_places(recorded["logs"], spark, places))))
-    barren = {"places"} if not places else set()
-    if not places and not suspicion.values:
+    reads = examined_reads(under_suspicion(recorded["reads"], spark, suspicion), operations)
+    suspect_sends = under_suspicion(usable(sends), spark, suspicion)
+    logs = examined_logs(at_places(recorded["logs"], spark, places))
+    barren = set()
+    if places:
+        logs = kept(by_key(logs))
+    else:
+        logs = nothing_of(logs)
+        barren |= {"places"} if suspicion.malformed else {"places", "problems"}
+    if places or suspicion.values:
+        reads = kept(by_key(reads))
+    else:
+        reads, suspect_sends = nothing_of(reads), nothing_of(suspect_sends)
         barren.add("values")
     return Attention(
         examined={
@@ -110,8 +125,8 @@ def screened_history(
             "logs": logs,
             "polls": polls,
         },
-        sends=under_suspicion(usable(sends), spark, suspicion),
-        walked=at_places(usable(reads), spark, places),
+        sends=suspect_sends,
+        walked=at_places(usable(reads), spark, places) if places else usable(nothing_of(reads)),
         dumped=usable(examined_logs(recorded["logs"])),
         replicas=replicas.where("usable > 0").select(*KEY, "broker"),
         touched=_touched(usable(sends), returned.where("values > 0")),
@@ -141,8 +156,13 @@ def _replicas(logs: DataFrame) -> DataFrame:
 
 
 def rows_by_run(examined: DataFrame) -> DataFrame:
-    """Count the rows of each run (`rows`)."""
-    return examined.groupBy("run_id").agg(fn.count("*").alias("rows"))
+    """Numbers of rows of each run (`rows`), to be summed."""
+    return examined.select("run_id", fn.lit(1).cast("bigint").alias("rows"))
+
+
+def nothing_of(frame: DataFrame) -> DataFrame:
+    """Return a frame of the same columns of which Spark knows that it has no rows: what needs it is hardly planned."""
+    return frame.sparkSession.createDataFrame(to_arrow_schema(frame.schema).empty_table(), frame.schema)
 
 
 def by_key(frame: DataFrame) -> DataFrame:

@@ -126,13 +126,14 @@ def _check_batch(
         found = unite(
             [
                 *find_anomalies(relations),
-                malformed_history(relations),
+                *malformed_history(relations),
                 *nonlinearizable(spark, relations, decided, facts),
                 repair_records(relations.repairs),
             ]
         )
         found = kept(found.coalesce(partitions), large=large)
-        collected = collect_findings(classified(found, relations))
+        judged = classified(found, relations)
+        collected = {} if judged is None else collect_findings(judged)
         numbers = _numbers_by_run(counted.result())
     repairs = {run_id: of_run.take(REPAIRED) for run_id, of_run in collected.items()}
     replicas = replicas_at(spark, relations, [row for of_run in collected.values() for row in of_run.rows])

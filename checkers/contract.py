@@ -24,12 +24,17 @@ from checkers.leadership import FOREVER, NEVER, leaderships, stale_because
 from checkers.relations import Relations
 
 
-def classified(findings: DataFrame, relations: Relations) -> DataFrame:
+def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     """Add `within_contract` and, for stale answers, `stale_for_ns` (at least so long) and `stale_because`.
 
-    Reads the findings once to see whether any of them needs what samples and faults tell: most runs have none.
+    Reads the findings once to see whether any of them needs what samples and faults tell: most runs have none. None if
+    there are no findings at all.
     """
-    if findings.where((fn.size("promises") > 0) | fn.col("staleness").isNotNull()).isEmpty():
+    depends = fn.coalesce((fn.size("promises") > 0) | fn.col("staleness").isNotNull(), fn.lit(False))
+    kinds = {row.depends for row in findings.select(depends.alias("depends")).distinct().collect()}
+    if not kinds:
+        return None
+    if True not in kinds:
         return findings.select(
             "*",
             fn.col("promises").isNotNull().alias("within_contract"),

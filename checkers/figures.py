@@ -32,7 +32,7 @@ def figures(relations: Relations) -> DataFrame:
     | groups | commits_ok, not_asked | acknowledged commits, and partitions with such that nobody asked for at the end |
     """
     return unite([
-        *(_rows(table, frame) for table, frame in relations.rows.items()),
+        _rows(relations),
         _operations(relations),
         _sends(relations),
         _latency(relations),
@@ -71,9 +71,10 @@ def _figures(frame: DataFrame, name: str, *figures: str) -> DataFrame:
     return _figure(long, fn.col("pair.figure"), fn.col(name), fn.col("pair.number"))
 
 
-def _rows(table: str, rows: DataFrame) -> DataFrame:
-    counted = rows.groupBy("run_id").agg(fn.sum("rows").alias("rows"))
-    return _figure(counted, "rows", fn.lit(table), fn.col("rows"))
+def _rows(relations: Relations) -> DataFrame:
+    named = [frame.select("run_id", fn.lit(table).alias("table"), "rows") for table, frame in relations.rows.items()]
+    counted = unite(named).groupBy("run_id", "table").agg(fn.sum("rows").alias("rows"))
+    return _figure(counted, "rows", fn.col("table"), fn.col("rows"))
 
 
 def _operations(relations: Relations) -> DataFrame:

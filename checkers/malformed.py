@@ -5,15 +5,19 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from checkers.findings import findings, unite
+from checkers.findings import findings
 from checkers.relations import Relations
 
 NAME = "malformed-history"
 
 
-def malformed_history(relations: Relations) -> DataFrame:
-    """Find the rows of the large tables with a problem."""
-    return unite([_of_table(table, frame) for table, frame in relations.examined.items()])
+_NOT_SCREENED = ("commands", "commits", "ownerships")
+
+
+def malformed_history(relations: Relations) -> list[DataFrame]:
+    """Find the rows of the large tables with a problem; a frame for each table that may have any."""
+    tables = _NOT_SCREENED if "problems" in relations.barren else relations.examined
+    return [_of_table(table, relations.examined[table]) for table in tables if table in relations.examined]
 
 
 def _of_table(table: str, examined: DataFrame) -> DataFrame:

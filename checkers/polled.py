@@ -63,24 +63,30 @@ def with_legs(polls: DataFrame) -> DataFrame:
     order = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op")
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     broken = fn.when(fn.col("whole"), 0).otherwise(1)
-    begins = fn.when(fn.coalesce(fn.col("assigned"), fn.lit(False)), 1).otherwise(broken)
+    begins = fn.when(_assigned(), 1).otherwise(broken)
     leg = fn.sum(begins).over(order) + fn.coalesce(fn.sum(broken).over(earlier), fn.lit(0))
     return polls.where("kind = 'poll'").withColumn("leg", leg)
 
 
 def uneven_ways(polls: DataFrame, returned: DataFrame) -> DataFrame:
-    """Return the polls, among those of `polls` that returned records, at which a reader's way may be uneven.
+    """Return the places of the polls, of those in `polls`, at which a reader's way may be uneven, or its position back.
 
-    And those that returned records of which the table of polls says nothing.
+    And of those that returned records of which the table of polls says nothing.
     """
     both = polls.join(returned.where("returned > 0").drop("rows", "values"), list(POLL), "left")
     earlier = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op").rowsBetween(Window.unboundedPreceding, -1)
     reached = fn.when(fn.col("returned") > 0, fn.struct("last_offset", "leg"))
     jumped = (fn.col("before.leg") == fn.col("leg")) & (fn.col("before.last_offset") + 1 != fn.col("first_offset"))
+    at = fn.when(fn.col("position").isNotNull(), fn.coalesce("next_position", "position"))
+    back = fn.col("process").isNotNull() & (fn.col("position") < fn.col("at")) & ~_assigned()
     uneven = (
         with_legs(both)
-        .withColumn("before", fn.last(reached, ignorenulls=True).over(earlier))
-        .where((fn.col("returned") > 0) & (~fn.col("level") | fn.coalesce(jumped, fn.lit(False))))
+        .select(
+            "*",
+            fn.last(reached, ignorenulls=True).over(earlier).alias("before"),
+            fn.last(at, ignorenulls=True).over(earlier).alias("at"),
+        )
+        .where(((fn.col("returned") > 0) & (~fn.col("level") | fn.coalesce(jumped, fn.lit(False)))) | back)
     )
     untold = returned.where("returned > 0").join(polls.where("kind = 'poll'").select(*POLL), list(POLL), "left_anti")
     return uneven.select(*KEY).union(untold.select(*KEY))
@@ -94,3 +100,7 @@ def furthest_reads(polls: DataFrame, returned: DataFrame) -> DataFrame:
         .join(returned.where("returned > 0").select(*POLL, "last_offset"), list(POLL))
         .select(*KEY, "op", "node", "process", "invoked_ns", "completed_ns", furthest.alias("furthest"))
     )
+
+
+def _assigned() -> Column:
+    return fn.coalesce(fn.col("assigned"), fn.lit(False))

@@ -15,7 +15,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
-from checkers.attention import rows_by_run, screened_history, usable, whole_history
+from checkers.attention import nothing_of, rows_by_run, screened_history, usable, whole_history
 from checkers.conflicts import log_conflicts
 from checkers.finals import deleted_finals, final_reads
 from checkers.findings import ACKS_ALL, KEY
@@ -81,7 +81,8 @@ class Relations:
     rows: dict[str, DataFrame]
     """Numbers of rows that Spark read of each large table: `run_id`, `rows`, to be summed."""
     barren: frozenset[str]
-    """What cannot show an anomaly: "values", "places" (of logs, reads and walks), "sends" (their order in time)."""
+    """What cannot show an anomaly: "values", "places" (of logs, reads and ways of readers), "sends" (their order in
+    time), "problems" (rows that make no sense, but those of commands and groups)."""
 
 
 def base_relations(
@@ -99,28 +100,35 @@ def base_relations(
     `screening`: look closely only at what deserves it (`checkers.screening`); what is found stays the same.
     """
     keep = partial(kept, large=large)
-    recorded = {table: read_large(spark, runs, table) for table in LARGE_TABLES}
+    # Most runs have nothing of objects or groups, and every frame must be planned.
+    has = {table: any(run.large[table].rows for run in runs) for table in LARGE_TABLES}
+    has_groups = has["commits"] or has["ownerships"]
+    read = {"commands": has["commands"], "commits": has_groups, "ownerships": has_groups}
+    recorded = {table: read_large(spark, runs, table) for table in LARGE_TABLES if read.get(table, True)}
     deleted = _deleted_frame(spark, facts)
     close = screened_history(spark, runs, recorded, keep) if screening else None
     if close is None:
         close = whole_history(recorded, keep)
     examined = close.examined
     operations = examined["operations"]
-    if any(run.large["commands"].rows for run in runs):  # most have none, and every frame must be planned
+    if has["commands"]:
         examined["commands"] = keep(examined_commands(recorded["commands"]))
-    if any(run.large[table].rows for run in runs for table in ("commits", "ownerships")):
+    if has_groups:
         examined["commits"] = keep(examined_commits(recorded["commits"], operations))
         examined["ownerships"] = keep(examined_ownerships(recorded["ownerships"]))
     reads, polls, cluster, logs = (usable(examined[table]) for table in ("reads", "polls", "cluster", "logs"))
     attempts = usable(examined["sends"])
-    values = keep(_values(close.sends, reads))
+    values = _values(close.sends, reads)
+    values = nothing_of(values) if "values" in close.barren else keep(values)
     repairs = repaired_sends(values, wanted=repair)
     sends, barren = attempts, close.barren
     if close.suspicion is not None:
-        repairs = keep(repairs)
+        repairs = nothing_of(repairs) if "values" in barren else keep(repairs)
         places = places_out_of_order(attempts, repairs, polls)
-        sends = at_places(attempts, spark, places)
+        sends = at_places(attempts, spark, places) if places else nothing_of(attempts)
         barren |= frozenset() if places else frozenset({"sends"})
+    walk, conflicts = _walk(close.walked, polls), log_conflicts(logs, cluster)
+    calm = "places" in barren
     finals = keep(
         final_reads(_end_frame(spark, facts), polls, cluster).unionByName(deleted_finals(close.touched, deleted))
     )
@@ -133,7 +141,7 @@ def base_relations(
         reads=reads,
         polls=polls,
         values=values,
-        walk=keep(_walk(close.walked, polls)),
+        walk=nothing_of(walk) if calm else keep(walk),
         finals=finals,
         touched=close.touched,
         cluster=cluster,
@@ -141,7 +149,7 @@ def base_relations(
         dumped=close.dumped,
         replicas=close.replicas,
         repairs=repairs,
-        conflicts=keep(log_conflicts(logs, cluster)),
+        conflicts=nothing_of(conflicts) if calm else keep(conflicts),
         deleted=deleted,
         groups=group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
         examined=examined,

@@ -30,6 +30,8 @@ JAVA_VERSION_MIN = 17
 DRIVER_MEMORY = "3g"
 DRIVER_MEMORY_LARGE = "6g"
 """Enough for two tasks that sort millions of rows; what does not fit is spilled to the disk."""
+METASPACE = "-XX:MetaspaceSize=512m"
+"""Java would collect all its garbage each time that the classes of plans, of which a check has hundreds, need more."""
 JAVA_END_S = 10
 """A virtual machine that has not ended so long after it was told to is killed."""
 LOOPBACK = "127.0.0.1"
@@ -181,9 +183,12 @@ def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkCon
     if master.startswith("local"):
         # Nothing but this process talks to the driver, whatever this machine's name resolves to.
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-        # The optimizing compiler costs more than it gains in a job of half a minute.
-        tuned = " -XX:+UseParallelGC" if large else " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        settings["spark.driver.extraJavaOptions"] += tuned
+        # The optimizing compiler costs more than it gains in a job of half a minute; without it, Java would keep too
+        # little room for compiled code, and compile that of the next check over and over.
+        tuned = (
+            "-XX:+UseParallelGC" if large else "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+        )
+        settings["spark.driver.extraJavaOptions"] += f" {tuned} {METASPACE}"
     return SparkConf(loadDefaults=False).setAll(list(settings.items()))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -10,6 +12,9 @@ from checkers.anomalies import availability, epochs, groups, loss, offsets, orde
 from checkers.relations import Relations
 
 Anomaly = Callable[[Relations], DataFrame]
+
+PLANNERS: Final = 2
+"""Threads that have Spark plan: of a small history that is most of the work, and one thread at a time does it."""
 
 ANOMALIES: tuple[Anomaly, ...] = (
     loss.lost_acked_write,
@@ -57,6 +62,7 @@ _SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
     ),
     "places": (
         offsets.inconsistent_offset,
+        order.nonmonotonic_poll,
         order.skipped_poll,
         replicas.corrupt_record,
         replicas.divergent_replicas,
@@ -69,6 +75,7 @@ _SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
 
 def find_anomalies(relations: Relations) -> list[DataFrame]:
     """Return the findings of all anomaly functions that can find anything."""
-    vain = {anomaly for what in relations.barren for anomaly in _SHOWN_BY[what]}
+    vain = {anomaly for what in relations.barren for anomaly in _SHOWN_BY.get(what, ())}
     wanted = ANOMALIES if relations.groups is None else (*ANOMALIES, *GROUP_ANOMALIES)
-    return [anomaly(relations) for anomaly in wanted if anomaly not in vain]
+    with ThreadPoolExecutor(PLANNERS) as planners:
+        return list(planners.map(lambda anomaly: anomaly(relations), (each for each in wanted if each not in vain)))

@@ -40,10 +40,10 @@ ROWS_SCHEMA: Final = (
 )
 """`op` is that of a read; `broker`, `crc` and `high_watermark` those of a record in a log. No column is ever null."""
 
-SUSPECT, PECULIAR, EPOCHS, STRETCH, REPLICA = range(5)
+SUSPECT, PECULIAR, EPOCHS, STRETCH, REPLICA, MALFORMED = range(6)
 """Kinds of notes: a suspect place; a peculiar value; the least and greatest epoch of a stretch of reads or logs; the
 number of offsets taken in a stretch of logs, the first and the last; how many of them a broker has, and its least and
-greatest high watermark."""
+greatest high watermark; rows that make no sense, of tables that the kernel does not see."""
 
 NOTES_SCHEMA: Final = "note int, place bigint, stretch bigint, a bigint, b bigint, c bigint, d bigint"
 

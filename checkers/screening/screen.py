@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -36,10 +37,11 @@ class Screened:
     reads: DataFrame
     """As they were recorded."""
     polls: DataFrame
-    """The usable ones."""
+    """Examined."""
     returned: DataFrame
     """`checkers.polled.returned_by_poll`."""
     cluster: DataFrame
+    """Examined."""
     logs: DataFrame
     """As they were recorded."""
     rows_number: int
@@ -53,13 +55,17 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
     What comes twice takes all other rows of it to tell which counts, so such a history is not screened.
     """
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    polls, cluster = history.polls.where("usable"), history.cluster.where("usable")
+    dirty = not_yet_committed(furthest_reads(polls, history.returned), lagging_samples(cluster))
     notes = unite([
         _notes_of_kernel(history),
-        _notes(history.sends.where("problem is not null"), kernel.SUSPECT),
-        _notes(uneven_ways(history.polls, history.returned), kernel.SUSPECT),
-        _notes(_dirty(history), kernel.SUSPECT),
-        _duplicates(history.operations, "op"),
-        _duplicates(history.sends, "value"),
+        _notes([
+            history.sends.where("problem is not null").select(place_of()),
+            uneven_ways(polls, history.returned).select(place_of()),
+            dirty.select(place_of()),
+        ], kernel.SUSPECT),
+        _notes([_malformed(frame) for frame in (history.operations, history.polls, history.cluster)], kernel.MALFORMED),
+        _notes([_twice(history.operations, "op"), _twice(history.sends, "value")], _DUPLICATE),
     ])  # fmt: skip
     collected = notes.coalesce(partitions).toArrow()
     if _DUPLICATE in collected.column("note").to_pylist():
@@ -202,17 +208,20 @@ def _rows(frame: DataFrame, kind: int, **columns: Column) -> DataFrame:
     return frame.select(*(given.get(name, fn.lit(0)).cast(type_).alias(name) for name, type_ in fields))
 
 
-def _notes(frame: DataFrame, note: int, place: Column | None = None) -> DataFrame:
-    place = place_of() if place is None else place
+def _notes(places: Sequence[DataFrame], note: int) -> DataFrame:
+    """Make a note of each of some places; the frames have no other column."""
     nothing = (fn.lit(0).cast("bigint").alias(name) for name in ("stretch", "a", "b", "c", "d"))
-    return frame.select(place.alias("place")).distinct().select(fn.lit(note).alias("note"), "place", *nothing)
+    return unite(places).toDF("place").distinct().select(fn.lit(note).alias("note"), "place", *nothing)
 
 
-def _dirty(history: Screened) -> DataFrame:
-    furthest = furthest_reads(history.polls, history.returned)
-    return not_yet_committed(furthest, lagging_samples(history.cluster))
+def _malformed(examined: DataFrame) -> DataFrame:
+    return examined.where("problem is not null").select(_nowhere_special())
 
 
-def _duplicates(frame: DataFrame, number: str) -> DataFrame:
-    twice = frame.groupBy("run_id", number).agg(fn.count("*").alias("copies")).where("copies > 1")
-    return _notes(twice, _DUPLICATE, place=fn.lit(0).cast("bigint"))
+def _twice(frame: DataFrame, number: str) -> DataFrame:
+    copies = frame.groupBy("run_id", number).agg(fn.count("*").alias("copies"))
+    return copies.where("copies > 1").select(_nowhere_special())
+
+
+def _nowhere_special() -> Column:
+    return fn.lit(0).cast("bigint")

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from checkers.screening.kernel import EPOCHS, PECULIAR, REPLICA, STRETCH, SUSPECT
+from checkers.screening.kernel import EPOCHS, MALFORMED, PECULIAR, REPLICA, STRETCH, SUSPECT
 
 VALUES_OF_A_PLACE_MAX: Final = 100_000
 """Where more values are peculiar, the place is suspect: looking each of them up would cost more."""
@@ -21,6 +21,8 @@ class Suspicion:
     places: frozenset[int]
     values: tuple[tuple[int, int], ...]
     """Place and value, of places that are not suspect as a whole."""
+    malformed: bool = False
+    """Whether rows of operations, polls or samples make no sense. Other tables' are at suspect places."""
 
 
 def suspicion_of(notes: pa.Table) -> Suspicion:
@@ -36,7 +38,7 @@ def suspicion_of(notes: pa.Table) -> Suspicion:
         values.setdefault(place, set()).add(value)
     places |= {place for place, peculiar in values.items() if len(peculiar) > VALUES_OF_A_PLACE_MAX}
     pairs = ((place, value) for place, peculiar in values.items() if place not in places for value in peculiar)
-    return Suspicion(frozenset(places), tuple(sorted(pairs)))
+    return Suspicion(frozenset(places), tuple(sorted(pairs)), MALFORMED in of_kind)
 
 
 def _with_falling_epochs(stretches: Iterable[tuple[int, ...]]) -> Iterable[int]:

@@ -90,7 +90,7 @@ def _by_checkers(
         _write(Path(directory), histories)
         runs = survey_dataset(Path(directory))
         relations = base_relations(spark, runs, [facts_of(run) for run in runs], screening=screening)
-        findings = unite([*find_anomalies(relations), malformed_history(relations)]).coalesce(shuffle_partitions)
+        findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(shuffle_partitions)
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
         rows = findings.select(*columns, what).toArrow().to_pylist()

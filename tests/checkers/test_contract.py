@@ -21,7 +21,16 @@ def test_what_promises_nothing_is_judged_without_samples(spark: SparkSession) ->
     excusable = findings(rows, "malformed-history", promises=fn.array(), details={})
     inexcusable = findings(rows, "phantom-read", details={})
 
-    judged = classified(excusable.union(inexcusable), NOT_NEEDED).collect()
+    classified_findings = classified(excusable.union(inexcusable), NOT_NEEDED)
 
+    assert classified_findings is not None
+    judged = classified_findings.collect()
     assert {row.anomaly: row.within_contract for row in judged} == {"malformed-history": True, "phantom-read": False}
     assert all((row.offset, row.stale_because, row.stale_for_ns) == (7, None, None) for row in judged)
+
+
+@pytest.mark.spark
+def test_where_nothing_is_found_nothing_is_judged(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], "run_id string, topic string, partition int, offset bigint")
+
+    assert classified(findings(rows, "phantom-read", details={}), NOT_NEEDED) is None
