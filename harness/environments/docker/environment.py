@@ -157,7 +157,7 @@ class DockerEnvironment(MachineEnvironment):
             read_only=(),
             environment={**contents.environment(plan), RUN_MARK: self._token},
             limits=self._limits,
-            settings={"user": ROOT, "working_dir": str(directory)},
+            settings={"user": ROOT, "working_dir": str(directory), "healthcheck": {"test": ["NONE"]}},
         )
         return ContainerHost(client, self._kept_by, plan.node_id, housing, partial(contents.attendant, plan))
 

@@ -48,7 +48,7 @@ class Housing:
     environment: Mapping[str, str]
     limits: Limits
     python: str = ""  # the interpreter, in there; empty: nothing is known to be there
-    settings: Mapping[str, str] = field(default_factory=dict)  # further ones of the engine: user, directory
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further ones, as the engine calls them
 
 
 class ContainerHost:

@@ -17,16 +17,24 @@ from harness.environments import registry
 from harness.environments.docker import engine, image
 from harness.environments.docker.trial import try_docker
 from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.node import MachineNode
 from harness.environments.machine.processes import of_run, wait_until
+from harness.environments.ssh.environment import SshEnvironment
+from harness.environments.ssh.node import SshNode
+from harness.environments.ssh.offers import SshOffers
 from harness.exits import Exit
 from harness.health import ends, lacking
 from harness.journal import Journal, read_journal
+from harness.systems.definition import load
 from harness.systems.foreign import ForeignBroker
 from harness.systems.from_image import BrokerFromImage
+from harness.systems.places import here
 from harness.systems.unix_http import NoAnswer, get_json
 from nemesis.cluster import CLIENTS
-from tests.support.foreign_systems import OWN_AS_FOREIGN, made
+from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
 from tests.support.images import image_on, shell
+from tests.support.ssh_lab import NamespaceFleet
+from tests.support.ssh_lab import lacking as lacking_of_the_lab
 from workloads.values import encode_value
 
 pytestmark = pytest.mark.cluster
@@ -37,13 +45,18 @@ FROM_IMAGE = OWN_AS_FOREIGN.replace("[broker]\n", f"[broker]\nready = ['sh', '-c
 
 @dataclass(frozen=True)
 class Standing:
-    environment: MachineEnvironment
+    environment: MachineEnvironment | SshEnvironment
     system: ForeignBroker
     directory: Path
 
     def bootstrap(self) -> list[str]:
         reach = self.environment.addresses.reach
         return [f"{host}:{port}" for host, port in (reach(CLIENTS, broker, "CLIENT") for broker in (1, 2))]
+
+    def directory_of(self, node: MachineNode | SshNode) -> Path:
+        """Where the node itself is. The lab's hosts have this machine's files."""
+        plan = node._machine.settings_plan if isinstance(node, SshNode) else node.plan
+        return plan.own_directory
 
     def attendants(self) -> set[int]:
         token = next(entry["token"] for entry in read_journal(self.directory) if "token" in entry)
@@ -67,29 +80,52 @@ def _image(wanted: bool) -> Iterator[str | None]:
         yield name
 
 
-_IN_CONTAINERS = [pytest.param(name, marks=pytest.mark.docker) for name in ("docker", "image")]
-
-
-@pytest.fixture(scope="module", params=["local", *_IN_CONTAINERS])
-def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    directory = tmp_path_factory.mktemp("foreign")
+@contextmanager
+def _on_hosts(directory: Path) -> Iterator[Standing]:
+    if lack := lacking_of_the_lab():
+        pytest.skip(lack)
     definition = directory / "own.toml"
-    in_containers = request.param != "local"
+    definition.write_text(OWN_AS_FOREIGN)
+    spec = spec_for(definition, brokers=2, replication_factor=2, min_insync_replicas=1, inventory="lab.toml")
+    system = ForeignBroker(spec, load(definition), dict.fromkeys((1, 2, 100), here(load(definition))))
+    offers = SshOffers(frozenset({"nft", "ext4"}), ours=False)
+    fleet = NamespaceFleet(directory / "hosts", spec.nodes)
+    yield Standing(
+        SshEnvironment(directory, system, 2, 1, fleet, offers, journal=Journal(directory)), system, directory
+    )
+
+
+@contextmanager
+def _on_this_machine(directory: Path, where: str) -> Iterator[Standing]:
+    in_containers = where != "local"
     if in_containers and not (trial := try_docker()).available:
         pytest.skip(trial.found)
-    with _image(request.param == "image") as name:
+    definition = directory / "own.toml"
+    with _image(where == "image") as name:
         definition.write_text(OWN_AS_FOREIGN if name is None else f'image = "{name}"\n{FROM_IMAGE}')
-        where = {"environment": "docker"} if in_containers else {"network": "proxies"}
-        spec = {"brokers": 2, "replication_factor": 2, "min_insync_replicas": 1, "page_cache": "page-cache", **where}
+        how = {"environment": "docker"} if in_containers else {"network": "proxies"}
+        spec = {"brokers": 2, "replication_factor": 2, "min_insync_replicas": 1, "page_cache": "page-cache", **how}
         system = made(definition, **spec)
         environment = registry.make(system.spec, frozenset(), directory, system, Journal(directory))
         assert isinstance(environment, MachineEnvironment)
+        yield Standing(environment, system, directory)
+
+
+_IN_CONTAINERS = [pytest.param(name, marks=pytest.mark.docker) for name in ("docker", "image")]
+_BY_SSH = pytest.param("ssh", marks=[pytest.mark.ssh, pytest.mark.root])
+
+
+@pytest.fixture(scope="module", params=["local", *_IN_CONTAINERS, _BY_SSH])
+def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    directory = tmp_path_factory.mktemp("foreign")
+    with _on_hosts(directory) if request.param == "ssh" else _on_this_machine(directory, request.param) as made_there:
+        environment = made_there.environment
         try:
             environment.set_up()
             environment.await_ready(PATIENCE_S)
             environment.cluster.administrator.create_topic("harrow", 2, 2)
             soon(lambda: lacking(environment.cluster) is None, "the cluster was not whole")
-            yield Standing(environment, system, directory)
+            yield made_there
         finally:
             environment.tear_down()
 
@@ -171,9 +207,9 @@ def test_a_paused_node_is_silent_and_serves_again_when_it_goes_on(standing: Stan
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_node_that_ends_takes_its_attendant_along_and_is_prepared_again(standing: Standing, how: str) -> None:
     node = standing.environment.cluster.nodes[2]
-    prepared = node.plan.directory / "prepared.txt"
+    prepared = standing.directory_of(node) / "prepared.txt"
     before = prepared.read_text().count("prepared")
-    pid = node._process.own_pid
+    pid = node._process.own_pid if isinstance(node, MachineNode) else node.pid
     if how == "kill":
         node.kill()
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -85,6 +86,17 @@ def test_without_a_start_command_the_image_runs_its_own(small: str, tmp_path: Pa
     plans = plans_of(system.spec, tmp_path)
     system.configure(plans[0], plans, Links())
     assert system.command(plans[0]) == ("python3",)
+
+
+def test_what_cannot_be_prepared_is_told_and_nothing_started(small: str, tmp_path: Path) -> None:
+    prepare = "prepare = [['echo', \"don't\"], ['sh', '-c', 'exit 7']]\n"
+    system = made(definition(tmp_path, small, MINIMAL + prepare), environment="docker")
+    plans = plans_of(system.spec, tmp_path)
+    system.configure(plans[0], plans, Links())
+    done = subprocess.run(system.command(plans[0]), capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 4
+    assert done.stdout == "don't\n"
+    assert done.stderr == "expected `sh -c exit 7` to prepare the node, found that it ended with status 7\n"
 
 
 def test_another_image_can_be_asked_for(small: str, tmp_path: Path) -> None:
