@@ -75,8 +75,15 @@ def places_of(spec: Spec, definition: Definition) -> Mapping[int, Place]:
     if spec.environment == "ssh":
         return dict(zip(nodes, _on_hosts(spec, definition), strict=True))
     image = image_of(spec, definition)
-    place = _in_image(definition, image) if image else here(definition)
-    return dict.fromkeys(nodes, place)
+    if not image:
+        return dict.fromkeys(nodes, here(definition))
+    from harness.environments.docker import offers
+
+    try:
+        offers.choose(spec.network, spec.page_cache, frozenset())
+    except EnvironmentFailed as error:  # there is no engine: not one that was asked for
+        raise SpecError(str(error)) from error
+    return dict.fromkeys(nodes, _in_image(definition, image))
 
 
 def image_of(spec: Spec, definition: Definition) -> str:

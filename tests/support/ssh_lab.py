@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,6 +158,35 @@ class NamespaceFleet(GivenFleet):
     def tear_down(self) -> None:
         if hasattr(self, "_clients"):
             os.close(self._clients)
+
+
+@contextmanager
+def server_on_loopback(place: Path) -> Iterator[Path]:
+    """An inventory of one host that is this machine, for what changes nothing there."""
+    NamespaceFleet(place, 1)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = (place / "sshd_config").read_text().replace("Port 22", f"Port {port}\nListenAddress 127.0.0.1")
+    (place / "sshd_config").write_text(settings)
+    (place / "known").write_text((place / "known").read_text().replace(f"{address(1)} ", f"[127.0.0.1]:{port} "))
+    inventory = place / "hosts.toml"
+    host = {"address": f"127.0.0.1:{port}", "key": "user", "known-hosts": "known", "python": sys.executable}
+    inventory.write_text("[[host]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in host.items()))
+    server = subprocess.Popen([str(shutil.which("sshd", path="/usr/sbin")), "-D", "-f", str(place / "sshd_config")])
+    try:
+        assert wait_until(lambda: _listens(port), 10.0, 0.02)
+        yield inventory
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 class FarStandIn(StandIn):

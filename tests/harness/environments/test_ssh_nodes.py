@@ -23,8 +23,9 @@ from harness.systems.definition import load
 from harness.systems.places import on_host
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import need
+from tests.support.foreign_systems import made
 from tests.support.real_faults import all_links, fire, fresh_site, standing
-from tests.support.ssh_lab import FarStandIn, NamespaceFleet, lacking
+from tests.support.ssh_lab import FarStandIn, NamespaceFleet, lacking, server_on_loopback
 from tests.support.stand_in import order, reply_is
 
 pytestmark = [pytest.mark.ssh, pytest.mark.root]
@@ -101,6 +102,15 @@ def test_a_host_tells_which_broker_it_has_and_by_which_python(environment: SshEn
     assert told.startswith(f"{place.env['HOME']}/there 10.77.0.254 "), "it was asked over the connection"
     assert place.version == f"{told} 9"
     assert place.python == machine.host(1).python
+
+
+def test_the_hosts_of_an_inventory_are_asked_before_anything_is_started(definition: Path, tmp_path: Path) -> None:
+    need_servers()
+    with server_on_loopback(tmp_path / "lab") as inventory:
+        alone = {"brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
+        system = made(definition, inventory=str(inventory), **alone)
+    assert system.traits.versions["there"].endswith(" 9")
+    assert "/there 127.0.0.1 " in system.places[1].values["place"], "it was asked over the connection"
 
 
 def test_a_host_that_lacks_the_broker_is_told_by_name(environment: SshEnvironment, definition: Path) -> None:

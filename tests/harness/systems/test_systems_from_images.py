@@ -12,9 +12,11 @@ import pytest
 
 from harness import cli
 from harness.environments.base import EnvironmentFailed
-from harness.environments.docker import engine, image
+from harness.environments.docker import engine, image, offers
 from harness.environments.docker.trial import try_docker
+from harness.environments.machine.trials import Trial
 from harness.exits import Exit
+from harness.spec import SpecError
 from harness.systems.from_image import BrokerFromImage
 from tests.support.foreign_systems import MINIMAL, Links, made, plans_of
 from tests.support.images import image_on
@@ -62,6 +64,14 @@ def test_an_image_that_nobody_has_is_one_line_and_status_4(tmp_path: Path, capsy
     assert f"expected the image {name} here or in its registry, found: " in line
     assert line.count("\n") == 1
     assert not (tmp_path / "s").exists(), "nothing was begun"
+
+
+def test_without_an_engine_an_image_is_refused_as_for_any_other_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "try_docker", lambda: Trial(False, "no engine"))
+    with pytest.raises(SpecError, match="expected a Docker engine for the environment docker, found: no engine; "):
+        made(definition(tmp_path, "some:1"), environment="docker")
 
 
 def test_a_definitions_commands_are_run_in_the_image(small: str, tmp_path: Path) -> None:
