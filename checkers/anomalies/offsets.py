@@ -17,22 +17,26 @@ def inconsistent_offset(relations: Relations) -> DataFrame:
         send 123 ──ok @45──            poll: 45: 456          offset 45 held 123 and 456
 
     The same of two dumped replicas is `divergent-replicas`. It is a violation only if both values were promised
-    to last: the loss of an acks=1 record leaves its offset to another.
+    to last at this offset: the loss of an acks=1 record leaves its offset to another, and an earlier copy of it that
+    was read promises nothing here.
     """
-    polled = relations.reads.where("value is not null").select(*KEY, "offset", "value")
+    polled = relations.reads.where("value is not null").select(*KEY, "offset", "value", fn.lit(True).alias("polled"))
     sent = relations.values.where("committed and send_offset is not null").select(
-        *KEY, fn.col("send_offset").alias("offset"), "value"
+        *KEY, fn.col("send_offset").alias("offset"), "value", fn.lit(False).alias("polled")
     )
+    lowest, highest = fn.struct("value", fn.expr("not polled").alias("unpolled")), fn.struct("value", "polled")
     taken_twice = (
         polled.union(sent)
         .groupBy(*KEY, "offset")
-        .agg(fn.min("value").alias("first_value"), fn.max("value").alias("last_value"))
-        .where("first_value != last_value")
+        .agg(fn.min(lowest).alias("lowest"), fn.max(highest).alias("highest"))
+        .where("lowest.value != highest.value")
     )
     entries = taken_twice.select(
         *KEY,
         fn.col("offset").alias("disputed_offset"),
-        fn.explode(fn.array("first_value", "last_value")).alias("value"),
+        fn.inline(
+            fn.expr("array(struct(lowest.value, not lowest.unpolled as polled), struct(highest.value, highest.polled))")
+        ),
     )
     entry = fn.struct(
         fn.coalesce("send_completed_ns", "read_first_ns").alias("known_ns"),
@@ -157,7 +161,6 @@ def duplicate(relations: Relations) -> DataFrame:
 
 
 def _entry_promise() -> Column:
-    """What was promised for one value: a record that was read was committed, whatever its acks."""
-    was_read = fn.col("reads") > 0
+    """What was promised for one value at an offset: a record that was read there was committed, whatever its acks."""
     at_ns = fn.coalesce("send_invoked_ns", "read_first_ns")
-    return promise(fn.when(was_read, fn.lit(ACKS_ALL)).otherwise(fn.col("send_acks")), at_ns)
+    return promise(fn.when(fn.col("polled"), fn.lit(ACKS_ALL)).otherwise(fn.col("send_acks")), at_ns)

@@ -40,8 +40,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "fence-together": _DESCRIBED,
         "exact-recovery-quorum": "the catalogue looks at the rule alone; a partition that waits for more "
         "replicas than there are has no leader, and clients that go on trying notice",
-        "leader-ignores-isr-updates": "in a seed with acks=1 an offset showed two records, which was not told apart "
-        "yet from what acks=1 allows",
     }
 )
 """By flaw."""

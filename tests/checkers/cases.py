@@ -364,6 +364,26 @@ def two_readers_see_two_values_at_one_offset(history: History) -> None:
     history.final([101])
 
 
+@case({"inconsistent-offset": (0, 1), "duplicate": (0, 1), "wrong-offset": (0, 1)}, acks=1, idempotence=False)
+def the_second_copy_of_a_retry_with_acks_1_is_replaced_and_only_the_first_was_read(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), acks=1, offset=1)
+    history.poll(0, [100], (30, 40), assigned=True)
+    history.sampled(50, 2, 1)
+    history.send(101, (60, 70), acks=1, offset=1, node=2)
+    history.final([100, 101])
+
+
+@case({"inconsistent-offset": (1, 0), "duplicate": (0, 1)}, acks=1, idempotence=False)
+def the_second_copy_of_a_retry_with_acks_1_is_replaced_after_it_was_read(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), acks=1, offset=1)
+    history.poll(0, [100, 100], (30, 40), assigned=True)
+    history.sampled(50, 2, 1)
+    history.send(101, (60, 70), acks=1, offset=1, node=2)
+    history.final([100, 101])
+
+
 @case({"wrong-offset": (1, 0), "duplicate": (1, 0)})
 def an_idempotent_send_is_read_elsewhere(history: History) -> None:
     history.send(100, (10, 20), offset=1)
