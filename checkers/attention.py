@@ -94,6 +94,7 @@ def screened_history(
             returned=returned,
             cluster=cluster,
             logs=recorded["logs"],
+            replicas=replicas,
             rows_number=sum(run.large[table].rows for run in runs for table in ("sends", "reads", "logs")),
             polls_number=sum(run.large["polls"].rows for run in runs),
         ),
@@ -144,12 +145,18 @@ def _touched(sends: DataFrame, reads: DataFrame) -> DataFrame:
 
 
 def _replicas(logs: DataFrame) -> DataFrame:
-    """Count the records in each replica's log, as they were recorded (`rows`) and those of use (`usable`)."""
+    """Count the records in each replica's log, as they were recorded (`rows`) and those of use (`usable`).
+
+    `watermark_min` and `watermark_max`: the least and the greatest high watermark in it, -1 for one that is not known.
+    """
     usable = fn.col("broker").isNotNull() & fn.col("topic").isNotNull() & fn.col("partition").isNotNull()
-    every_column = (fn.count(name) for name in ("leader_epoch", "value", "crc", "high_watermark"))
+    every_column = (fn.count(name) for name in ("leader_epoch", "value", "crc"))
+    high_watermark = fn.coalesce("high_watermark", fn.lit(-1))
     return logs.groupBy(*KEY, "broker").agg(
         fn.count("*").alias("rows"),
         fn.count(fn.when(usable & (fn.col("offset") >= 0), 1)).alias("usable"),
+        fn.min(high_watermark).alias("watermark_min"),
+        fn.max(high_watermark).alias("watermark_max"),
         # Every column is read here, so that a file that is broken anywhere is known to lack rows.
         *every_column,
     )

@@ -34,16 +34,18 @@ NOWHERE: Final = -1
 NO_EPOCH: Final = -(1 << 40)
 """Stands for a leader epoch that is not known; outside of what a history can hold."""
 
-ROWS_SCHEMA: Final = (
-    "place bigint, kind int, offset bigint, value bigint, epoch bigint, op bigint, marks int, broker int, crc bigint, "
-    "high_watermark bigint"
-)
-"""`op` is that of a read; `broker`, `crc` and `high_watermark` those of a record in a log. No column is ever null."""
+ROWS_SCHEMA: Final = "place bigint, offset bigint, value bigint, epoch bigint, detail bigint, tag bigint"
+"""Rows as they come, of few columns, because bringing them here costs more than looking at them. `detail` is the
+operation of a read, the checksum of a record in a log. `tag` is the kind, with the marks at `MARKS_SHIFT` and the
+broker of a log at `BROKER_SHIFT`. No column is ever null."""
+KIND_BITS: Final = 3
+MARKS_SHIFT, BROKER_SHIFT = 2, 6
 
-SUSPECT, PECULIAR, EPOCHS, STRETCH, REPLICA, MALFORMED = range(6)
+SUSPECT, PECULIAR, EPOCHS, STRETCH, REPLICA, WATERMARK, MALFORMED = range(7)
 """Kinds of notes: a suspect place; a peculiar value; the least and greatest epoch of a stretch of reads or logs; the
-number of offsets taken in a stretch of logs, the first and the last; how many of them a broker has, and its least and
-greatest high watermark; rows that make no sense, of tables that the kernel does not see."""
+number of offsets taken in a stretch of logs, the first and the last; how many of them a broker has. Not of the kernel:
+the least and greatest high watermark in a broker's log; rows that make no sense, of tables that the kernel does not
+see."""
 
 NOTES_SCHEMA: Final = "note int, place bigint, stretch bigint, a bigint, b bigint, c bigint, d bigint"
 
@@ -72,16 +74,26 @@ def screen_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     if not received:
         return
     table = pa.Table.from_batches(received)
-    rows = {name: table.column(name).to_numpy() for name in table.column_names}
-    notes = list(screen(rows))
+    notes = list(screen(_unpacked({name: table.column(name).to_numpy() for name in table.column_names})))
     columns = zip(*notes, strict=True) if notes else ([] for _ in Note._fields)
     types = (pa.int32(), *(pa.int64() for _ in Note._fields[1:]))
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
     yield pa.RecordBatch.from_arrays(arrays, names=list(Note._fields))
 
 
+def _unpacked(packed: Rows) -> Rows:
+    kind = packed["tag"] & KIND_BITS
+    marks = (packed["tag"] >> MARKS_SHIFT) & ((1 << (BROKER_SHIFT - MARKS_SHIFT)) - 1)
+    detail = packed["detail"]
+    same = {name: packed[name] for name in ("place", "offset", "value", "epoch")}
+    return {**same, "kind": kind, "marks": marks, "broker": packed["tag"] >> BROKER_SHIFT, "op": detail, "crc": detail}
+
+
 def screen(rows: Rows) -> Iterator[Note]:
-    """Tell what is not dull in rows that hold whole stretches."""
+    """Tell what is not dull in rows that hold whole stretches.
+
+    Columns: place, kind, offset, value, epoch, marks, the `op` of reads, `broker` and `crc` of records in logs.
+    """
     bad = (rows["marks"] & BAD) != 0
     suspects = set(np.unique(rows["place"][bad]).tolist())
     records = _chosen(rows, ~bad & (rows["kind"] != LOG))
@@ -156,10 +168,8 @@ def _screen_logs(rows: Rows, suspects: set[int]) -> Iterator[Note]:
     changed = _changed(by_broker["place"]) | _changed(by_broker["broker"])
     begins = np.flatnonzero(changed | _changed(by_broker["offset"] >> STRETCH_BITS))
     counts = np.diff(np.append(begins, by_broker["place"].size))
-    low = np.minimum.reduceat(by_broker["high_watermark"], begins)
-    high = np.maximum.reduceat(by_broker["high_watermark"], begins)
     columns = (by_broker["place"][begins], by_broker["offset"][begins] >> STRETCH_BITS, by_broker["broker"][begins])
-    for row in zip(*(column.tolist() for column in (*columns, counts, low, high)), strict=True):
+    for row in zip(*(column.tolist() for column in (*columns, counts)), strict=True):
         yield Note(REPLICA, *row)
 
 

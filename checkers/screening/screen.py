@@ -44,6 +44,9 @@ class Screened:
     """Examined."""
     logs: DataFrame
     """As they were recorded."""
+    replicas: DataFrame
+    """One row per replica with a dumped log: its partition, `broker`, and the least and greatest high watermark in its
+    log, `watermark_min` and `watermark_max`."""
     rows_number: int
     """All that are brought to the kernel."""
     polls_number: int
@@ -59,6 +62,7 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
     dirty = not_yet_committed(furthest_reads(polls, history.returned), lagging_samples(cluster))
     notes = unite([
         _notes_of_kernel(history),
+        _watermarks(history.replicas),
         _notes([
             history.sends.where("problem is not null").select(place_of()),
             uneven_ways(polls, history.returned).select(place_of()),
@@ -168,7 +172,7 @@ def _reads(history: Screened) -> DataFrame:
         offset=fn.when(bad, fn.lit(0)).otherwise(fn.col("offset")),
         value=fn.coalesce("value", fn.lit(0)),
         epoch=fn.col("leader_epoch"),
-        op=fn.coalesce("op", fn.lit(0)),
+        detail=fn.coalesce("op", fn.lit(0)),
         marks=_marks((kernel.BAD, bad), (kernel.FINAL, fn.col("final")), (kernel.VALUELESS, fn.col("value").isNull())),
     )
 
@@ -183,9 +187,8 @@ def _logs(logs: DataFrame) -> DataFrame:
         value=fn.coalesce("value", fn.lit(0)),
         epoch=fn.col("leader_epoch"),
         marks=_marks((kernel.BAD, bad), (kernel.VALUELESS, valueless)),
+        detail=fn.coalesce("crc", fn.lit(-1)),
         broker=fn.coalesce("broker", fn.lit(0)),
-        crc=fn.coalesce("crc", fn.lit(-1)),
-        high_watermark=fn.coalesce("high_watermark", fn.lit(-1)),
     )
 
 
@@ -201,11 +204,43 @@ def _marks(*marks: tuple[int, Column]) -> Column:
     return total
 
 
-def _rows(frame: DataFrame, kind: int, **columns: Column) -> DataFrame:
-    given = {"place": place_of(), "kind": fn.lit(kind), **columns}
-    given["epoch"] = fn.coalesce(columns.get("epoch", fn.lit(None)).cast("bigint"), fn.lit(kernel.NO_EPOCH))
-    fields = (field.split() for field in kernel.ROWS_SCHEMA.split(", "))
-    return frame.select(*(given.get(name, fn.lit(0)).cast(type_).alias(name) for name, type_ in fields))
+def _rows(
+    frame: DataFrame,
+    kind: int,
+    *,
+    offset: Column,
+    value: Column,
+    marks: Column,
+    epoch: Column | None = None,
+    detail: Column | None = None,
+    broker: Column | None = None,
+) -> DataFrame:
+    tag = fn.lit(kind) + fn.shiftleft(marks, kernel.MARKS_SHIFT)
+    if broker is not None:
+        tag = tag + fn.shiftleft(broker.cast("bigint"), kernel.BROKER_SHIFT)
+    no_epoch = fn.lit(kernel.NO_EPOCH)
+    given = {
+        "place": place_of(),
+        "offset": offset,
+        "value": value,
+        "epoch": no_epoch if epoch is None else fn.coalesce(epoch.cast("bigint"), no_epoch),
+        "detail": fn.lit(0) if detail is None else detail,
+        "tag": tag,
+    }
+    return frame.select(*(column.cast("bigint").alias(name) for name, column in given.items()))
+
+
+def _watermarks(replicas: DataFrame) -> DataFrame:
+    zero = fn.lit(0).cast("bigint")
+    return replicas.where("broker is not null").select(
+        fn.lit(kernel.WATERMARK).alias("note"),
+        place_of().alias("place"),
+        zero.alias("stretch"),
+        fn.col("broker").cast("bigint").alias("a"),
+        fn.col("watermark_min").alias("b"),
+        fn.col("watermark_max").alias("c"),
+        zero.alias("d"),
+    )
 
 
 def _notes(places: Sequence[DataFrame], note: int) -> DataFrame:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from checkers.screening.kernel import EPOCHS, MALFORMED, PECULIAR, REPLICA, STRETCH, SUSPECT
+from checkers.screening.kernel import EPOCHS, MALFORMED, PECULIAR, REPLICA, STRETCH, SUSPECT, WATERMARK
 
 VALUES_OF_A_PLACE_MAX: Final = 100_000
 """Where more values are peculiar, the place is suspect: looking each of them up would cost more."""
@@ -32,7 +32,9 @@ def suspicion_of(notes: pa.Table) -> Suspicion:
         of_kind.setdefault(note, []).append(tuple(rest))
     places = {place for place, *_ in of_kind.get(SUSPECT, ())}
     places |= set(_with_falling_epochs(of_kind.get(EPOCHS, ())))
-    places |= set(_with_holes(of_kind.get(STRETCH, ()), of_kind.get(REPLICA, ())))
+    watermarks = {(place, broker): (low, high) for place, _, broker, low, high, _ in of_kind.get(WATERMARK, ())}
+    places |= {place for (place, _), (low, high) in watermarks.items() if low != high}
+    places |= set(_with_holes(of_kind.get(STRETCH, ()), of_kind.get(REPLICA, ()), watermarks))
     values: dict[int, set[int]] = {}
     for place, _, value, *_ in of_kind.get(PECULIAR, ()):
         values.setdefault(place, set()).add(value)
@@ -51,18 +53,19 @@ def _with_falling_epochs(stretches: Iterable[tuple[int, ...]]) -> Iterable[int]:
         before[place, kind] = max(highest, greatest)
 
 
-def _with_holes(stretches: Iterable[tuple[int, ...]], replicas: Iterable[tuple[int, ...]]) -> Iterable[int]:
+def _with_holes(
+    stretches: Iterable[tuple[int, ...]],
+    replicas: Iterable[tuple[int, ...]],
+    watermarks: Mapping[tuple[int, int], tuple[int, int]],
+) -> Iterable[int]:
     """Find places in which a replica may lack a record below its high watermark that another has.
 
     A replica is there if any of its log is; it need not have what begins at its high watermark.
     """
     held: dict[int, dict[int, dict[int, int]]] = {}
-    high_watermarks: dict[tuple[int, int], set[int]] = {}
-    for place, stretch, broker, count, low, high in replicas:
+    for place, stretch, broker, count, _, _ in replicas:
         held.setdefault(place, {}).setdefault(broker, {})[stretch] = count
-        high_watermarks.setdefault((place, broker), set()).update((low, high))
-    yield from (place for (place, _), told in high_watermarks.items() if len(told) > 1)
     for place, stretch, taken, first, _, _ in stretches:
         for broker, counts in held[place].items():
-            if counts.get(stretch, 0) != taken and first < max(high_watermarks[place, broker]):
+            if counts.get(stretch, 0) != taken and first < watermarks[place, broker][1]:
                 yield place

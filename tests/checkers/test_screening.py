@@ -12,15 +12,18 @@ import pytest
 from checkers.screening.kernel import (
     ACKNOWLEDGED,
     BAD,
+    BROKER_SHIFT,
     FINAL,
     LOG,
+    MALFORMED,
+    MARKS_SHIFT,
     NO_EPOCH,
     NOWHERE,
     READ,
-    ROWS_SCHEMA,
     SEND,
     STRETCH_BITS,
     VALUELESS,
+    WATERMARK,
     Note,
     screen,
     screen_batches,
@@ -48,7 +51,7 @@ class Row:
     high_watermark: int = 0
 
 
-COLUMNS = [field.split()[0] for field in ROWS_SCHEMA.split(", ")]
+COLUMNS = ("place", "kind", "offset", "value", "epoch", "op", "marks", "broker", "crc")
 
 
 def dull(length: int, place: int = PLACE, first: int = 0) -> list[Row]:
@@ -79,7 +82,16 @@ def suspicion(rows: Sequence[Row]) -> Suspicion:
     tasks: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
         tasks.setdefault((row.place, row.offset >> STRETCH_BITS), []).append(row)
-    return together(note for task in tasks.values() for note in notes_of(task))
+    return together([*watermarks(rows), *(note for task in tasks.values() for note in notes_of(task))])
+
+
+def watermarks(rows: Sequence[Row]) -> list[Note]:
+    """What is told of high watermarks beside the kernel."""
+    told: dict[tuple[int, int], list[int]] = {}
+    for row in rows:
+        if row.kind == LOG:
+            told.setdefault((row.place, row.broker), []).append(row.high_watermark)
+    return [Note(WATERMARK, place, a=broker, b=min(all_), c=max(all_)) for (place, broker), all_ in told.items()]
 
 
 def changed(change: Callable[[Row], Row], *, kind: int, offset: int = 7, broker: int = 0) -> list[Row]:
@@ -190,8 +202,9 @@ def test_a_place_whose_records_are_too_far_apart_is_suspect(monkeypatch: pytest.
     monkeypatch.setattr("checkers.screening.kernel.NOTES_MAX", 12)
     rows = [row for stretch in range(3) for row in dull(1, first=stretch << STRETCH_BITS)]
     rows = [replace(row, high_watermark=3 << STRETCH_BITS) if row.kind == LOG else row for row in rows]
-    assert together(notes_of(rows)) == SUSPECT
-    assert together(notes_of([row for row in rows if row.offset < 2 << STRETCH_BITS])) == DULL
+    assert together([*watermarks(rows), *notes_of(rows)]) == SUSPECT
+    fewer = [row for row in rows if row.offset < 2 << STRETCH_BITS]
+    assert together([*watermarks(rows), *notes_of(fewer)]) == DULL
 
 
 def test_nothing_is_dull() -> None:
@@ -201,7 +214,14 @@ def test_nothing_is_dull() -> None:
 
 
 def test_rows_come_in_batches_and_notes_leave_in_one() -> None:
-    rows = [*dull(10), Row(SEND, NOWHERE, 5)]
-    table = pa.table({name: pa.array([getattr(row, name) for row in rows], pa.int64()) for name in COLUMNS})
+    rows = [*dull(10), Row(SEND, NOWHERE, 5), Row(LOG, 10, 1_010, broker=-1, marks=VALUELESS, crc=3)]
+    tags = [row.kind + (row.marks << MARKS_SHIFT) + (row.broker << BROKER_SHIFT) for row in rows]
+    columns = {name: [getattr(row, name) for row in rows] for name in ("place", "offset", "value", "epoch")}
+    columns |= {"detail": [row.op if row.kind == READ else row.crc for row in rows], "tag": tags}
+    table = pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()})
     (batch,) = screen_batches(table.to_batches(max_chunksize=3))
     assert [Note(*row.values()) for row in batch.to_pylist()] == notes_of(rows)
+
+
+def test_rows_that_make_no_sense_are_told_of_elsewhere() -> None:
+    assert together([Note(MALFORMED, 0)]) == Suspicion(frozenset(), (), malformed=True)
