@@ -32,6 +32,14 @@ DRIVER_MEMORY_LARGE = "6g"
 """Enough for two tasks that sort millions of rows; what does not fit is spilled to the disk."""
 METASPACE = "-XX:MetaspaceSize=512m"
 """Java would collect all its garbage each time that the classes of plans, of which a check has hundreds, need more."""
+TUNED_SMALL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""The optimizing compiler costs more than it gains in a job of half a minute. Without it Java would keep too little
+room for compiled code, and compile that of the next check again."""
+TUNED_LARGE = (
+    "-XX:+UseParallelGC "
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000 -XX:Tier4CompileThreshold=100000"
+)
+"""What every row goes through is called millions of times and is worth optimizing; what plans the check is not."""
 JAVA_END_S = 10
 """A virtual machine that has not ended so long after it was told to is killed."""
 LOOPBACK = "127.0.0.1"
@@ -183,12 +191,7 @@ def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkCon
     if master.startswith("local"):
         # Nothing but this process talks to the driver, whatever this machine's name resolves to.
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-        # The optimizing compiler costs more than it gains in a job of half a minute; without it, Java would keep too
-        # little room for compiled code, and compile that of the next check over and over.
-        tuned = (
-            "-XX:+UseParallelGC" if large else "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-        )
-        settings["spark.driver.extraJavaOptions"] += f" {tuned} {METASPACE}"
+        settings["spark.driver.extraJavaOptions"] += f" {METASPACE} {TUNED_LARGE if large else TUNED_SMALL}"
     return SparkConf(loadDefaults=False).setAll(list(settings.items()))
 
 

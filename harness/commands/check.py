@@ -74,9 +74,9 @@ def check(
     from harness.judging import results_of
     from reports.terminal import summary_lines
 
-    wanted = Wanted(model, profile, form, *_initial(initial))
-    paths = _here(files, master)
     try:
+        wanted = Wanted(model, profile, form, *_initial(initial)).validated()  # before anything is fetched
+        paths = _here(files, master)
         verdicts = check_files(paths, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error

@@ -65,6 +65,18 @@ def test_an_unknown_name_is_a_usage_error(
     assert (output.out, output.err.count("\n")) == ("", 1)
 
 
+@pytest.mark.parametrize("arguments", ["--model spaceship", "--format runes", "--profile elle"])
+def test_an_unknown_name_is_told_before_anything_is_fetched(
+    arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fetch(*_: object) -> None:
+        pytest.fail("Spark was asked for a run")
+
+    monkeypatch.setattr("checkers.spark.start_session", fetch)
+    assert harrow("check", *arguments.split(), "hdfs://names/harrow/run") == Exit.USAGE
+    assert f"found {arguments.split()[1]}" in capsys.readouterr().err
+
+
 def test_a_file_of_no_known_format_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)))
     assert harrow("check", "--json", str(tmp_path / "noise")) == Exit.UNKNOWN
