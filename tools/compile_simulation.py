@@ -21,7 +21,8 @@ SOURCE = Path(__file__).resolve().parent.parent
 PACKAGES = ("broker", "harness", "nemesis", "history", "checkers", "workloads", "reports")
 
 SIMULATOR = (
-    "administration clients clock disk mail network scenario schedule tape views violation watchers world".split()  # noqa: SIM905
+    *("administration", "clients", "clock", "disk", "mail", "nemesis", "network"),
+    *("scenario", "schedule", "tape", "views", "violation", "watchers", "world"),
 )
 """The modules of harness.simulation that run for every event; its observer is compiled too."""
 

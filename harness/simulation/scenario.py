@@ -21,9 +21,10 @@ from harness.simulation.administration import ADMINISTRATOR
 from harness.simulation.clients import TOPIC, Producer, ProducerPlan, Reader
 from harness.simulation.logs import ReplicaLog, replica_logs
 from harness.simulation.mail import CLIENTS_FROM
+from harness.simulation.nemesis import Nemesis
 from harness.simulation.observer.liveness import unmet
 from harness.simulation.records import SimulatedHistory
-from harness.simulation.schedule import Fault, Nemesis
+from harness.simulation.schedule import Fault
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import RollingHash, Tape
 from harness.simulation.views import brokers, partition_states

@@ -7,7 +7,8 @@ import pytest
 
 from harness.exits import Exit
 from harness.simulation import case as cases
-from harness.simulation.schedule import Fault, Nemesis
+from harness.simulation.nemesis import Nemesis
+from harness.simulation.schedule import Fault
 from harness.simulation.scripted import BEGIN_MS, SIMULATED, simulated
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
