@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.systems.attendant.orders import Orders
-from harness.systems.attendant.serve import attend
 
 FAILED = 4
 _PREPARE_TIMEOUT_S = 60.0
@@ -30,6 +29,8 @@ def launch(orders: Orders) -> int:
             return _give_up(f"expected `{' '.join(command)}` to prepare the node, found that it {status}")
     broker = os.getpid()
     if os.fork() == 0:
+        from harness.systems.attendant.serve import attend  # takes half a second, for which the broker shall not wait
+
         attend(orders, broker)
         os._exit(0)
     try:

@@ -107,7 +107,7 @@ def test_on_a_host_it_loses_acknowledged_writes_under_kills_alone(runs: Mapping[
         pytest.skip(lack)
     assert "by an agent on its machine" in report_of_a_loss(runs["ssh"])
     log = (runs["ssh"] / "nodes/1/node.log").read_text()
-    assert log.count("kafka") >= 4, "its own log was fetched from the host, of each of its four lives"
+    assert log.count("press Ctrl-C to stop") > 2, "its own log was fetched from the host, of all its lives"
 
 
 def report_of_a_loss(run: Path) -> str:
