@@ -292,6 +292,7 @@ def _power_lost(
         mirror.durable = 0
     if ghost is None or mirror.durable >= len(mirror.entries):
         return
+    mirror.suspected |= broker.broker_id not in ghost.lossy
     ghost.lossy[broker.broker_id] = max(broker.broker_epoch, known.image.broker_epoch(broker.broker_id))
     if len(ghost.lossy) > known.min_isr(ghost) - 1:
         ghost.trusted = False

@@ -114,6 +114,9 @@ class Mirror:
     power_lost: bool = False
     """The machine lost power since the log was last read."""
 
+    suspected: bool = False
+    """Since then its holder counts as one that lost data (`Ghost.lossy`); it may have lost none."""
+
     dropped: list[Batch] = field(default_factory=list)
     """What the log once held and lost."""
 

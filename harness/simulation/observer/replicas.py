@@ -141,9 +141,9 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     mirror.start = log.start_offset
     if end < was:
         _lost(known, ghost, mirror, log, end)
-    if mirror.power_lost and log.end_offset >= was and end == was:
+    if mirror.suspected and log.end_offset >= was and end == was:
         ghost.lossy.pop(mirror.holder, None)
-    mirror.power_lost = False
+    mirror.power_lost = mirror.suspected = False
     mirror.high_watermark = replica.high_watermark
     if log.end_offset > len(mirror.entries):
         _, wrong = read_on(mirror, log, ghost.lineage)

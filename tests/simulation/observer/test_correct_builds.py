@@ -95,6 +95,12 @@ def test_the_last_replica_standing_of_k3_is_reported_as_what_it_is() -> None:
     assert observe(faults=faults, generation="K5").failure is None
 
 
+def test_a_last_replica_standing_of_k3_that_crashed_twice_is_reported_as_what_it_is() -> None:
+    """Its second crash cost nothing more; with the first it had lost what it then led without."""
+    (finding, *_) = simulate(4727, {"generation": "K3"}, observed=True).findings
+    assert is_documented(finding.what)
+
+
 def test_every_property_that_can_be_reported_has_a_statement() -> None:
     assert {"P-1", "P-24", "P-R5", "V-4"} <= set(PROPERTIES)
     assert all(statement and not statement.endswith(".") for statement in PROPERTIES.values())
