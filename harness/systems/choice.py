@@ -32,10 +32,10 @@ def make(spec: Spec) -> System:
     looked at, or lack it.
     """
     if spec.system != OWN_SYSTEM:
-        from harness.systems import foreign
+        from harness.systems import making
         from harness.systems.definition import load
 
-        return foreign.make(spec, load(Path(spec.system)))
+        return making.make(spec, load(Path(spec.system)))
     from harness.systems.harrow_broker import HarrowBroker, check_rules
 
     check_rules(spec)

@@ -16,7 +16,7 @@ from harness.environments.frame import ClusterEnvironment
 from harness.environments.layout import plan_nodes
 from harness.environments.machine.helper import HelperRefused
 from harness.environments.machine.wall_clock import compile_library
-from harness.environments.ssh.hosts import Fleet
+from harness.environments.ssh.fleet import Fleet
 from harness.environments.ssh.machine import Machine, Wishes
 from harness.environments.ssh.network import FleetAddresses, OnTheMachines
 from harness.environments.ssh.node import SshNode

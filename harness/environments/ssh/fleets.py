@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.hosts import Fleet, SshHost
+from harness.environments.ssh.fleet import Fleet
+from harness.environments.ssh.hosts import SshHost
 from harness.environments.ssh.inventory import for_nodes
 from harness.environments.ssh.offers import OFFERS_OF_VMS, SshOffers
 from harness.spec import Spec

@@ -17,7 +17,8 @@ from harness.environments.ssh.agent_link import AgentLink
 from harness.environments.ssh.bridge import Bridge
 from harness.environments.ssh.connection import Connection
 from harness.environments.ssh.facts import Facts, examine
-from harness.environments.ssh.hosts import Fleet, SshHost
+from harness.environments.ssh.fleet import Fleet
+from harness.environments.ssh.hosts import SshHost
 from harness.environments.ssh.installation import install
 from harness.environments.ssh.orders import Orders
 from nemesis.cluster import NodeError

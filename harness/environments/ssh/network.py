@@ -14,7 +14,7 @@ from typing import TypeVar
 from harness.environments.base import Address
 from harness.environments.network.network import port
 from harness.environments.network.sampling import summary
-from harness.environments.ssh.hosts import Fleet
+from harness.environments.ssh.fleet import Fleet
 from harness.environments.ssh.machine import PROBE_PORT, Machine
 from harness.environments.ssh.prober import Arrival, Prober
 from nemesis.cluster import CLIENTS, Endpoint, Link

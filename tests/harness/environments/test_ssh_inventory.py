@@ -86,7 +86,10 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
         (["--vms", "3", "--environment", "local"], "expected ssh for vms, found local"),
         (["--vms", "3", "--brokers", "4"], "as many as brokers"),
         (["--page-cache", "power-cut"], "power-cut with --vms only"),
-        (["--vms", "3", "--system", "systems/noida-db.toml"], "Harrow's own broker for the environment ssh, found"),
+        (
+            ["--vms", "3", "--system", "systems/noida-db.toml"],
+            "expected Harrow's own broker, for nothing else is put into VMs, found",
+        ),
         (["--inventory", "nowhere.toml"], "expected a readable file, found nowhere.toml"),
     ],
 )
