@@ -36,8 +36,10 @@ def main() -> int:
         print(f"{name:<28} shown by {total.shown[name]:>9,} of {total.histories:,}")
     for seed, anomaly, expected, actual in total.disagreements[:ROWS_OF_DISAGREEMENTS]:
         print(f"DISAGREE seed {seed} on {anomaly}: loops found {expected}, the checkers {actual}")
-    print(f"{len(total.disagreements):,} disagreements")
-    return int(bool(total.disagreements))
+    print(
+        f"{len(total.disagreements):,} disagreements; {len(total.unsuspected):,} findings where nothing was suspected"
+    )
+    return int(bool(total.disagreements or total.unsuspected))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from checkers.polled import with_legs
 from checkers.repairs import repaired_sends
 from checkers.runs import RunFacts
 from checkers.screening.screen import at_places, places_out_of_order
+from checkers.screening.summaries import Suspicion
 from checkers.tables import LARGE_TABLES, RunFiles, read_large
 from checkers.wellformed import (
     examined_commands,
@@ -83,6 +84,8 @@ class Relations:
     barren: frozenset[str]
     """What cannot show an anomaly: "values", "places" (of logs, reads and ways of readers), "sends" (their order in
     time), "problems" (rows that make no sense, but those of commands and groups)."""
+    suspicion: Suspicion | None
+    """What screening suspects; None where everything is looked at."""
 
 
 def base_relations(
@@ -155,6 +158,7 @@ def base_relations(
         examined=examined,
         rows={**{table: rows_by_run(frame) for table, frame in examined.items()}, **close.rows},
         barren=barren,
+        suspicion=close.suspicion,
     )
 
 

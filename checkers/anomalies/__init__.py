@@ -49,7 +49,7 @@ GROUP_ANOMALIES: tuple[Anomaly, ...] = (
 )
 """Those of consumer groups, for batches in which there are any (`Relations.groups`): every frame must be planned."""
 
-_SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
+SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
     "values": (
         loss.lost_acked_write,
         loss.lost_read,
@@ -75,7 +75,7 @@ _SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
 
 def find_anomalies(relations: Relations) -> list[DataFrame]:
     """Return the findings of all anomaly functions that can find anything."""
-    vain = {anomaly for what in relations.barren for anomaly in _SHOWN_BY.get(what, ())}
+    vain = {anomaly for what in relations.barren for anomaly in SHOWN_BY.get(what, ())}
     wanted = ANOMALIES if relations.groups is None else (*ANOMALIES, *GROUP_ANOMALIES)
     with ThreadPoolExecutor(PLANNERS) as planners:
         return list(planners.map(lambda anomaly: anomaly(relations), (each for each in wanted if each not in vain)))

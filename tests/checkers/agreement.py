@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.anomalies import find_anomalies
+from checkers.anomalies import SHOWN_BY, find_anomalies
 from checkers.datasets import survey_dataset
 from checkers.findings import unite
 from checkers.malformed import malformed_history
 from checkers.relations import base_relations
 from checkers.runs import facts_of
+from checkers.screening.screen import place_of
+from checkers.screening.summaries import Suspicion
 from checkers.spark import SQL_SETTINGS
 from history.schema import TABLES
 from tests.checkers.histories import History
@@ -40,6 +43,11 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 """Columns of a finding that tell it from others of its kind, as the oracle has them."""
 
 
+_OF_VALUES, _OF_PLACES = (
+    frozenset(anomaly.__name__.replace("_", "-") for anomaly in SHOWN_BY[what]) for what in ("values", "places")
+)
+
+
 @dataclass
 class Agreement:
     """What came of it."""
@@ -49,12 +57,15 @@ class Agreement:
     """Histories that show an anomaly, by its name."""
     disagreements: list[tuple[int, str, list[Key], list[Key]]] = field(default_factory=list)
     """Seed, anomaly, what the oracle found, what the checkers did."""
+    unsuspected: list[tuple[str, str]] = field(default_factory=list)
+    """Run and anomaly of findings where screening suspects nothing: had the run been alone, nobody had looked there."""
 
     def add(self, other: Agreement) -> None:
         """Count another batch."""
         self.histories += other.histories
         self.shown.update(other.shown)
         self.disagreements += other.disagreements
+        self.unsuspected += other.unsuspected
 
 
 def compare(
@@ -62,8 +73,8 @@ def compare(
 ) -> Agreement:
     """Check the histories of some seeds both ways. `screening`: as checks are done; else every row is looked at."""
     histories = {f"wild-{seed}": Wild(f"wild-{seed}", seed).history for seed in seeds}
-    found = _by_checkers(spark, list(histories.values()), shuffle_partitions, screening)
     result = Agreement(len(seeds))
+    found = _by_checkers(spark, list(histories.values()), shuffle_partitions, screening, result.unsuspected)
     for (name, history), seed in zip(histories.items(), seeds, strict=True):
         rows = Rows.of(history)
         checked = found.get(name, {})
@@ -81,7 +92,11 @@ def compare(
 
 
 def _by_checkers(
-    spark: SparkSession, histories: Iterable[History], shuffle_partitions: int, screening: bool
+    spark: SparkSession,
+    histories: Iterable[History],
+    shuffle_partitions: int,
+    screening: bool,
+    unsuspected: list[tuple[str, str]],
 ) -> dict[str, dict[str, set[Key]]]:
     for name, value in SQL_SETTINGS.items():
         spark.conf.set(name, value)
@@ -93,12 +108,22 @@ def _by_checkers(
         findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(shuffle_partitions)
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
-        rows = findings.select(*columns, what).toArrow().to_pylist()
+        rows = findings.select(*columns, what, place_of().alias("place")).toArrow().to_pylist()
+        if relations.suspicion is not None:
+            unsuspected += _unsuspected(rows, relations.suspicion)
     found: dict[str, dict[str, set[Key]]] = {}
     for row in rows:
         key = tuple(row[name] for name in _KEYS.get(row["anomaly"], ("op",)))
         found.setdefault(row["run_id"], {}).setdefault(row["anomaly"], set()).add(key)
     return found
+
+
+def _unsuspected(rows: Iterable[Mapping[str, Any]], suspicion: Suspicion) -> Iterator[tuple[str, str]]:
+    peculiar = {place for place, _ in suspicion.values}
+    for row in rows:
+        looked_for = suspicion.places | peculiar if row["anomaly"] in _OF_VALUES else suspicion.places
+        if row["anomaly"] in _OF_VALUES | _OF_PLACES and row["place"] not in looked_for:
+            yield row["run_id"], row["anomaly"]
 
 
 def _write(directory: Path, histories: Iterable[History]) -> None:

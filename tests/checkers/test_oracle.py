@@ -22,5 +22,6 @@ def test_the_checkers_agree_with_loops_over_the_rows(spark: SparkSession) -> Non
     agreement = compare(spark, range(first, first + half))
     agreement.add(compare(spark, range(first + half, first + HISTORIES), screening=False))
     assert agreement.disagreements == [], f"of {len(agreement.disagreements)}"
+    assert agreement.unsuspected == [], "a run of its own would not show these"
     rare = {name: agreement.shown[name] for name in ORACLE if agreement.shown[name] < SHOWN_MIN}
     assert rare == {}, "these would not be missed"
