@@ -43,7 +43,10 @@ PidFile none
 PermitRootLogin prohibit-password
 MaxStartups 100
 MaxSessions 100
+ClientAliveInterval 5
+ClientAliveCountMax 3
 """
+"""Sessions end by themselves: when a namespace goes, nobody tells them that their client is gone."""
 
 
 def lacking() -> str | None:

@@ -157,7 +157,9 @@ def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing)
     )
     start = {(each.topic, each.partition): each.log_end for told in before for each in told}
     send(standing, range(1, 31))
-    views = standing.environment.cluster.partitions()
+    cluster = standing.environment.cluster
+    soon(lambda: all(len(view.isr) == 2 for view in cluster.partitions()), "a node that was tormented was not in sync")
+    views = cluster.partitions()
     assert [(view.topic, view.partition, sorted(view.isr), sorted(view.replicas)) for view in views] == [
         ("harrow", 0, [1, 2], [1, 2]),
         ("harrow", 1, [1, 2], [1, 2]),
