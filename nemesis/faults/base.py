@@ -60,7 +60,7 @@ class Site:
 
     def require_alive(self, targets: Sequence[int]) -> None:
         """Raise `DidNotTakeHold` if any of these nodes is dead before anything was done to it."""
-        dead = tuple(target for target in targets if not self.cluster.nodes[target].is_alive())
+        dead = self._dead(targets)
         if dead:
             raise DidNotTakeHold(f"{named(dead)} had died before")
 
@@ -71,14 +71,16 @@ class Site:
 
     def serving(self, targets: Sequence[int]) -> Healing:
         """Whether all of these nodes serve again. Raises `NodeError` for one that has died: it never will."""
-        nodes = self.cluster.nodes
-        dead = tuple(target for target in targets if not nodes[target].is_alive())
+        dead = self._dead(targets)
         if dead:
             raise NodeError(f"{named(dead)} died again")
-        missing = tuple(target for target in targets if not nodes[target].is_ready())
+        missing = tuple(target for target in targets if not self.cluster.nodes[target].is_ready())
         if missing:
             return Healing(False, f"{named(missing)} did not serve again")
         return Healing(True, f"{self.processes(targets)} served again")
+
+    def _dead(self, targets: Sequence[int]) -> tuple[int, ...]:
+        return tuple(target for target in targets if not self.cluster.nodes[target].is_alive())
 
     def processes(self, targets: Sequence[int]) -> str:
         """Nodes with their process ids, so that evidence tells one incarnation from another."""

@@ -12,7 +12,7 @@ import importlib.util
 import io
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,18 +65,22 @@ def broker_image(client: DockerClient) -> str:
         digest.update(f"\n{inside}\n".encode() + path.read_bytes())
     name = f"harrow-broker:{digest.hexdigest()[:12]}"
     if not exists(client, name):
-        context = io.BytesIO()
-        with tarfile.open(fileobj=context, mode="w") as tar:
-            recipe = f"FROM {base}\n{_RECIPE}".encode()
-            member = tarfile.TarInfo("Dockerfile")
-            member.size = len(recipe)
-            tar.addfile(member, io.BytesIO(recipe))
-            for inside, path in files:
-                tar.add(path, arcname=inside)
-        context.seek(0)
         with expecting("build an image of the broker"):
-            client.images.build(fileobj=context, custom_context=True, tag=name, rm=True)
+            build(client, name, f"FROM {base}\n{_RECIPE}", files)
     return name
+
+
+def build(client: DockerClient, name: str, recipe: str, files: Iterable[tuple[str, Path]]) -> None:
+    """Build an image by a Dockerfile's text; `files` are its context: paths in there, and where they are here."""
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as tar:
+        member = tarfile.TarInfo("Dockerfile")
+        member.size = len(recipe.encode())
+        tar.addfile(member, io.BytesIO(recipe.encode()))
+        for inside, path in files:
+            tar.add(path, arcname=inside)
+    context.seek(0)
+    client.images.build(fileobj=context, custom_context=True, tag=name, rm=True)
 
 
 def named_image(client: DockerClient, name: str) -> str:

@@ -132,6 +132,8 @@ class Knowledge:
 
     def sole_member_lost(self, ghost: Ghost) -> None:
         """A partition's only ISR member has restarted with a part of its log."""
+        if ghost.sole_member_lost:  # it is told again with every change of the metadata
+            return
         ghost.sole_member_lost = True
         self.marks[LAST_REPLICA_LOST.name] = self.marks.get(LAST_REPLICA_LOST.name, 0) + 1
 
