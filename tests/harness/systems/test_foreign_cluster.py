@@ -150,25 +150,25 @@ def send(standing: Standing, values: range) -> None:
     assert sender.wait(PATIENCE_S) == 0, log.read_text()
 
 
-def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing) -> None:
-    before = (
-        standing.system.replicas(standing.environment.plans[0]),
-        standing.system.replicas(standing.environment.plans[1]),
-    )
-    start = {(each.topic, each.partition): each.log_end for told in before for each in told}
-    send(standing, range(1, 31))
-    cluster = standing.environment.cluster
+def where_partitions_end(standing: Standing) -> dict[int, int]:
+    """Of each partition of the topic, once all replicas are in sync and each leader, and nobody else, tells."""
+    cluster, plans = standing.environment.cluster, standing.environment.plans
     soon(lambda: all(len(view.isr) == 2 for view in cluster.partitions()), "a node that was tormented was not in sync")
     views = cluster.partitions()
+    soon(lambda: all(end.agreed for end in ends(standing.system, plans, views)), "the leaders did not tell")
+    return {end.partition: end.end_offset for end in ends(standing.system, plans, views)}
+
+
+def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing) -> None:
+    start = where_partitions_end(standing)
+    send(standing, range(1, 31))
+    assert where_partitions_end(standing) == {0: start[0] + 30, 1: start[1]}
+    views = standing.environment.cluster.partitions()
     assert [(view.topic, view.partition, sorted(view.isr), sorted(view.replicas)) for view in views] == [
         ("harrow", 0, [1, 2], [1, 2]),
         ("harrow", 1, [1, 2], [1, 2]),
     ]
     assert all(view.leader in (1, 2) for view in views)
-    plans = standing.environment.plans
-    soon(lambda: all(end.agreed for end in ends(standing.system, plans, views)), "the leaders did not tell")
-    told = {end.partition: end.end_offset for end in ends(standing.system, plans, views)}
-    assert told == {0: start["harrow", 0] + 30, 1: start["harrow", 1]}
 
 
 def test_the_quorum_is_known_by_its_leaders_account(standing: Standing) -> None:
