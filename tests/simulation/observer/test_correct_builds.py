@@ -64,6 +64,10 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
     assert simulate(seed, {}, observed=True).findings == ()
 
 
+def test_a_record_of_k3_that_was_deleted_before_followers_had_it_is_acknowledged_again() -> None:
+    assert simulate(10577, {"generation": "K3"}, observed=True).findings == ()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1_000, 1_300, 50))
 def test_no_seed_of_the_correct_build_breaks_anything(first: int) -> None:
