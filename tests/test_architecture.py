@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -47,11 +48,25 @@ def test_the_core_of_the_broker_knows_no_clock_no_chance_and_no_machine() -> Non
     assert not guilty
 
 
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    paths = {_module(path): path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    graph = {
+        name: {one if one in paths else one.rpartition(".")[0] for one in _imported(path)} & paths.keys()
+        for name, path in paths.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 def _imported(path: Path) -> set[str]:
-    modules = set()
+    """Modules, and names of modules with the module before them."""
+    names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            modules.add(node.module)
-    return modules
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names

@@ -17,8 +17,9 @@ from broker.core.messages import (
 )
 from harness.simulation.clients import TOPIC
 from harness.simulation.swarm import Configuration
+from harness.simulation.timeline import MS
 from harness.simulation.views import brokers, leading, partition_states
-from harness.simulation.world import MS, World
+from harness.simulation.world import World
 
 ADMINISTRATOR = 9_999
 """Client endpoint from which administration is asked for."""

@@ -28,7 +28,8 @@ from broker.core.messages import (
 )
 from broker.core.records import decode_records, encode_batch, iterate_headers
 from harness.simulation.records import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
-from harness.simulation.world import MS, World
+from harness.simulation.timeline import MS
+from harness.simulation.world import World
 
 TOPIC = "log"
 

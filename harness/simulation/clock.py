@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-MICROSECONDS = 1_000
-"""In a millisecond."""
+from harness.simulation.timeline import MS
 
 
 class NodeClock:
@@ -23,11 +22,11 @@ class NodeClock:
     def now_ms(self, world_us: int) -> int:
         """What the clock shows."""
         elapsed = world_us - self.origin_us
-        return self.origin_ms + (elapsed + elapsed * self.drift_ppm // 1_000_000) // MICROSECONDS
+        return self.origin_ms + (elapsed + elapsed * self.drift_ppm // 1_000_000) // MS
 
     def world_us(self, clock_ms: int, now_us: int) -> int:
         """When the clock will show `clock_ms`; now, if it does already."""
-        wanted = (clock_ms - self.origin_ms) * MICROSECONDS
+        wanted = (clock_ms - self.origin_ms) * MS
         elapsed = -(-wanted * 1_000_000 // (1_000_000 + self.drift_ppm))
         return max(now_us, self.origin_us + elapsed)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from broker.core.events import (
     CONTROLLER_CHANNELS,
     Disconnected,
+    Event,
     Reply,
     RequestFailed,
     RequestReceived,
@@ -16,10 +17,9 @@ from broker.core.events import (
 )
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
-from harness.simulation.clock import MICROSECONDS as MS
-
-if TYPE_CHECKING:
-    from harness.simulation.world import World
+from harness.simulation.machine import Machine
+from harness.simulation.network import Network
+from harness.simulation.timeline import MS, Timeline
 
 CLIENTS_FROM = 1_000
 """Endpoints from here on are clients."""
@@ -44,11 +44,24 @@ class _OpenRequest(NamedTuple):
 
 
 class Mail:
-    """What goes between nodes and clients of a world. `intercept` is asked of each message; True: it has been taken."""
+    """What goes between nodes and clients of a world. `intercept` is asked of each message; True: it has been taken.
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._network = world.network
+    `deliver` hands an event to a node in one of its lives; `answered` tells a client what became of its request.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        network: Network,
+        machines: Mapping[int, Machine],
+        deliver: Callable[[int, int, Event], None],
+        answered: Callable[[int, int, AnyResponse | None], None],
+    ) -> None:
+        self._timeline = timeline
+        self._network = network
+        self._machines = machines
+        self._deliver = deliver
+        self._answered = answered
         self.intercept: Callable[[Parcel], bool] | None = None
         self._requests: dict[int, _OpenRequest] = {}
         self._sent: dict[tuple[int, int, int], int] = {}
@@ -60,7 +73,7 @@ class Mail:
     ) -> None:
         """A node or a client sends a request; it will hear of an answer, or that there will be none, once."""
         self._transmit(source, life, request_id, to, request, channel)
-        self._world.after(timeout_ms * MS, self._time_out, source, life, request_id)
+        self._timeline.after(timeout_ms * MS, self._time_out, source, life, request_id)
 
     def reply(self, node_id: int, life: int, effect: Reply) -> None:
         """A node answers a request, if anybody waits for that."""
@@ -71,17 +84,17 @@ class Mail:
             self._sent.pop((opened.source, opened.life, opened.request_id), None)
             return
         if self._network.answer_is_lost():
-            self._world.after(MS, self._fail, opened, "connection lost")
+            self._timeline.after(MS, self._fail, opened, "connection lost")
             return
-        at_us = self._network.arrival_us(self._world.now_us, node_id, opened.source, opened.channel)
-        self._world.at(at_us, self._arrive_response, node_id, life, opened, effect.response)
+        at_us = self._network.arrival_us(self._timeline.now_us, node_id, opened.source, opened.channel)
+        self._timeline.at(at_us, self._arrive_response, node_id, life, opened, effect.response)
 
     def close(self, node_id: int, connection: int) -> None:
         """A node closes a connection that it has accepted."""
         for number, opened in list(self._requests.items()):
             if opened.target == node_id and opened.source == connection:
                 del self._requests[number]
-                self._world.after(MS, self._fail, opened, "connection closed")
+                self._timeline.after(MS, self._fail, opened, "connection closed")
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -89,16 +102,16 @@ class Mail:
         number = self._next_request
         self._next_request += 1
         self._sent[source, life, request_id] = number
-        target = self._world.machines[to]
+        target = self._machines[to]
         opened = _OpenRequest(source, life, request_id, channel, to, target.life)
         if target.node is None:
-            self._world.after(MS, self._fail, opened, "connection refused")
+            self._timeline.after(MS, self._fail, opened, "connection refused")
             return
-        at_us = self._network.arrival_us(self._world.now_us, source, to, channel)
-        self._world.at(at_us, self._arrive_request, number, opened, request)
+        at_us = self._network.arrival_us(self._timeline.now_us, source, to, channel)
+        self._timeline.at(at_us, self._arrive_request, number, opened, request)
         if source < CLIENTS_FROM and self._network.is_repeated():
             again_us = self._network.arrival_us(at_us, source, to, channel)
-            self._world.at(again_us, self._arrive_request, 0, opened, request)
+            self._timeline.at(again_us, self._arrive_request, 0, opened, request)
 
     def _arrive_request(self, number: int, opened: _OpenRequest, request: AnyRequest) -> None:
         link = (opened.source, opened.target)
@@ -110,7 +123,7 @@ class Mail:
             if self._network.held_message_survives(*link):
                 self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
             return
-        machine = self._world.machines[opened.target]
+        machine = self._machines[opened.target]
         if machine.node is None or machine.life != opened.target_life:
             return
         if number == 0:  # a repetition, whose answer nobody waits for
@@ -118,7 +131,7 @@ class Mail:
             self._next_request += 1
         else:
             self._requests[number] = opened
-        self._world.deliver(
+        self._deliver(
             opened.target, machine.life, RequestReceived(number, opened.source, request, listener=_listener(opened))
         )
 
@@ -138,9 +151,9 @@ class Mail:
 
     def _hand_over(self, opened: _OpenRequest, response: AnyResponse) -> None:
         if opened.source >= CLIENTS_FROM:
-            self._world.clients[opened.source].answered(self._world, opened.request_id, response)
+            self._answered(opened.source, opened.request_id, response)
         else:
-            self._world.deliver(opened.source, opened.life, ResponseReceived(opened.request_id, response))
+            self._deliver(opened.source, opened.life, ResponseReceived(opened.request_id, response))
 
     def _time_out(self, source: int, life: int, request_id: int) -> None:
         if self._sent.pop((source, life, request_id), None) is not None:
@@ -152,9 +165,9 @@ class Mail:
 
     def _tell_failed(self, source: int, life: int, request_id: int, reason: str) -> None:
         if source >= CLIENTS_FROM:
-            self._world.clients[source].answered(self._world, request_id, None)
+            self._answered(source, request_id, None)
         else:
-            self._world.deliver(source, life, RequestFailed(request_id, reason))
+            self._deliver(source, life, RequestFailed(request_id, reason))
 
     def drop_connections(self, node_id: int) -> None:
         """A process is gone: those who wait for it learn it, those it served are forgotten."""
@@ -162,14 +175,14 @@ class Mail:
         for number, opened in list(self._requests.items()):
             if opened.target == node_id:
                 del self._requests[number]
-                self._world.after(MS, self._fail, opened, "connection lost")
+                self._timeline.after(MS, self._fail, opened, "connection lost")
             elif opened.source == node_id:
                 peers.add(opened.target)
         for peer in sorted(peers):
-            machine = self._world.machines[peer]
+            machine = self._machines[peer]
             if (node_id, peer) not in self._network.cut:
                 # at once, so that it cannot come after what the next life sends
-                self._world.after(0, self._world.deliver, peer, machine.life, Disconnected(node_id))
+                self._timeline.after(0, self._deliver, peer, machine.life, Disconnected(node_id))
 
     # --- links -------------------------------------------------------------------------------------------------------
 
@@ -203,14 +216,14 @@ class Mail:
     def _release(self, links: frozenset[tuple[int, int]]) -> None:
         for link in sorted(links):
             for action, arguments in self._held.pop(link, []):
-                self._world.after(self._network.faults.latency_us_min, action, *arguments)
+                self._timeline.after(self._network.faults.latency_us_min, action, *arguments)
 
     def break_connections(self, node_id: int) -> None:
         """Reset all connections of a node whose requests are being served: they may have been applied."""
         for number, opened in list(self._requests.items()):
             if node_id in (opened.target, opened.source):
                 del self._requests[number]
-                self._world.after(MS, self._fail, opened, "connection reset")
+                self._timeline.after(MS, self._fail, opened, "connection reset")
 
 
 def _listener(opened: _OpenRequest) -> str:

@@ -9,7 +9,8 @@ from broker.core.events import Exit, Note, Reply, RequestReceived, ResponseRecei
 from harness.simulation.mail import CLIENTS_FROM
 from harness.simulation.records import SimulatedHistory
 from harness.simulation.telling import request_told, response_told
-from harness.simulation.world import MS, NOBODY, Step, World
+from harness.simulation.timeline import MS
+from harness.simulation.world import NOBODY, Step, World
 
 US_PER_S = 1_000_000
 

@@ -12,8 +12,9 @@ from harness.simulation.losses import Losses
 from harness.simulation.records import FaultRow, SimulatedHistory
 from harness.simulation.schedule import Fault
 from harness.simulation.swarm import Configuration
+from harness.simulation.timeline import MS
 from harness.simulation.views import active_controller, partition_states
-from harness.simulation.world import MS, World
+from harness.simulation.world import World
 from nemesis.triggers import Trigger, met
 
 LOOK_MS = 20

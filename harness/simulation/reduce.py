@@ -26,9 +26,10 @@ from harness.simulation.shrink import Candidate, Kind, Lane, Lanes, Shrinker
 from harness.simulation.stored import relevant, tape_of
 from harness.simulation.swarm import FAULTS, Configuration
 from harness.simulation.tape_files import TapeFile
+from harness.simulation.timeline import MS
 from harness.simulation.violation import Violation
 from harness.simulation.watchers import watchers
-from harness.simulation.world import MS, NOBODY, Step, World
+from harness.simulation.world import NOBODY, Step, World
 
 _NUMBERS = ("at_ms", "kind", "target", "duration_ms", "parameter")
 """Parts of a fault that are numbers: times since `_EARLIEST_MS`, a kind being its place among all."""

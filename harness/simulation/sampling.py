@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.core.replica.state import Replica
+from harness.simulation.timeline import MS
 from harness.simulation.views import broker_state
-from harness.simulation.world import MS, Step, World
+from harness.simulation.world import Step, World
 
 INTERVAL_US = 500 * MS
 

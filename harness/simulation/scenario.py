@@ -27,9 +27,10 @@ from harness.simulation.records import SimulatedHistory
 from harness.simulation.schedule import Fault
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import RollingHash, Tape
+from harness.simulation.timeline import MS
 from harness.simulation.views import brokers, partition_states
 from harness.simulation.violation import Violation
-from harness.simulation.world import MS, NodeCrashed, Observer, World
+from harness.simulation.world import NodeCrashed, Observer, World
 
 CRASH = "crash"
 """Stands for a property when a node's core raised."""

@@ -14,7 +14,7 @@ from harness.simulation.clients import TOPIC
 from harness.simulation.logs import records_of
 from harness.simulation.sampling import Sample
 from harness.simulation.scenario import Outcome
-from harness.simulation.world import MS
+from harness.simulation.timeline import MS
 from history.schema import TABLES
 
 UNAVAILABLE_AFTER_MS = 60_000

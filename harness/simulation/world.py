@@ -6,7 +6,6 @@ is tested: observers are told of every step, and judge.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -34,16 +33,13 @@ from broker.core.files import StorageError
 from broker.core.marks import Mark
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.node import make_node
-from broker.core.runtime import Node
 from broker.core.settings import Settings
-from harness.simulation.clock import NodeClock
-from harness.simulation.disk import SimulatedDisk, Survival
+from harness.simulation.disk import Survival
+from harness.simulation.machine import Machine
 from harness.simulation.mail import Mail
 from harness.simulation.network import Network
 from harness.simulation.tape import RollingHash, Tape
-
-MS = 1_000
-"""Microseconds in a millisecond."""
+from harness.simulation.timeline import MS, Timeline
 
 NOBODY = 0
 """Stands for a node in notes of what the nemesis does."""
@@ -90,30 +86,12 @@ class NodeCrashed(Exception):
         self.error = error
 
 
-class Machine:
-    """One node's computer: disk, clock, process."""
-
-    __slots__ = ("backlog", "clock", "disk", "exit_status", "fsync_us", "life", "node", "paused", "settings", "timers")
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.disk = SimulatedDisk()
-        self.clock = NodeClock()
-        self.node: Node | None = None
-        self.life = 0
-        self.paused = False
-        self.backlog: list[Event] = []
-        self.timers: dict[Hashable, int] = {}
-        self.fsync_us = 500
-        self.exit_status: int | None = None
-
-
-class World:
-    """Everything there is. Time is integer microseconds."""
+class World(Timeline):
+    """Everything there is, and all that will happen to it."""
 
     def __init__(self, tape: Tape, settings: Sequence[Settings], observers: Sequence[Observer] = ()) -> None:
+        super().__init__()
         self.tape = tape
-        self.now_us = 0
         self.digest = RollingHash()
         self.network = Network(tape["network"])
         self.machines = {one.node_id: Machine(one) for one in settings}
@@ -122,35 +100,7 @@ class World:
         self.marks: dict[str, int] = {}
         self.notes: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[World, Step], None] | None = None
-        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._sequence = 0
-        self.mail = Mail(self)
-
-    # --- time --------------------------------------------------------------------------------------------------------
-
-    def at(self, at_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
-        """Do something at a time; what is due at one time happens in the order of the calls."""
-        self._sequence += 1
-        heapq.heappush(self._heap, (at_us, self._sequence, action, arguments))
-
-    def after(self, delay_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
-        """Do something after a delay."""
-        self.at(self.now_us + delay_us, action, *arguments)
-
-    def run_until(self, end_us: int, done: Callable[[], bool] | None = None, every_us: int = MS) -> bool:
-        """Let time pass up to `end_us`, or until `done`, asked so often; returns whether it was done."""
-        heap = self._heap
-        ask_us = 0 if done is not None else end_us + 1
-        while heap and heap[0][0] <= end_us:
-            at_us, _, action, arguments = heapq.heappop(heap)
-            self.now_us = at_us
-            action(*arguments)
-            if at_us >= ask_us:
-                ask_us = at_us + every_us
-                if done is not None and done():
-                    return True
-        self.now_us = max(self.now_us, end_us)
-        return done is not None and done()
+        self.mail = Mail(self, self.network, self.machines, self.deliver, self._answered)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -283,6 +233,9 @@ class World:
     def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
         """A client's request; `answered` will be called once."""
         self.mail.send(client_id, 0, request_id, to, request, "client", timeout_ms)
+
+    def _answered(self, client_id: int, request_id: int, response: AnyResponse | None) -> None:
+        self.clients[client_id].answered(self, request_id, response)
 
     # --- timers and flushes ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from harness.simulation import case as cases
 from harness.simulation.case import Case
 from harness.simulation.model_steps import ModelSteps
 from harness.simulation.schedule import Fault
-from harness.simulation.world import MS
+from harness.simulation.timeline import MS
 from tests.simulation.small import QUICK
 
 DULL = {**QUICK, "partitions": 1, "producers": 1, "operations": 1, "idempotence": False}

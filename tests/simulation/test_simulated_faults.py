@@ -15,9 +15,10 @@ from harness.simulation.scenario import Outcome, settings_of
 from harness.simulation.schedule import Fault
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import Tape
+from harness.simulation.timeline import MS
 from harness.simulation.views import brokers, leading
 from harness.simulation.watchers import watchers
-from harness.simulation.world import MS, Step, World
+from harness.simulation.world import Step, World
 from tests.simulation.small import QUICK
 
 CLIENT = 1_000

@@ -14,7 +14,8 @@ from harness.simulation.observer import PropertyObserver
 from harness.simulation.scenario import Outcome, run
 from harness.simulation.schedule import Fault
 from harness.simulation.tape import Tape
-from harness.simulation.world import MS, Observer, Step, World
+from harness.simulation.timeline import MS
+from harness.simulation.world import Observer, Step, World
 
 DULL: dict[str, object] = {
     "brokers": 3,

@@ -23,8 +23,9 @@ from broker.core.records import decode_records, encode_batch, iterate_headers
 from harness.simulation.clients import TOPIC
 from harness.simulation.mail import CLIENTS_FROM
 from harness.simulation.records import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
+from harness.simulation.timeline import MS
 from harness.simulation.views import partition_states
-from harness.simulation.world import MS, World
+from harness.simulation.world import World
 
 CLIENT = CLIENTS_FROM
 _RETRY_MS = 100

@@ -11,9 +11,10 @@ from harness.simulation.directed.stage import Stage
 from harness.simulation.findings import Finding, Layer, findings
 from harness.simulation.logs import replica_logs
 from harness.simulation.scenario import CRASH, Outcome, fingerprint
+from harness.simulation.timeline import MS
 from harness.simulation.violation import Violation
 from harness.simulation.watchers import Watch, watchers
-from harness.simulation.world import MS, NodeCrashed, Observer, World
+from harness.simulation.world import NodeCrashed, Observer, World
 
 
 @dataclass(frozen=True, slots=True)

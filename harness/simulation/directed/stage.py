@@ -30,9 +30,10 @@ from harness.simulation.records import SimulatedHistory
 from harness.simulation.scenario import settings_of
 from harness.simulation.swarm import Configuration
 from harness.simulation.tape import Tape
+from harness.simulation.timeline import MS
 from harness.simulation.views import active_controller, brokers, partition_states
 from harness.simulation.violation import Violation
-from harness.simulation.world import MS, Observer, World
+from harness.simulation.world import Observer, World
 
 _PATIENCE_MS = 10_000
 _WHOLE_MS = 60_000

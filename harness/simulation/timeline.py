@@ -1,0 +1,43 @@
+"""Simulated time: one heap of what is due, and when."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+MS = 1_000
+"""Microseconds in a millisecond."""
+
+
+class Timeline:
+    """What will happen. Time is integer microseconds; what is due at one time happens in the order of the calls."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+
+    def at(self, at_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+        """Do something at a time."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (at_us, self._sequence, action, arguments))
+
+    def after(self, delay_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+        """Do something after a delay."""
+        self.at(self.now_us + delay_us, action, *arguments)
+
+    def run_until(self, end_us: int, done: Callable[[], bool] | None = None, every_us: int = MS) -> bool:
+        """Let time pass up to `end_us`, or until `done`, asked so often; returns whether it was done."""
+        heap = self._heap
+        ask_us = 0 if done is not None else end_us + 1
+        while heap and heap[0][0] <= end_us:
+            at_us, _, action, arguments = heapq.heappop(heap)
+            self.now_us = at_us
+            action(*arguments)
+            if at_us >= ask_us:
+                ask_us = at_us + every_us
+                if done is not None and done():
+                    return True
+        self.now_us = max(self.now_us, end_us)
+        return done is not None and done()
