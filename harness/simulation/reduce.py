@@ -40,6 +40,9 @@ _EARLIEST_MS = 2_000
 _GRACE_MS = 5_000
 """A simulation may run so much longer than the best one so far before it is given up."""
 
+_AS_IN_THE_SQUEEZE = ("kill", "restart")
+"""Kinds of faults that stand for what the squeeze does to all brokers in turn."""
+
 STORY = "story"
 """The lane that is measured: steps from the moment when the cluster is whole to the violation."""
 
@@ -211,6 +214,7 @@ def reduce(
         **{name: tuple(outcome.values[name]) for name in _NOISE},
     }
     start = _cut_short(scale, begin, target)
+    start = _by_one_fault(scale, start.lanes, target) or start
     tried = 0
     best_ms = start.virtual_ms
     hits: dict[int, _Hit] = {}
@@ -249,6 +253,25 @@ def _cut_short(scale: Scale, lanes: Lanes, target: Target) -> _Hit:
     rows = [schedule[at : at + width] for at in range(0, len(schedule), width)]
     early = tuple(number for row in rows if row[0] + _EARLIEST_MS <= measured.virtual_ms for number in row)
     return _measured(scale, Candidate({**measured.lanes, "schedule": early}), target) or measured
+
+
+def _by_one_fault(scale: Scale, lanes: Lanes, target: Target) -> _Hit | None:
+    """A failure that takes no faults but those of the squeeze, by one like them that strikes early: a shorter story."""
+    origin = scale.origin
+    if not origin.squeeze or not target.is_sudden:
+        return None
+    if _measured(scale, Candidate({**lanes, "schedule": ()}), target) is None:
+        return None
+    squeeze = next(place for place, (names, _) in enumerate(scale.choices["configuration"]) if names == ("squeeze",))
+    calm = [*lanes["configuration"]]
+    calm[squeeze] = 0
+    for kind in _AS_IN_THE_SQUEEZE:
+        for broker in range(origin.brokers):
+            row = _row(Fault(_EARLIEST_MS + _GRACE_MS, kind, broker, _GRACE_MS, 0))
+            hit = _measured(scale, Candidate({**lanes, "configuration": tuple(calm), "schedule": row}), target)
+            if hit is not None:
+                return hit
+    return None
 
 
 def case_of(scale: Scale, candidate: Candidate) -> Case:
