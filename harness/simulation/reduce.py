@@ -43,6 +43,9 @@ _GRACE_MS = 5_000
 _AS_IN_THE_SQUEEZE = ("kill", "restart")
 """Kinds of faults that stand for what the squeeze does to all brokers in turn."""
 
+_EARLY_MS, _BRIEF_MS = 7_000, 5_000
+"""When such a fault strikes, the cluster being up, and for how long."""
+
 STORY = "story"
 """The lane that is measured: steps from the moment when the cluster is whole to the violation."""
 
@@ -262,13 +265,12 @@ def _by_one_fault(scale: Scale, lanes: Lanes, target: Target) -> _Hit | None:
         return None
     if _measured(scale, Candidate({**lanes, "schedule": ()}), target) is None:
         return None
-    squeeze = next(place for place, (names, _) in enumerate(scale.choices["configuration"]) if names == ("squeeze",))
-    calm = [*lanes["configuration"]]
-    calm[squeeze] = 0
+    parts = zip(scale.choices["configuration"], lanes["configuration"], strict=True)
+    calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else place for (names, _), place in parts)}
     for kind in _AS_IN_THE_SQUEEZE:
         for broker in range(origin.brokers):
-            row = _row(Fault(_EARLIEST_MS + _GRACE_MS, kind, broker, _GRACE_MS, 0))
-            hit = _measured(scale, Candidate({**lanes, "configuration": tuple(calm), "schedule": row}), target)
+            row = _row(Fault(_EARLY_MS, kind, broker, _BRIEF_MS, 0))
+            hit = _measured(scale, Candidate({**calm, "schedule": row}), target)
             if hit is not None:
                 return hit
     return None

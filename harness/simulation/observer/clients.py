@@ -116,11 +116,7 @@ def _check_min_isr(known: Knowledge, ghost: Ghost, state: BrokerState, batch: Ba
     # P-15 asks for what they have reported: one that has lost its disk since had reported it, and one whose log
     # begins beyond the record, which was deleted (K1 to K3: committed by an ISR that is too small), reports its start
     mirrors = ((member, of.get(member)) for of in (ghost.mirrors, ghost.vanished) for member in replica.replicas)
-    holders = {
-        member
-        for member, mirror in mirrors
-        if mirror is not None and (mirror.held(batch.last, batch) or batch.last < mirror.start)
-    }
+    holders = {member for member, mirror in mirrors if mirror is not None and mirror.reached(batch)}
     if len(holders) < replica.effective_min_isr:
         known.fail(
             ghost,

@@ -134,9 +134,10 @@ class Mirror:
             self.same = same
         return same
 
-    def held(self, offset: int, batch: Batch) -> bool:
-        """Whether the log holds a batch at an offset, or ever did."""
-        return (offset < len(self.entries) and self.entries[offset] == batch) or batch in self.dropped
+    def reached(self, batch: Batch) -> bool:
+        """Whether the log holds a batch, ever did, or begins beyond it: what its holder has reported."""
+        last = batch.last
+        return last < self.start or (last < len(self.entries) and self.entries[last] == batch) or batch in self.dropped
 
 
 @dataclass(slots=True)
