@@ -82,6 +82,21 @@ class End:
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """Something that went wrong beside what clients saw: an error of the harness, or a node that ended by itself."""
+
+    phase: str
+    source: str
+    text: str
+    """One line."""
+
+    @property
+    def undecides(self) -> bool:
+        """Whether the run may prove less because of it; what fails when all is recorded takes nothing from it."""
+        return self.source != "cluster" and self.phase != "tear-down"
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """One run, as far as the small tables tell."""
 
@@ -98,12 +113,15 @@ class RunFacts:
     """Table and problem of each row that could not be used."""
     deleted_topics: frozenset[str]
     """Topics that a client has deleted, or may have."""
+    troubles: tuple[Trouble, ...]
     sends_known: bool
     """Whether every value that was sent, and every commit, is in the history; else what nobody wrote proves nothing."""
 
     @property
     def healed_ns(self) -> int | None:
         """When the cluster was last made whole; None if that is not known."""
+        if any(trouble.source == "harness" and trouble.undecides for trouble in self.troubles):
+            return None  # what we broke, or did not mend, is not the cluster's failure to recover
         if not self.faults:
             return self.phases["main"][0] if "main" in self.phases else None
         if any(fault.ended_ns is None or not fault.healed for fault in self.faults):
@@ -128,6 +146,7 @@ def facts_of(files: RunFiles) -> RunFacts:
         workers_closed=len(workers),
         malformed=tuple(malformed),
         deleted_topics=frozenset(row["topic"] for row in deletions if row["topic"] is not None),
+        troubles=tuple(_troubles(files.small["troubles"])),
         sends_known=(
             broken.isdisjoint({"operations", "sends", "runs", "commits"})
             and settings.workers is not None
@@ -206,6 +225,13 @@ def _phases(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> dict[str, 
         else:
             phases[phase] = (started, ended)
     return phases
+
+
+def _troubles(rows: Iterable[Row]) -> Iterable[Trouble]:
+    """A row that lacks something is trouble still."""
+    for row in rows:
+        first_line = next(iter((row["text"] or "").splitlines()), "") or "something that was not recorded"
+        yield Trouble(row["phase"] or "", row["source"] or "harness", first_line)
 
 
 def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[End]:

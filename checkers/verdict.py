@@ -145,6 +145,7 @@ def _incomplete(files: RunFiles, facts: RunFacts, figures: Figures) -> list[str]
     reasons += [
         f"fault #{fault.number} ({fault.kind}) was not seen to heal" for fault in facts.faults if not fault.healed
     ]
+    reasons += [f"in the phase {trouble.phase}: {trouble.text}" for trouble in facts.troubles if trouble.undecides]
     return reasons
 
 

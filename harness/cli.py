@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from harness.commands.lazy import Entry, LazyGroup
+from harness.errors import describe, is_ours
 from harness.exits import Exit
 from harness.spec import SpecError
 from harness.stopping import sigterm_interrupts
@@ -91,7 +92,4 @@ def _where(error: click.ClickException) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Errors of our own explain themselves; others are named, and `--debug` tells more."""
-    if type(error).__module__.split(".")[0] in ("harness", "nemesis", "workloads", "checkers", "reports", "history"):
-        return str(error)
-    return f"{type(error).__name__}: {' '.join(str(error).split())}; --debug shows where it comes from"
+    return describe(error) if is_ours(error) else f"{describe(error)}; --debug shows where it comes from"

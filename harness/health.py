@@ -21,20 +21,20 @@ class End:
     agreed: bool  # log end and high watermark of every replica that tells stood there
 
 
-def lacking(cluster: Cluster) -> str | None:
-    """Tell what a healthy cluster has and this one lacks; None if it is healthy."""
-    idle = [node_id for node_id, node in sorted(cluster.nodes.items()) if not node.is_ready()]
+def lacking(cluster: Cluster, lost: frozenset[int] = frozenset()) -> str | None:
+    """Return what a healthy cluster has and this one lacks, None if it is healthy. `lost` nodes need not serve."""
+    idle = [node_id for node_id, node in sorted(cluster.nodes.items()) if node_id not in lost and not node.is_ready()]
     if idle:
         return f"node {', '.join(map(str, idle))} does not serve"
-    if (lack := _quorum_lack(cluster)) is not None:
+    if (lack := _quorum_lack(cluster, lost)) is not None:
         return lack
     views = cluster.partitions()
     if not views:
         return "nobody can tell the partitions"
-    return next((lack for view in views if (lack := _lack(view)) is not None), None)
+    return next((lack for view in views if (lack := _lack(view, lost)) is not None), None)
 
 
-def _quorum_lack(cluster: Cluster) -> str | None:
+def _quorum_lack(cluster: Cluster, lost: frozenset[int]) -> str | None:
     if not any(map(is_controller, cluster.nodes.values())):
         return None  # the brokers keep the metadata among themselves
     voters = cluster.voters()
@@ -44,31 +44,33 @@ def _quorum_lack(cluster: Cluster) -> str | None:
     apart = [voter.controller for voter in voters if (voter.leader, voter.epoch) != (active.controller, active.epoch)]
     if apart:
         return f"controller {', '.join(map(str, apart))} does not follow controller {active.controller}"
-    behind = behind_the_quorum(cluster)
+    behind = (behind_the_quorum(cluster) or frozenset()) - lost
     if behind:
         return f"controller {', '.join(map(str, sorted(behind)))} lacks committed metadata"
     return None
 
 
-def _lack(view: PartitionView) -> str | None:
+def _lack(view: PartitionView, lost: frozenset[int]) -> str | None:
     name = f"{view.topic}-{view.partition}"
     if view.leader not in view.replicas:
         return f"{name} has no leader"
-    missing = sorted(set(view.replicas) - set(view.isr))
+    missing = sorted(set(view.replicas) - set(view.isr) - lost)
     if missing:
         return f"{name} has an ISR without {', '.join(map(str, missing))}"
     return None
 
 
-def ends(system: System, plans: Sequence[NodePlan], views: Sequence[PartitionView]) -> Sequence[End]:
-    """Tell where each partition ends by the account of all its replicas, or of its leader alone."""
+def ends(
+    system: System, plans: Sequence[NodePlan], views: Sequence[PartitionView], lost: frozenset[int] = frozenset()
+) -> Sequence[End]:
+    """Where each partition ends, as all its replicas say but those on `lost` nodes, or its leader alone."""
     told: dict[tuple[str, int], list[ReplicaState]] = defaultdict(list)
     for plan in plans:
         for replica in system.replicas(plan):
             told[replica.topic, replica.partition].append(replica)
     told_by_all = system.traits.tells_followers
     return [
-        _end(view, told[view.topic, view.partition], len(view.replicas) if told_by_all else 1)
+        _end(view, told[view.topic, view.partition], len(set(view.replicas) - lost) if told_by_all else 1)
         for view in views
         if not is_internal(view.topic)
     ]

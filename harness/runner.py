@@ -1,7 +1,8 @@
 """One run, from an empty directory to a history: set up, torment, recover, read everything, tear down.
 
-Whatever happens, faults are undone, processes stopped, and the history is left readable. Judging it is another matter
-(`harness.judging`): nothing there touches the cluster.
+Whatever happens, faults are undone, processes stopped, and the history is left readable. Once the cluster has been set
+up, an error of ours ends the step that it happens in and no other: it is recorded in the table `troubles`, and what was
+recorded can be judged. Judging is another matter (`harness.judging`): nothing there touches the cluster.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from harness.environments.base import Environment, System
+from harness.errors import describe
 from harness.journal import Journal
 from harness.phases.final import read_all
 from harness.phases.main import torment
@@ -36,7 +38,7 @@ def run(
     stop: Stop,
     when_at_rest: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Perform a plan. Raises `Interrupted`, `Failed`, `EnvironmentFailed`, `NodeError`, `HistoryError`.
+    """Perform a plan. Raises `Interrupted`, `HistoryError`, and what keeps the cluster from being set up.
 
     `when_at_rest` is called once the cluster has recovered and the writes have ended: work that is done from then on
     disturbs nothing that is judged.
@@ -77,7 +79,8 @@ def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
     sampler = Sampler(stage.system, environment.plans, stage.clock.now, stage.adder("cluster"), stage.adder("quorum"))
     sampler.start()
     try:
-        with stage.phase("main", f"{spec.duration:g} s, {len(stage.plan.schedule.entries)} faults to come"):
+        to_come = f"{spec.duration:g} s, {len(stage.plan.schedule.entries)} faults to come"
+        with stage.phase("main", to_come), stage.going_on():
             torment(stage)
         with stage.phase("recovery"):
             ends = recover(stage)
@@ -93,11 +96,12 @@ def _count(number: int, what: str) -> str:
 
 
 def _tear_down(stage: Stage) -> None:
+    stage.stop_workers()
     try:
-        for worker in stage.workers:
-            worker.stop()
-    finally:
         stage.environment.tear_down()
+    except Exception as error:
+        stage.trouble(f"{describe(error)}; `harrow heal` undoes what is left", "harness")
+    else:
         stage.journal.finish()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +78,6 @@ def start_workers(
         command = (sys.executable, "-m", "workloads.worker", str(path.absolute()))
         workers.append(Worker(number, environment.spawn_client(command, log), log))
     return workers
-
-
-def all_report(workers: Sequence[Worker], event: str) -> Callable[[], bool]:
-    """Make a condition: every worker has reported this event. It raises `Failed` if one is gone."""
-
-    def reported() -> bool:
-        for worker in workers:
-            worker.check()
-        return all(worker.latest(event) is not None for worker in workers)
-
-    return reported
 
 
 def acked(workers: Sequence[Worker]) -> int:

@@ -261,6 +261,17 @@ QUORUM = pa.schema(
 )
 """One row whenever a controller was first seen with this role, leader and epoch: the quorum over time."""
 
+TROUBLES = pa.schema(
+    [
+        _KEY,
+        ("at_ns", pa.int64()),
+        ("phase", pa.string()),  # as in `phases`
+        ("source", pa.string()),  # "harness" (an error of ours), "node" (it ended, and no fault did it), "cluster"
+        ("text", pa.string()),  # one or more lines
+    ]
+)
+"""One row per thing that went wrong beside what clients saw. The first two sources keep a run from being valid."""
+
 TABLES: dict[str, pa.Schema] = {
     "runs": RUNS,
     "operations": OPERATIONS,
@@ -278,6 +289,7 @@ TABLES: dict[str, pa.Schema] = {
     "ends": ENDS,
     "phases": PHASES,
     "workers": WORKERS,
+    "troubles": TROUBLES,
 }
 
 ANOMALIES = pa.schema(

@@ -57,9 +57,11 @@ class SharedLinks:
     def clear(self) -> None:
         """Mend everything, whoever holds it."""
         self._holders.clear()
-        self._network.unblock(self._network.blocked())
         self._shapes.clear()
-        self._network.shape(frozenset(self._network.shaped()), PLAIN)
+        try:
+            self._network.unblock(self._network.blocked())
+        finally:
+            self._network.shape(frozenset(self._network.shaped()), PLAIN)
 
     def _apply(self, links: frozenset[Link]) -> None:
         alike: dict[Shape, set[Link]] = defaultdict(set)

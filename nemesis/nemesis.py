@@ -1,7 +1,8 @@
 """The conductor: fires a schedule's faults in time, sees each through, and leaves nothing broken behind.
 
-One thread, one loop; nothing in it waits for one fault while another is due. A fault is journalled before
-it is injected; if it does not take hold it is undone at once and its row says so.
+One thread, one loop; nothing in it waits for one fault while another is due. A fault is journalled before it is
+injected; if it does not take hold it is undone at once and its row says so. An error of whatever carries a fault out is
+that fault's own: it did not take hold, or did not heal, and the others go on.
 
     waiting ──fire──▶ holding ──its time is over──▶ undone ──probes say healed, or the deadline──▶ recorded
 
@@ -15,10 +16,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from nemesis.budget import Budgets
 from nemesis.clock import POLL_S
-from nemesis.cluster import NodeError, is_controller
+from nemesis.cluster import Node, NodeError, is_controller
 from nemesis.faults import KINDS
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Restless, Site
 from nemesis.schedule import Entry, Schedule
@@ -85,6 +87,8 @@ class Conductor:
         """How many of them took hold."""
         self.unhealed: list[str] = []
         """Why faults could not be healed. After the first, no more are fired."""
+        self.unmended: list[str] = []
+        """What else could not be undone at the end, and why."""
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -116,6 +120,7 @@ class Conductor:
             self._undo(fault)
         for trouble in mend(self._site):
             self._note(trouble)
+            self.unmended.append(trouble)
         self._patience_s = patience_s
         while self._active:
             self._end_due()
@@ -178,8 +183,8 @@ class Conductor:
         self._active.append(fault)
         try:
             fault.evidence = fault.injection.inject()
-        except (DidNotTakeHold, NodeError) as error:
-            fault.evidence = f"did not take hold: {_one_line(error)}"
+        except Exception as error:
+            fault.evidence = f"did not take hold: {_reason(error)}"
             self._undo(fault)
         else:
             fault.took_hold = True
@@ -199,8 +204,8 @@ class Conductor:
                 continue
             try:
                 healing = fault.injection.look()
-            except NodeError as error:
-                self._end(fault, Healing(False, _one_line(error)))
+            except Exception as error:
+                self._end(fault, Healing(False, _reason(error)))
                 continue
             if healing.healed or now_ns >= fault.undone_ns + int(self._patience_s * _S):
                 self._end(fault, healing)
@@ -210,8 +215,8 @@ class Conductor:
             return
         try:
             fault.injection.keep()
-        except (DidNotTakeHold, NodeError) as error:
-            fault.evidence += f"; given up: {_one_line(error)}"
+        except Exception as error:
+            fault.evidence += f"; given up: {_reason(error)}"
             self._undo(fault)
 
     def _undo(self, fault: _Fired) -> None:
@@ -220,8 +225,8 @@ class Conductor:
         fault.undone_ns = self._site.clock.now_ns()
         try:
             fault.injection.undo()
-        except NodeError as error:
-            self._end(fault, Healing(False, _one_line(error)))
+        except Exception as error:
+            self._end(fault, Healing(False, _reason(error)))
 
     def _end(self, fault: _Fired, healing: Healing) -> None:
         self._active.remove(fault)
@@ -260,21 +265,27 @@ def mend(site: Site) -> list[str]:
     """Undo what any fault may have left: cut links, paused, throttled and cramped nodes; returns what failed.
 
     Dead nodes are not started here: those that a fault killed it has started itself, and one that died of itself is
-    something that somebody should hear of.
+    something that somebody should hear of. Undoing what was never done does nothing, and what fails keeps nothing else
+    from being undone.
     """
-    site.links.clear()
-    troubles = []
+    steps: list[Callable[[], object]] = [site.links.clear]
     for node in site.cluster.nodes.values():
+        steps += [node.disk.end_trouble, node.unthrottle, node.unlimit_memory, partial(_wake, node)]
+    troubles = []
+    for step in steps:
         try:
-            node.disk.end_trouble()
-            node.unthrottle()
-            node.unlimit_memory()
-            if node.is_paused():
-                node.resume()
-        except NodeError as error:
-            troubles.append(_one_line(error))
+            step()
+        except Exception as error:
+            troubles.append(_reason(error))
     return troubles
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _wake(node: Node) -> None:
+    if node.is_paused():
+        node.resume()
+
+
+def _reason(error: Exception) -> str:
+    """The message, on one line; errors that are not ours are named."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, DidNotTakeHold | NodeError) else f"{type(error).__name__}: {text}"

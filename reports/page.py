@@ -27,6 +27,7 @@ from reports.timeline import timeline
 from reports.totals import MALFORMED, disagreements
 
 PROBLEMS_SHOWN = 40
+TROUBLES_MAX = 100
 CONFIGURATION_CHARACTERS = 40_000
 
 
@@ -75,6 +76,7 @@ def html(run: Run) -> str:
         quiet_gap_ns=quiet_gap_ns(run, joined),
         faults=run.faults[:FAULTS_MAX],
         anchors=_anchors(run),
+        troubles_max=TROUBLES_MAX,
         node_logs=node_logs(run.directory),
         log_lines=LINES,
         configuration=_configuration(run),

@@ -88,6 +88,12 @@ class Run:
         return sorted(rows, key=lambda row: (row["started_ns"] or 0, row["fault"] or 0))
 
     @cached_property
+    def troubles(self) -> list[dict[str, Any]]:
+        """The rows of `troubles`, in the order of their times."""
+        rows: list[dict[str, Any]] = self.tables["troubles"].to_pylist()
+        return sorted(rows, key=lambda row: row["at_ns"] or 0)
+
+    @cached_property
     def phases(self) -> list[dict[str, Any]]:
         """The rows of `phases`, in the order of their start."""
         rows: list[dict[str, Any]] = self.tables["phases"].to_pylist()

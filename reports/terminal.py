@@ -16,6 +16,7 @@ from reports.wording import count, duration, enumeration, plural
 
 REASONS_SHOWN = 5
 PROBLEMS_SHOWN = 5
+TROUBLES_SHOWN = 5
 
 _STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
 
@@ -29,6 +30,10 @@ def summary_lines(run_directory: Path) -> RenderableType:
     summary = summarize(run, Joined(run))
     parts: list[RenderableType] = [_table(summary, checked=bool(run.results)), Text(), _verdict(summary)]
     parts += [Text(f"  {reason}") for reason in summary.verdict.reasons[:REASONS_SHOWN]]
+    troubles = [(trouble["text"] or "").partition("\n")[0] for trouble in run.troubles]
+    parts += [Text(f"  trouble: {text}") for text in troubles[:TROUBLES_SHOWN]]
+    if len(troubles) > TROUBLES_SHOWN:
+        parts.append(Text(f"  and {len(troubles) - TROUBLES_SHOWN} more in the report"))
     problems = [*run.problems, *disagreements(run)]
     if problems:
         left = len(problems) - PROBLEMS_SHOWN

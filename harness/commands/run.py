@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness import spec as specs
+from harness.errors import describe
 from harness.exits import VERDICTS, Exit
 from harness.spec import Spec, SpecError
 from harness.stopping import Interrupted
@@ -188,7 +189,6 @@ def _run(
     from harness.phases.stage import Plan
     from harness.progress import Progress
     from harness.store import make_run_directory
-    from reports import render
     from reports.terminal import summary_lines
 
     if check:
@@ -207,15 +207,30 @@ def _run(
             progress.phase("check", "Spark reads the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
-            page = render(directory)
+            page = _report(directory, progress)
     except (Interrupted, KeyboardInterrupt):
         told = f"interrupted; nothing of it is running; the history is in {directory}"
         click.echo(f"harrow: {told}; see `harrow check {directory}`", err=True)
         return Exit.UNKNOWN
+    except Exception:
+        click.echo(f"harrow: the history is in {directory}; see `harrow check {directory}`", err=True)
+        raise
     console = consoles.results()
     console.print(summary_lines(directory), soft_wrap=True)
-    console.print(f"report: {page}", soft_wrap=True)
+    if page is not None:
+        console.print(f"report: {page}", soft_wrap=True)
     return VERDICTS[verdict]
+
+
+def _report(directory: Path, progress: Progress) -> Path | None:
+    """Write the page; if that fails the verdict stands, and one line says why there is no page."""
+    from reports import render
+
+    try:
+        return render(directory)
+    except Exception as error:
+        progress.note(f"no report: {describe(error)}; see `harrow report {directory}`", style="yellow")
+        return None
 
 
 def _perform(plan: Plan, system: System, progress: Progress, when_at_rest: Callable[[], None]) -> None:
@@ -228,6 +243,4 @@ def _perform(plan: Plan, system: System, progress: Progress, when_at_rest: Calla
     make = partial(registry.make, plan.spec, needs, plan.directory, system)
     stop = Stop()
     with on_signals(stop):
-        outcome = runner.run(plan, system, make, progress, stop, when_at_rest)
-    for trouble in outcome.troubles:
-        progress.note(trouble, style="yellow")
+        runner.run(plan, system, make, progress, stop, when_at_rest)

@@ -9,7 +9,7 @@ from harness.dump import dump_logs
 from harness.health import End, by_topic
 from harness.phases.stage import Stage
 from harness.stopping import Interrupted
-from harness.workers import acked, all_report
+from harness.workers import acked
 
 READ_S = 130.0
 """A little more than the workers' own bound, so that they can say what is missing."""
@@ -18,32 +18,33 @@ READ_S = 130.0
 def read_all(stage: Stage, ends: Sequence[End]) -> None:
     """Have the workers read up to these ends, and dump the logs of all replicas."""
     if ends:
-        _read(stage, ends)
-    for worker in stage.workers:
-        worker.stop()
-    dump_logs(stage.system, stage.environment.plans, stage.adder("logs"), lambda: _go_on(stage))
+        with stage.going_on():
+            _read(stage, ends)
+    stage.stop_workers()
+    with stage.going_on():
+        dump_logs(stage.system, stage.environment.plans, stage.adder("logs"), lambda: _go_on(stage))
 
 
 def _read(stage: Stage, ends: Sequence[End]) -> None:
-    for worker in stage.workers:
-        worker.tell(f"final {json.dumps(by_topic(ends))}")
-    reported = all_report(stage.workers, "final")
+    stage.tell_workers(f"final {json.dumps(by_topic(ends))}")
+    reported = stage.all_report("final")
 
     def read() -> bool:
         stage.progress.status(acked(stage.workers), ())
         return reported()
 
     if not stage.until(read, READ_S):
-        stage.outcome.troubles.append(f"the final reads did not end within {stage.paced(READ_S):g} s")
+        stage.trouble(f"the final reads did not end within {stage.paced(READ_S):g} s")
         return
     missing = [item for worker in stage.workers for item in (worker.latest("final") or {}).get("missing", ())]
-    stage.outcome.troubles += [_told(item) for item in missing]
+    for item in missing:
+        stage.trouble(_unread(item))
 
 
-def _told(item: Mapping[str, object]) -> str:
+def _unread(item: Mapping[str, object]) -> str:
     name = f"{item['topic']}-{item['partition']}"
     if item["position"] is None:
-        return f"process {item['process']} was told nothing of {name}"
+        return f"process {item['process']} was given no end for {name}"
     return f"process {item['process']} read {name} to {item['position']}, its end is {item['end']}"
 
 

@@ -1,4 +1,4 @@
-"""The main phase: workers work, the nemesis torments, and somebody watches."""
+"""The main phase: workers work and the nemesis fires its faults, while nodes and workers are watched."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ def torment(stage: Stage) -> None:
     try:
         while stage.clock.now() < end_ns or nemesis.is_alive():
             stage.stop.rest(TICK_S)
-            stage.see_workers_alive()
-            stage.see_nodes_alive(lambda: conductor.held_nodes)
+            stage.note_lost_workers()
+            stage.note_lost_nodes(lambda: conductor.held_nodes)
             topic.look()
             stage.progress.status(acked(stage.workers), conductor.active)
     finally:
         nemesis.finish()
         stage.outcome.fired = conductor.fired
         stage.outcome.took_hold = conductor.took_hold
-        stage.outcome.troubles += conductor.unhealed
+        for trouble in conductor.unhealed:
+            stage.trouble(trouble)
+        for trouble in conductor.unmended:
+            stage.trouble(trouble, "harness")
     if nemesis.error is not None:
         raise nemesis.error
 

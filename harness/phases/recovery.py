@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.health import End, ends, lacking
 from harness.phases.stage import Stage
 from harness.phases.topics import TopicWatch
-from harness.workers import acked, all_report
+from harness.workers import acked
 
 WHOLE_S = 60.0
 ANSWER_S = 10.0
@@ -18,11 +18,16 @@ AGREE_S = 15.0
 def recover(stage: Stage) -> Sequence[End]:
     """Wait for the cluster within bounds, stop the writes, and see where every partition ends.
 
-    What does not come true in time is noted, and left to the checkers to judge.
+    What does not come true in time is noted, and left to the checkers to judge. Nodes that ended by themselves are not
+    waited for.
     """
-    _become_whole(stage)
-    _stop_writes(stage)
-    found = _agree(stage)
+    with stage.going_on():
+        _become_whole(stage)
+    with stage.going_on():
+        _stop_writes(stage)
+    found: Sequence[End] = ()
+    with stage.going_on():
+        found = _agree(stage)
     for end in found:
         stage.history.add("ends", _row(end))
     return found
@@ -34,26 +39,26 @@ def _become_whole(stage: Stage) -> None:
     topic = TopicWatch(stage)
 
     def whole() -> bool:
-        stage.see_workers_alive()
-        stage.see_nodes_alive()
+        stage.note_lost_workers()
+        stage.note_lost_nodes()
         topic.look()
         stage.progress.status(acked(stage.workers), ())
-        return lacking(cluster) is None
+        return lacking(cluster, stage.lost_nodes) is None
 
     if not stage.until(whole, WHOLE_S):
-        _trouble(stage, f"the cluster was not whole again within {stage.paced(WHOLE_S):g} s: {lacking(cluster)}")
+        lack = lacking(cluster, stage.lost_nodes)
+        stage.trouble(f"the cluster was not whole again within {stage.paced(WHOLE_S):g} s: {lack}")
         return
     stage.progress.note(f"the cluster was whole again after {(stage.clock.now() - started_ns) / 1e9:.1f} s")
     before = acked(stage.workers)
     if not stage.until(lambda: acked(stage.workers) > before, ANSWER_S):
-        _trouble(stage, f"the whole cluster acknowledged nothing within {stage.paced(ANSWER_S):g} s")
+        stage.trouble(f"the whole cluster acknowledged nothing within {stage.paced(ANSWER_S):g} s")
 
 
 def _stop_writes(stage: Stage) -> None:
-    for worker in stage.workers:
-        worker.tell("drain")
-    if not stage.until(all_report(stage.workers, "drained"), DRAIN_S):
-        _trouble(stage, f"sends were still open after {stage.paced(DRAIN_S):g} s")
+    stage.tell_workers("drain")
+    if not stage.until(stage.all_report("drained"), DRAIN_S):
+        stage.trouble(f"sends were still open after {stage.paced(DRAIN_S):g} s")
 
 
 def _agree(stage: Stage) -> Sequence[End]:
@@ -62,12 +67,12 @@ def _agree(stage: Stage) -> Sequence[End]:
     def agreed() -> bool:
         nonlocal found
         views = stage.environment.cluster.partitions()
-        found = ends(stage.system, stage.environment.plans, views)
+        found = ends(stage.system, stage.environment.plans, views, stage.lost_nodes)
         return bool(found) and all(end.agreed for end in found)
 
     if not stage.until(agreed, AGREE_S):
         apart = [f"{end.topic}-{end.partition}" for end in found if not end.agreed]
-        _trouble(stage, f"the replicas do not agree on the end of {', '.join(apart) or 'any partition'}")
+        stage.trouble(f"the replicas do not agree on the end of {', '.join(apart) or 'any partition'}")
     return found
 
 
@@ -78,8 +83,3 @@ def _row(end: End) -> Mapping[str, object]:
         "end_offset": end.end_offset,
         "agreed": end.agreed,
     }
-
-
-def _trouble(stage: Stage, text: str) -> None:
-    stage.outcome.troubles.append(text)
-    stage.progress.note(text, style="yellow")

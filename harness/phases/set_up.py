@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.phases.stage import Stage, last_words
 from harness.phases.topics import TIMEOUT_S, TOPIC, bootstrap, create_topic
 from harness.stopping import Failed
-from harness.workers import all_report, start_workers
+from harness.workers import start_workers
 
 WORKERS_MAX = 2
 """Worker processes; more would only compete with the brokers for a small machine."""
@@ -27,7 +27,12 @@ def set_up(stage: Stage) -> None:
     create_topic(stage)
     directory = stage.plan.clients
     stage.workers = start_workers(stage.environment, directory, _orders(stage))
-    if not stage.until(all_report(stage.workers, "ready"), TIMEOUT_S):
+
+    def all_ready() -> bool:
+        stage.require_workers()
+        return all(worker.latest("ready") is not None for worker in stage.workers)
+
+    if not stage.until(all_ready, TIMEOUT_S):
         within = f"within {stage.paced(TIMEOUT_S):g} s"
         raise Failed(f"expected the workers to connect {within}, found that they did not; see {directory}")
 
@@ -36,7 +41,7 @@ def _await_nodes(stage: Stage) -> None:
     nodes = stage.environment.cluster.nodes.values()
 
     def all_serve() -> bool:
-        stage.see_nodes_alive()
+        stage.require_nodes()
         return all(node.is_ready() for node in nodes)
 
     if not stage.until(all_serve, TIMEOUT_S):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import RunNotFoundError, check
+from checkers.runs import facts_of
+from checkers.tables import REQUIRED_TABLES, survey
 from checkers.verdict import AnomalyCount, RunResult
 from history.reader import read_table
 from history.schema import ANOMALIES, TABLES
@@ -19,6 +21,9 @@ from tests.checkers.histories import MS, History
 
 BROKEN = ("torn", "truncated", "mistyped", "short", "bare")
 ODD_NAME = "braces{a,b}[1] *"
+UNDECIDED = (("main", "harness"), ("recovery", "harness"), ("main", "node"))
+DECIDED = (("tear-down", "harness"), ("main", "cluster"))
+"""Trouble of a run, by phase and source, that keeps it from being valid, and that does not."""
 
 
 def healthy(name: str, records: int = 3) -> History:
@@ -37,6 +42,12 @@ def lossy(name: str) -> History:
     history.log(3, [100, 201])
     history.send(201, (600, None), status="info", process=2)
     history.final([100, 201])
+    return history
+
+
+def troubled(name: str, phase: str, source: str, build: Callable[[str], History]) -> History:
+    history = build(name)
+    history.row("troubles", at_ns=600 * MS, phase=phase, source=source, text="expected a disk, found none\n  of it")
     return history
 
 
@@ -89,6 +100,9 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ma
     (bad / "anomalies").mkdir()
     pq.write_table(ANOMALIES.empty_table(), bad / "anomalies" / "part-000007.parquet")
     others = [build(build.__name__).write(directory) for build in (waiting, losing_everything)]
+    for phase, source in (*UNDECIDED, *DECIDED):
+        others.append(troubled(f"valid-{phase}-{source}", phase, source, healthy).write(directory))
+        others.append(troubled(f"invalid-{phase}-{source}", phase, source, lossy).write(directory))
     runs = [good, bad, *others, healthy(ODD_NAME).write(directory), *broken_runs(directory)]
     return {result.directory.name: result for result in check(runs, spark, acknowledged_min=0)}
 
@@ -98,7 +112,7 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ma
 def test_a_missing_table_leaves_the_verdict_unknown_unless_runs_need_not_have_it(
     table: str, results: Mapping[str, RunResult]
 ) -> None:
-    optional = {"commands", "commits", "ownerships", "administration", "faults", "cluster", "quorum", "logs"}
+    optional = set(TABLES) - set(REQUIRED_TABLES) - {"reads"}  # without them, polls have lost their records
     assert results[table].verdict == ("valid" if table in optional else "unknown"), results[table].reasons
 
 
@@ -118,6 +132,38 @@ def test_a_broken_file_is_named_and_proves_nothing(name: str, reason: str, resul
     assert result.verdict == "unknown"
     assert not any(count.violations for count in result.anomalies.values())
     assert any(reason in stated for stated in result.reasons), result.reasons
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("phase", "source"), UNDECIDED)
+def test_trouble_before_all_was_recorded_keeps_a_run_from_being_valid(
+    phase: str, source: str, results: Mapping[str, RunResult]
+) -> None:
+    result = results[f"valid-{phase}-{source}"]
+    assert result.verdict == "unknown"
+    assert result.reasons == (f"in the phase {phase}: expected a disk, found none",)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("phase", "source"), DECIDED)
+def test_trouble_that_takes_nothing_from_the_history_does_not(
+    phase: str, source: str, results: Mapping[str, RunResult]
+) -> None:
+    assert results[f"valid-{phase}-{source}"].verdict == "valid"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("phase", "source"), [*UNDECIDED, *DECIDED])
+def test_no_trouble_hides_a_loss(phase: str, source: str, results: Mapping[str, RunResult]) -> None:
+    assert results[f"invalid-{phase}-{source}"].verdict == "invalid"
+
+
+def test_what_the_harness_broke_is_not_the_clusters_failure_to_recover(tmp_path: Path) -> None:
+    healed = {
+        source: facts_of(survey(troubled(source, "main", source, lossy).write(tmp_path))).healed_ns
+        for source in ("harness", "node", "cluster")
+    }
+    assert healed == {"harness": None, "node": 500 * MS, "cluster": 500 * MS}
 
 
 @pytest.mark.spark

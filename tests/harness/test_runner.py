@@ -20,6 +20,7 @@ from harness.stopping import Failed, Interrupted, Stop
 from history.reader import read_table
 from nemesis.schedule import Entry, Schedule, loads
 from nemesis.targets import Target
+from tests.support.fake_cluster import FakeNode
 from tests.support.fake_environment import FakeEnvironment, FakeSystem, quiet
 
 KILL = Entry(1, 100, "kill", Target("leader", 1), 300, {})
@@ -56,13 +57,19 @@ class Play:
 def test_a_node_that_a_fault_strikes_while_it_is_looked_at_has_not_died_of_itself(tmp_path: Path) -> None:
     stage = Stage(*([None] * 8))
     stage.environment = FakeEnvironment(tmp_path)
+    noted: list[tuple[str, str]] = []
+    stage.trouble = lambda text, source: noted.append((text, source))
     nodes = stage.environment.cluster.nodes
     nodes[2].alive = False
-    stage.see_nodes_alive(lambda: frozenset({2}))
-    stage.see_nodes_alive(lambda: nodes[2].start() or frozenset())  # the fault let go of it meanwhile
+    stage.note_lost_nodes(lambda: frozenset({2}))
+    stage.note_lost_nodes(lambda: nodes[2].start() or frozenset())  # the fault let go of it meanwhile
+    assert (noted, stage.lost_nodes) == ([], frozenset())
     nodes[2].alive = False
-    with pytest.raises(Failed, match="node 2 to go on, found that it died of itself"):
-        stage.see_nodes_alive()
+    stage.note_lost_nodes()
+    stage.note_lost_nodes()  # it is said once
+    ((text, source),) = noted
+    assert "expected node 2 to go on, found that it died of itself" in text
+    assert (source, stage.lost_nodes) == ("node", frozenset({2}))
 
 
 @pytest.fixture
@@ -169,20 +176,104 @@ def when_the_main_phase_begins(monkeypatch: pytest.MonkeyPatch, act: Callable[[]
     monkeypatch.setattr(runner, "torment", lambda stage: (act(), torment(stage)))
 
 
-def test_a_node_that_dies_of_itself_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    play = Play(tmp_path, entries=(), spec=replace(SPEC, duration=60.0))
+ALL_PHASES = ["set-up", "main", "recovery", "final", "tear-down"]
+
+
+def test_a_node_that_dies_of_itself_is_recorded_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Play(tmp_path)
+    play.environment.cluster.insync = (2, 3)
     when_the_main_phase_begins(monkeypatch, play.environment.cluster.nodes[1].kill)
-    with pytest.raises(Failed, match="expected node 1 to go on"):
-        play.run()
+    outcome = play.run()
+    (trouble,) = play.table("troubles")
+    assert (trouble["phase"], trouble["source"]) == ("main", "node")
+    assert str(trouble["text"]).startswith("expected node 1 to go on, found that it died of itself")
+    assert "last words of node 1" in str(trouble["text"])
+    assert outcome.took_hold == 1  # the faults went on
+    assert [row["phase"] for row in play.table("phases")] == ALL_PHASES
+    assert [row["agreed"] for row in play.table("ends")] == [True] * 3
+    assert {row["broker"] for row in play.table("logs")} == {2, 3}
     assert play.left_in_order()
 
 
-def test_a_worker_that_ends_is_told_and_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    play = Play(tmp_path, entries=(), spec=replace(SPEC, duration=60.0))
+def test_a_worker_that_ends_is_recorded_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(tmp_path)
     when_the_main_phase_begins(monkeypatch, lambda: play.environment.workers[1].end(4))
-    with pytest.raises(Failed, match="expected worker 1 to go on, found that it ended with status 4"):
-        play.run()
+    play.run()
+    (trouble,) = play.table("troubles")
+    assert trouble["source"] == "harness"
+    assert "expected worker 1 to go on, found that it ended with status 4" in str(trouble["text"])
+    drain, final = play.environment.workers[0].heard
+    assert (drain, final.split()[0]) == ("drain", "final")
+    assert play.table("logs")
     assert play.left_in_order()
+
+
+def test_a_run_whose_workers_have_all_ended_is_still_torn_down_and_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Play(tmp_path, spec=replace(SPEC, duration=60.0))
+    when_the_main_phase_begins(monkeypatch, lambda: [worker.end(4) for worker in play.environment.workers])
+    outcome = play.run()
+    assert "expected a worker to go on, found that all of them have ended" in outcome.troubles
+    assert [row["phase"] for row in play.table("phases")] == ALL_PHASES
+    assert play.left_in_order()
+
+
+def breaks(*_: object, **__: object) -> None:
+    raise PermissionError(13, "Permission denied", "/dev/net/tun")
+
+
+@pytest.mark.parametrize(
+    ("place", "phase"),
+    [
+        ("harness.phases.main.TopicWatch.look", "main"),
+        ("nemesis.nemesis.Conductor.run", "main"),
+        ("harness.phases.recovery._become_whole", "recovery"),
+        ("harness.phases.recovery._stop_writes", "recovery"),
+        ("harness.phases.recovery.ends", "recovery"),
+        ("harness.phases.final._read", "final"),
+        ("harness.phases.final.dump_logs", "final"),
+        ("harness.workers.Worker.stop", "final"),
+        ("tests.support.fake_environment.FakeEnvironment.tear_down", "tear-down"),
+    ],
+)
+def test_an_error_of_the_harness_ends_one_step_and_no_other(
+    play: Play, monkeypatch: pytest.MonkeyPatch, place: str, phase: str
+) -> None:
+    monkeypatch.setattr(place, breaks)
+    play.run()
+    assert [row["phase"] for row in play.table("phases")] == ALL_PHASES
+    trouble = play.table("troubles")[0]
+    assert (trouble["phase"], trouble["source"]) == (phase, "harness")
+    assert "PermissionError: [Errno 13] Permission denied: '/dev/net/tun'" in str(trouble["text"])
+    if phase != "tear-down":
+        assert "in breaks" in (play.directory / "errors.log").read_text()
+        assert is_finished(list(read_journal(play.directory)))
+    else:
+        assert "`harrow heal`" in str(trouble["text"])
+        assert not is_finished(list(read_journal(play.directory)))  # so that `harrow heal` looks at it
+
+
+def test_a_fault_whose_mechanism_cannot_be_opened_does_not_take_hold_and_keeps_no_other_from_it(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.plan = replace(play.plan, schedule=Schedule((KILL, replace(KILL, entry=2, at_ms=500, kind="pause"))))
+    monkeypatch.setattr(FakeNode, "pause", breaks)
+    outcome = play.run()
+    assert (outcome.fired, outcome.took_hold, outcome.troubles) == (2, 1, [])
+    kill, pause = play.table("faults")
+    assert (kill["took_hold"], pause["took_hold"]) == (True, False)
+    assert "did not take hold: PermissionError" in str(pause["evidence"])
+
+
+def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.links.SharedLinks.clear", breaks)
+    outcome = play.run()
+    assert outcome.took_hold == 1
+    assert [row["source"] for row in play.table("troubles")] == ["harness"]
+    assert play.table("ends")
 
 
 def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.environments.machine.processes import wait_until
 from harness.stopping import Failed
-from harness.workers import Worker, acked, all_report
+from harness.workers import Worker, acked
 from tests.support.fake_environment import FakeProcess
 
 COMMAND = ("python", "-m", "workloads.worker", "orders.json")
@@ -27,7 +27,7 @@ def soon(condition: Callable[[], bool]) -> bool:
 def test_reports_are_heard_and_the_latest_of_each_kind_counts(tmp_path: Path) -> None:
     both = [worker(tmp_path, number) for number in (0, 1)]
     workers = [each for each, _ in both]
-    assert soon(all_report(workers, "ready"))
+    assert soon(lambda: all(each.latest("ready") is not None for each in workers))
     assert soon(lambda: acked(workers) >= 2)
     assert workers[0].latest("drained") is None
 
@@ -36,7 +36,7 @@ def test_a_command_is_told_and_answered(tmp_path: Path) -> None:
     told, process = worker(tmp_path)
     told.tell("drain")
     assert process.heard == ["drain"]
-    assert soon(all_report([told], "drained"))
+    assert soon(lambda: told.latest("drained") is not None)
 
 
 def test_a_worker_that_is_gone_is_told_with_its_last_words(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_worker_that_is_gone_is_told_with_its_last_words(tmp_path: Path) -> No
     gone, process = worker(tmp_path)
     process.end(4)
     with pytest.raises(Failed, match="expected worker 0 to go on, found that it ended with status 4") as caught:
-        all_report([gone], "ready")()
+        gone.check()
     assert "no broker could be reached" in str(caught.value)
 
 

@@ -142,7 +142,20 @@ def test_rows_of_nothing_but_nulls_do_no_harm(copy_of, table):
     schema = ANOMALIES if table == "anomalies" else TABLES[table]
     nulls = pa.table([pa.nulls(5, field.type) for field in schema], schema=schema)
     pq.write_table(nulls, table_directory(directory, table) / "part-zzz.parquet")
-    assert page_of(directory).count("h2") == 8
+    assert page_of(directory).count("h2") == 8 + (table == "troubles")  # a section of its own, where there is any
+
+
+def test_trouble_of_the_run_itself_is_shown_as_text(copy_of):
+    directory = copy_of("valid")
+    row = {"run_id": "x", "at_ns": 5_000_000_000, "phase": "main", "source": "harness", "text": f"{HOSTILE}\nsecond"}
+    pq.write_table(
+        pa.Table.from_pylist([row], TABLES["troubles"]), table_directory(directory, "troubles") / "part-0.parquet"
+    )
+    page = page_of(directory)
+    assert ("h2", "Trouble in the run itself") in page.texts
+    assert any(text == HOSTILE for _, text in page.texts)
+    assert ("small", "second") in page.texts
+    assert page.count("script") == 1
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,7 @@ class MachineNode(PlannedNode):
         self._process: RunningProcess | None = None
         self._files = NodeDisk(plan, disk, journal, self.is_alive)
         self._throttle: Throttle | None = None
+        self._memory_is_limited = False  # perhaps: it was asked for
         self._lock = threading.RLock()
 
     @property
@@ -274,6 +275,7 @@ class MachineNode(PlannedNode):
         with self._lock:
             process = self._living()
             self._journal.record("memory-limited", node=self.node_id)
+            self._memory_is_limited = True
             try:
                 return self._host.limit_memory(process)
             except OSError as error:
@@ -282,8 +284,9 @@ class MachineNode(PlannedNode):
     def unlimit_memory(self) -> None:
         """Let it have as much as before. Safe when it is not limited, or dead."""
         with self._lock:
-            if self._process is not None:
+            if self._process is not None and self._memory_is_limited:
                 self._host.unlimit_memory(self._process)
+                self._memory_is_limited = False
 
     def memory_limit(self) -> int | None:
         """Bytes that the kernel lets the process have; None: no limit of ours, or no process."""

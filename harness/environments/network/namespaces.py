@@ -152,8 +152,13 @@ class Switch:
         return [link in arrived for link in links]
 
     def set_shapes(self, shapes: Mapping[Link, Shape]) -> object:
-        """Make these the shapes of all links; returns what was done to packets so far, by kind."""
+        """Make these the shapes of all links; returns what was done to packets so far, by kind.
+
+        The first shape opens the device that the packets go through: a run that shapes nothing does not need it.
+        """
         if self._detour is None:
+            if not shapes:
+                return {}
             self._detour = Detour(self._wire)
         ports = {endpoint: _port(endpoint) for endpoint in self._namespaces}
         return self._detour.set_shapes(shapes, ports, {endpoint: address(endpoint) for endpoint in self._namespaces})

@@ -32,7 +32,7 @@ class NetworkEngine(Protocol):
         ...
 
     def set_blocked(self, links: frozenset[Link]) -> None:
-        """Make exactly these links the ones that are cut."""
+        """Make exactly these links the ones that are cut. Called only when they change."""
         ...
 
     def probe(self, links: Sequence[Link]) -> Sequence[bool]:
@@ -40,7 +40,10 @@ class NetworkEngine(Protocol):
         ...
 
     def set_shapes(self, shapes: Mapping[Link, Shape]) -> Mapping[str, int]:
-        """Make these the shapes of all links; returns what was done to packets so far, by kind."""
+        """Make these the shapes of all links; returns what was done to packets so far, by kind.
+
+        Not called with no shapes before it was called with some: what shapes links is opened by the first.
+        """
         ...
 
     def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
@@ -89,6 +92,8 @@ class JournaledNetwork:
         with self._lock:
             kept = {link: other for link, other in self._shapes.items() if link not in links}
             shapes = kept if shape == PLAIN else kept | dict.fromkeys(sorted(self._known(links)), shape)
+            if shapes == self._shapes:  # an engine may have to open a device, which nothing is owed to
+                return
             self._journal.record("shapes", shapes=[[*link, str(shape)] for link, shape in shapes.items()])
             self._engine.set_shapes(shapes)
             self._shapes = shapes
@@ -118,6 +123,8 @@ class JournaledNetwork:
     def _change(self, change: Callable[[frozenset[Link]], frozenset[Link]]) -> None:
         with self._lock:
             blocked = change(self._blocked)
+            if blocked == self._blocked:
+                return
             self._journal.record("links", blocked=sorted(blocked))
             self._engine.set_blocked(blocked)
             self._blocked = blocked

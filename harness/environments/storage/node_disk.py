@@ -29,6 +29,7 @@ class NodeDisk:
         self._is_alive = is_alive
         self.trouble: Trouble | None = None
         """The trouble that holds now."""
+        self._to_mend = False  # some trouble was asked for, whether it came to hold or not
 
     def files(self) -> Mapping[str, int]:
         """Sizes of all files, by name."""
@@ -96,14 +97,18 @@ class NodeDisk:
         """Have the disk fail from now on."""
         with self._failing("trouble"):
             self._journal.record("disk-trouble", node=self._plan.node_id, trouble=trouble)
+            self._to_mend = True
             self._mechanism.make_trouble(self._plan, trouble, delay_ms)
             self.trouble = trouble
 
     def end_trouble(self) -> None:
-        """Have it work again."""
+        """Have it work again. Does nothing to a disk that never had trouble."""
+        if not self._to_mend:
+            return
         with self._failing("mend"):
             self._mechanism.end_trouble(self._plan)
             self.trouble = None
+            self._to_mend = False
 
     def met_trouble(self) -> int:
         """How many requests have met with the trouble that holds."""

@@ -1,0 +1,17 @@
+"""Describes an exception in one line that a user can act on."""
+
+from __future__ import annotations
+
+_OURS = ("harness", "nemesis", "workloads", "checkers", "reports", "history", "broker")
+
+
+def describe(error: BaseException) -> str:
+    """Return the message of an error of ours, which explains itself; name the type of any other."""
+    if is_ours(error):
+        return str(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether the exception's type is one of this project's."""
+    return type(error).__module__.split(".")[0] in _OURS
