@@ -14,8 +14,10 @@ help:
 	@echo 'make format put the sources into shape'
 	@echo 'make clean  remove $(VENV) and caches; runs in store/ are kept'
 
+DURATION ?= 60
+
 demo: $(VENV)/.installed
-	$(BIN)/harrow run --duration 60
+	$(BIN)/harrow run --duration $(DURATION)
 
 # Many tests wait for a cluster, so two run at a time; those of one file share what they need and stay together.
 test: lint

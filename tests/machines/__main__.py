@@ -1,0 +1,137 @@
+"""Runs the matrix of reduced machines, and writes the table of what a stranger sees on each of them.
+
+    python -m tests.machines [--out docs/machines.md] [ROW …]
+
+Needs root, mmdebstrap and, for the rows in containers, a Docker engine that answers (`.ci/dockerd` starts one). What is
+judged is the last commit: a stranger clones it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.machines.judging import Life, problems, status_of_run
+from tests.machines.machine import HERE, in_machine
+from tests.machines.rows import ROWS, Row, named
+from tests.machines.wheels import wheels_of
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A row of the table."""
+
+    row: Row
+    life: Life
+    verdict: str
+    mechanisms: str
+    problems: tuple[str, ...]
+
+
+def live(row: Row, duration_s: int, kept: Path) -> Told:
+    """Have a stranger live on a row's machine; what happened stays in a directory of `kept`."""
+    out = kept / row.name
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="harrow-machine-") as directory:
+        given = Path(directory)
+        given.chmod(0o755)
+        for script in ("live.sh", "stranger.sh", "without_ipv6.py"):
+            shutil.copy(HERE / script, given)
+        bundle = ["git", "-C", str(CHECKOUT), "bundle", "create", "--quiet", str(given / "harrow.bundle"), "HEAD"]
+        subprocess.run(bundle, check=True, capture_output=True)
+        shared = {given: "/machines", out: "/out", wheels_of(row, CHECKOUT): "/wheels"}
+        settings = {
+            "PIP_FIND_LINKS": "/wheels",
+            "LANG": row.language,
+            "LOAD": str(row.load),
+            "HOME_IS": row.home,
+            "LIVES_AS": row.lives_as,
+            "PLACE": row.place,
+            "UMASK": row.umask,
+            "DURATION": str(duration_s),
+            "PYTHON": row.python,
+            **({"COLUMNS": str(row.columns)} if row.columns else {}),
+        }
+        done = in_machine(row, shared, ["sh", "/machines/live.sh"], settings)
+    (out / "machine.log").write_text(done.stdout + done.stderr)
+    life = Life.read(out)
+    found = list(problems(life))
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        found.append(f"the machine ended with status {done.returncode}: {last}")
+    return Told(row, life, _verdict(out), _mechanisms(out), tuple(found))
+
+
+def _verdict(out: Path) -> str:
+    results = out / "results.json"
+    return str(json.loads(results.read_text())["verdict"]) if results.exists() else "none"
+
+
+def _mechanisms(out: Path) -> str:
+    spec = out / "spec.json"
+    told = json.loads(spec.read_text()).get("mechanisms", {}) if spec.exists() else {}
+    return "; ".join(told.get(name, "") for name in ("network", "page-cache-loss"))
+
+
+def table(rows: Sequence[Told]) -> str:
+    """The table as Markdown."""
+    lines = [
+        "| machine | what it is | verdict | status | demo | sim | check | network; page-cache loss |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for told in rows:
+        seconds = {name: f"{command.seconds:.0f} s" for name, command in told.life.commands.items()}
+        demo = told.life.commands.get("demo")
+        status = "-" if demo is None else str(status_of_run(demo))
+        times = " | ".join(seconds.get(name, "-") for name in ("demo", "sim", "check"))
+        lines.append(
+            f"| `{told.row.name}` | {told.row.told} | {told.verdict} | {status} | {times} | {told.mechanisms} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the rows that are named, or all; exit status 1 if one of them would make a stranger complain."""
+    parser = argparse.ArgumentParser(prog="python -m tests.machines", description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"default: all of {', '.join(row.name for row in ROWS)}")
+    parser.add_argument("--duration", type=int, default=15, help="main phase of the demo in seconds (15)")
+    parser.add_argument("--jobs", type=int, default=2, help="machines at a time (2)")
+    parser.add_argument("--kept", type=Path, default=Path("machines"), help="where output stays, a directory a row")
+    parser.add_argument("--table", type=Path, help="write the table here as well")
+    given = parser.parse_args()
+    unknown = sorted(set(given.rows) - {row.name for row in ROWS})
+    if unknown:
+        parser.error(f"expected rows of the matrix, found {', '.join(unknown)}")
+    if os.geteuid() != 0 or shutil.which("mmdebstrap") is None:
+        parser.error("expected root and the program mmdebstrap (apt-get install mmdebstrap)")
+    rows = [named(name) for name in given.rows] or list(ROWS)
+    kept = given.kept.absolute()
+    results: list[Told] = []
+    for jobs, group in ((given.jobs, [row for row in rows if not row.alone]), (1, [row for row in rows if row.alone])):
+        with ThreadPoolExecutor(jobs) as pool:
+            for told in pool.map(lambda row: live(row, given.duration, kept), group):
+                results.append(told)
+                print(f"{told.row.name}: {told.verdict}{''.join(f'; {one}' for one in told.problems)}", flush=True)
+    print(table(results))
+    if given.table is not None:
+        given.table.write_text(table(results) + "\n")
+    complained = [told.row.name for told in results if told.problems]
+    if complained:
+        print(f"a stranger would complain on: {', '.join(complained)}; see {kept}", file=sys.stderr)
+    sys.exit(1 if complained else 0)
+
+
+if __name__ == "__main__":
+    main()

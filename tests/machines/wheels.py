@@ -1,0 +1,37 @@
+"""Fetches the wheels that a warm package cache would hold: what pip keeps of an installation, for each Python."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import tomllib
+from pathlib import Path
+
+from tests.machines.machine import in_machine
+from tests.machines.roots import cache
+from tests.machines.rows import Row
+
+
+def wheels_of(row: Row, checkout: Path) -> Path:
+    """The wheels of what this checkout requires, for the row's Python; fetched if they are not there."""
+    requirements = _requirements((checkout / "pyproject.toml").read_text())
+    key = hashlib.sha256(requirements.encode()).hexdigest()[:12]
+    wheels = cache() / f"wheels-{row.release}-{row.python}-{key}"
+    if not wheels.exists():
+        unfinished = Path(tempfile.mkdtemp(prefix=".wheels-", dir=cache()))
+        (unfinished / "requirements.txt").write_text(requirements)
+        fetch = f"{row.python} -m venv /venv && /venv/bin/pip wheel -q -w /wheels -r /wheels/requirements.txt"
+        done = in_machine(Row("fetching", "", row.release, row.python), {unfinished: "/wheels"}, ["sh", "-c", fetch])
+        if done.returncode != 0:
+            shutil.rmtree(unfinished)
+            raise RuntimeError(f"expected wheels for {row.python} of {row.release}, found: {done.stderr[-2000:]}")
+        unfinished.chmod(0o755)
+        unfinished.rename(wheels)
+    return wheels
+
+
+def _requirements(pyproject: str) -> str:
+    """What pip installs for Harrow and to build it, a requirement a line."""
+    said = tomllib.loads(pyproject)
+    return "\n".join(sorted({*said["project"]["dependencies"], *said["build-system"]["requires"], "wheel"})) + "\n"
