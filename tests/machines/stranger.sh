@@ -21,4 +21,3 @@ run sim .venv/bin/harrow sim --seeds 1:20
 run check .venv/bin/harrow check store/latest
 run doctor .venv/bin/harrow doctor
 cp store/latest/results.json store/latest/spec.json store/latest/report.html /out/
-chmod -R a+rX /out

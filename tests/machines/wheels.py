@@ -20,8 +20,9 @@ def wheels_of(row: Row, checkout: Path) -> Path:
     wheels = cache() / f"wheels-{row.release}-{row.python}-{key}"
     if not wheels.exists():
         unfinished = Path(tempfile.mkdtemp(prefix=".wheels-", dir=cache()))
-        (unfinished / "requirements.txt").write_text(requirements)
-        fetch = f"{row.python} -m venv /venv && /venv/bin/pip wheel -q -w /wheels -r /wheels/requirements.txt"
+        (unfinished / "list").write_text(requirements)
+        pip = "/venv/bin/pip"
+        fetch = f"{row.python} -m venv /venv && {pip} install -q wheel && {pip} wheel -q -w /wheels -r /wheels/list"
         done = in_machine(Row("fetching", "", row.release, row.python), {unfinished: "/wheels"}, ["sh", "-c", fetch])
         if done.returncode != 0:
             shutil.rmtree(unfinished)
