@@ -29,7 +29,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Told:
+class Result:
     """A row of the table."""
 
     row: Row
@@ -39,7 +39,7 @@ class Told:
     problems: tuple[str, ...]
 
 
-def live(row: Row, duration_s: int, kept: Path) -> Told:
+def live(row: Row, duration_s: int, kept: Path) -> Result:
     """Have a stranger live on a row's machine; what happened stays in a directory of `kept`."""
     out = kept / row.name
     shutil.rmtree(out, ignore_errors=True)
@@ -71,7 +71,7 @@ def live(row: Row, duration_s: int, kept: Path) -> Told:
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         found.append(f"the machine ended with status {done.returncode}: {last}")
-    return Told(row, life, _verdict(out), _mechanisms(out), tuple(found))
+    return Result(row, life, _verdict(out), _mechanisms(out), tuple(found))
 
 
 def _verdict(out: Path) -> str:
@@ -81,24 +81,23 @@ def _verdict(out: Path) -> str:
 
 def _mechanisms(out: Path) -> str:
     spec = out / "spec.json"
-    told = json.loads(spec.read_text()).get("mechanisms", {}) if spec.exists() else {}
-    return "; ".join(told.get(name, "") for name in ("network", "page-cache-loss"))
+    found = json.loads(spec.read_text()).get("mechanisms", {}) if spec.exists() else {}
+    return "; ".join(found.get(name, "") for name in ("network", "page-cache-loss"))
 
 
-def table(rows: Sequence[Told]) -> str:
+def table(rows: Sequence[Result]) -> str:
     """The table as Markdown."""
     lines = [
         "| machine | what it is | verdict | status | demo | sim | check | network; page-cache loss |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for told in rows:
-        seconds = {name: f"{command.seconds:.0f} s" for name, command in told.life.commands.items()}
-        demo = told.life.commands.get("demo")
+    for result in rows:
+        seconds = {name: f"{command.seconds:.0f} s" for name, command in result.life.commands.items()}
+        demo = result.life.commands.get("demo")
         status = "-" if demo is None else str(status_of_run(demo))
         times = " | ".join(seconds.get(name, "-") for name in ("demo", "sim", "check"))
-        lines.append(
-            f"| `{told.row.name}` | {told.row.told} | {told.verdict} | {status} | {times} | {told.mechanisms} |"
-        )
+        what = f"`{result.row.name}` | {result.row.description}"
+        lines.append(f"| {what} | {result.verdict} | {status} | {times} | {result.mechanisms} |")
     return "\n".join(lines)
 
 
@@ -118,16 +117,18 @@ def main() -> None:
         parser.error("expected root and the program mmdebstrap (apt-get install mmdebstrap)")
     rows = [named(name) for name in given.rows] or list(ROWS)
     kept = given.kept.absolute()
-    results: list[Told] = []
+    results: list[Result] = []
     for jobs, group in ((given.jobs, [row for row in rows if not row.alone]), (1, [row for row in rows if row.alone])):
         with ThreadPoolExecutor(jobs) as pool:
-            for told in pool.map(lambda row: live(row, given.duration, kept), group):
-                results.append(told)
-                print(f"{told.row.name}: {told.verdict}{''.join(f'; {one}' for one in told.problems)}", flush=True)
+            for result in pool.map(lambda row: live(row, given.duration, kept), group):
+                results.append(result)
+                print(
+                    f"{result.row.name}: {result.verdict}{''.join(f'; {one}' for one in result.problems)}", flush=True
+                )
     print(table(results))
     if given.table is not None:
         given.table.write_text(table(results) + "\n")
-    complained = [told.row.name for told in results if told.problems]
+    complained = [result.row.name for result in results if result.problems]
     if complained:
         print(f"a stranger would complain on: {', '.join(complained)}; see {kept}", file=sys.stderr)
     sys.exit(1 if complained else 0)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 COMMANDS = ("demo", "sim", "check", "doctor")
 DECIDED = (0, 3)
-"""Statuses of a run of the correct broker that has a report: 1 would be a false alarm."""
+"""Statuses of a run of the correct broker that has a report."""
 
+FALSE_ALARM = 1
 NOT_STARTED = 2
 FIT, UNFIT = 0, 4
 """Statuses of `harrow doctor`."""
@@ -64,9 +65,10 @@ def problems(life: Life) -> Iterator[str]:
     if (sim := life.commands.get("sim")) is not None and sim.status != 0:
         yield f"sim ended with status {sim.status}"
     if (doctor := life.commands.get("doctor")) is not None:
-        started = (demo := life.commands.get("demo")) is not None and status_of_run(demo) in DECIDED
-        if doctor.status != (FIT if started else UNFIT):
-            yield f"doctor ended with status {doctor.status}, and the demo {'worked' if started else 'did not work'}"
+        demo = life.commands.get("demo")
+        worked = demo is not None and status_of_run(demo) in (*DECIDED, FALSE_ALARM)
+        if doctor.status != (FIT if worked else UNFIT):
+            yield f"doctor ended with status {doctor.status}, and the demo {'worked' if worked else 'did not work'}"
     for line in life.left_behind:
         yield f"left behind: {line}"
 

@@ -18,7 +18,7 @@ class Row:
     """A machine, and how a stranger lives on it."""
 
     name: str
-    told: str  # what is special about it, for readers of the table
+    description: str  # what is special about it, for readers of the table
     release: Release = DEBIAN_12
     python: str = "python3"
     packages: tuple[str, ...] = ()  # installed beside those that the README asks for

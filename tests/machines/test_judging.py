@@ -1,0 +1,70 @@
+"""The matrix of machines complains of everything that a stranger would complain of, and of nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.machines.judging import COMMANDS, Command, Life, problems
+
+FINE = Command(0, 1.0, "VALID  No promise was broken", "")
+LIFE = Life(dict.fromkeys(COMMANDS, FINE), has_report=True, left_behind=())
+
+
+def life(**commands: Command) -> Life:
+    return replace(LIFE, commands={**LIFE.commands, **commands})
+
+
+def failed(status: int, stderr: str = "") -> Command:
+    """As make shows it: its own status is 2 whatever the command's was."""
+    return Command(2, 1.0, "", f"{stderr}\nmake: *** [Makefile:22: demo] Error {status}\n")
+
+
+@pytest.mark.parametrize(
+    ("lived", "complaints"),
+    [
+        (LIFE, []),
+        (life(demo=failed(3)), []),
+        (life(demo=failed(1)), ["demo ended with status 1"]),
+        (life(demo=failed(4)), ["demo ended with status 4", "doctor ended with status 0, and the demo did not work"]),
+        (life(check=replace(FINE, status=4)), ["check ended with status 4"]),
+        (life(sim=replace(FINE, status=1)), ["sim ended with status 1"]),
+        (
+            life(demo=failed(2, "harrow: expected a Java, found none"), doctor=replace(FINE, status=4)),
+            [],
+        ),
+        (
+            life(demo=failed(2, "make: *** No rule"), doctor=replace(FINE, status=4)),
+            ["demo was refused with 0 lines, one is wanted"],
+        ),
+        (life(doctor=replace(FINE, status=4)), ["doctor ended with status 4, and the demo worked"]),
+        (
+            life(sim=replace(FINE, stderr="Traceback (most recent call last):\n…")),
+            ["sim printed a traceback"],
+        ),
+        (
+            replace(LIFE, has_report=False),
+            ["demo ended with status 0 and without a report", "check ended with status 0 and without a report"],
+        ),
+        (replace(LIFE, left_behind=("process 7: java",)), ["left behind: process 7: java"]),
+        (replace(LIFE, commands={"demo": FINE, "sim": FINE, "doctor": FINE}), ["check did not end"]),
+    ],
+)
+def test_a_stranger_complains(lived: Life, complaints: list[str]) -> None:
+    assert list(problems(lived)) == complaints
+
+
+def test_a_machine_on_which_nothing_happened_is_complained_of(tmp_path: Path) -> None:
+    found = list(problems(Life.read(tmp_path)))
+    assert [f"{name} did not end" for name in COMMANDS] == found[:-1]
+    assert found[-1] == "left behind: nobody looked for what was left behind"
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    for name, text in {"status": "3", "milliseconds": "1500", "stdout": "out", "stderr": "err"}.items():
+        (tmp_path / f"demo.{name}").write_text(text)
+    (tmp_path / "left-behind").write_text("")
+    (tmp_path / "report.html").write_text("")
+    assert Life.read(tmp_path) == Life({"demo": Command(3, 1.5, "out", "err")}, True, ())
