@@ -26,12 +26,15 @@ CLOCKS: Family = {"C compiler": frozenset({"clock"})}
 def choose_disk(page_cache: str, needs: frozenset[Capability]) -> str:
     """The disk to use: the one that was asked for, else the first that works and offers what the faults need.
 
-    Raises `EnvironmentFailed` when one was asked for that this machine does not have.
+    Where no fault needs a disk to do anything, it is the one that asks nothing of the machine. Raises
+    `EnvironmentFailed` when one was asked for that this machine does not have.
     """
     if page_cache != "auto":
         return choose_page_cache(cast("PageCacheChoice", page_cache))
     trials = {"ext4": try_ext4, "fuse": try_fuse}
     wanted = needs & frozenset().union(*DISKS.values())
+    if not wanted:
+        return "page-cache"
     for name, capabilities in DISKS.items():
         if wanted <= capabilities and (name not in trials or trials[name]().available):
             return name
