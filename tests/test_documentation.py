@@ -16,8 +16,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def commands(page: Path) -> list[str]:
     """Lines of code blocks that call `harrow`, without their comments; synopses with capitals or dots are none."""
-    blocks = re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    typed = [block for language, block in blocks if language in ("", "sh", "bash", "console")]
+    lines = [line.removeprefix("$ ") for block in typed for line in block.splitlines()]
     return [re.split(r"  |\t", line)[0].strip() for line in lines if re.match(r"harrow [a-z]", line)]
 
 
