@@ -38,6 +38,7 @@ clean:
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "expected Python 3.11 or newer, found %d.%d; say make PYTHON=python3.11" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import importlib.util, sys; sys.exit(None if importlib.util.find_spec("ensurepip") else "expected a Python that can make virtual environments, found no module ensurepip; say apt-get install python3-venv")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet wheel
 	touch $@

@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 import shutil
 import subprocess
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from harness.environments.machine.helper import HelperRefused
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from harness.environments.machine.processes import RUN_MARK
+from harness.environments.machine.sockets import place_for_sockets
 from harness.environments.network.network import JournaledNetwork, NetworkEngine
 from harness.journal import Journal
 from nemesis.cluster import CLIENTS, Capability, Endpoint, Node
@@ -54,7 +54,7 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
         self._journal = journal
         self._needs = needs
         self._token = secrets.token_hex(8)
-        self._sockets = Path(tempfile.gettempdir(), f"harrow-{self._token}")
+        self._sockets = place_for_sockets() / f"harrow-{self._token}"
         self._keeper: Keeper | None = None
         self._engine: EngineT | None = None
         self._cluster: ClusterUnderTest[NodeT, JournaledNetwork] | None = None

@@ -19,6 +19,7 @@ from typing import Any
 from harness.durable import sync_directory
 from harness.environments import registry
 from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.sockets import place_for_sockets
 from harness.exits import Exit
 from harness.journal import Journal
 from harness.spec import Spec, from_json
@@ -132,7 +133,7 @@ def stand(directory: Path, spec: Spec, stop: Stop) -> None:
     needs = frozenset().union(*(kind.needs for kind in KINDS.values() if kind.name in spec.faults))
     environment = registry.make(spec, needs, directory, make(spec), journal)
     assert isinstance(environment, MachineEnvironment)
-    with tempfile.TemporaryDirectory(prefix="harrow-cluster-") as place:
+    with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as place:
         try:
             environment.set_up()
             environment.await_ready(READY_S)
