@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -156,16 +155,6 @@ def test_help_teaches_by_example(arguments: list[str], capsys: pytest.CaptureFix
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow(command, "--help") == Exit.VALID
     assert f"Usage: harrow {command}" in capsys.readouterr().out
-
-
-def test_help_is_quick() -> None:
-    command = [sys.executable, "-c", "import sys; from harness.cli import main; main(['--help'])"]
-    taken = []
-    for _ in range(3):
-        started = time.monotonic()
-        subprocess.run(command, check=True, capture_output=True, cwd=Path(cli.__file__).parents[1])
-        taken.append(time.monotonic() - started)
-    assert min(taken) < 1.0, "the limit is 0.3 s on an idle machine; tests share theirs"
 
 
 def test_help_loads_nothing_heavy() -> None:
