@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.machines.roots import root_of
+from tests.machines.roots import locked, root_of
 from tests.machines.rows import Row
 
 HERE = Path(__file__).parent
@@ -54,8 +54,10 @@ def _in_container(
     row: Row, shared: Mapping[Path, str], command: Sequence[str], settings: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     image = f"harrow-machine:{root_of(row).name}"
-    if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode != 0:
-        _import_image(root_of(row), image)
+    root = root_of(row)
+    with locked():
+        if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode != 0:
+            _import_image(root, image)
     arguments = ["docker", "run", "--rm", "--init", "--network=host", *(row.container or ())]
     arguments += [f"--env={name}={value}" for name, value in settings.items()]
     bundle = Path("/etc/ssl/certs/ca-certificates.crt")  # whom this machine trusts

@@ -5,10 +5,13 @@ Each is made once and kept in the user's cache.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.machines.rows import NEWEST, Row
@@ -25,25 +28,39 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "harrow-machines"
 
 
+@contextmanager
+def locked() -> Iterator[Path]:
+    """The cache's directory, in which nobody else makes anything meanwhile."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield cache()
+
+
 def root_of(row: Row) -> Path:
     """The Debian root of a row's machine; it is made if it is not there, which takes a minute or more."""
     packages = (*WANTED, *_FURTHER_PYTHONS.get(row.release, ()), *row.packages)
     key = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
     root = cache() / f"{row.release}-{key}"
     if not root.exists():
-        root.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{row.release}-", dir=root.parent))
-        command = [
-            "mmdebstrap",
-            "--mode=root",
-            "--variant=minbase",
-            '--aptopt=Acquire::Check-Valid-Until "false"',  # a mirror may be a snapshot
-            f"--include={','.join(packages)}",
-            row.release,
-            str(unfinished / "root"),
-            os.environ.get("HARROW_DEBIAN_MIRROR", _MIRROR),
-        ]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-        (unfinished / "root").rename(root)
-        unfinished.rmdir()
+        with locked():
+            if not root.exists():  # another has made it meanwhile
+                _make(root, row.release, packages)
     return root
+
+
+def _make(root: Path, release: str, packages: Sequence[str]) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{release}-", dir=root.parent))
+    command = [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        '--aptopt=Acquire::Check-Valid-Until "false"',  # a mirror may be a snapshot
+        f"--include={','.join(packages)}",
+        release,
+        str(unfinished / "root"),
+        os.environ.get("HARROW_DEBIAN_MIRROR", _MIRROR),
+    ]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    (unfinished / "root").rename(root)
+    unfinished.rmdir()

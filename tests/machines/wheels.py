@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 from tests.machines.machine import in_machine
-from tests.machines.roots import cache
+from tests.machines.roots import cache, locked, root_of
 from tests.machines.rows import Row
 
 
@@ -18,18 +18,25 @@ def wheels_of(row: Row, checkout: Path) -> Path:
     requirements = _requirements((checkout / "pyproject.toml").read_text())
     key = hashlib.sha256(requirements.encode()).hexdigest()[:12]
     wheels = cache() / f"wheels-{row.release}-{row.python}-{key}"
-    if not wheels.exists():
-        unfinished = Path(tempfile.mkdtemp(prefix=".wheels-", dir=cache()))
-        (unfinished / "list").write_text(requirements)
-        pip = "/venv/bin/pip"
-        fetch = f"{row.python} -m venv /venv && {pip} install -q wheel && {pip} wheel -q -w /wheels -r /wheels/list"
-        done = in_machine(Row("fetching", "", row.release, row.python), {unfinished: "/wheels"}, ["sh", "-c", fetch])
-        if done.returncode != 0:
-            shutil.rmtree(unfinished)
-            raise RuntimeError(f"expected wheels for {row.python} of {row.release}, found: {done.stderr[-2000:]}")
-        unfinished.chmod(0o755)
-        unfinished.rename(wheels)
+    fetching = Row("fetching", "", row.release, row.python)
+    root_of(fetching)  # before the lock is taken, which it takes as well
+    with locked():
+        if not wheels.exists():
+            _fetch(fetching, requirements, wheels)
     return wheels
+
+
+def _fetch(row: Row, requirements: str, wheels: Path) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=".wheels-", dir=wheels.parent))
+    (unfinished / "list").write_text(requirements)
+    pip = "/venv/bin/pip"
+    fetch = f"{row.python} -m venv /venv && {pip} install -q wheel && {pip} wheel -q -w /wheels -r /wheels/list"
+    done = in_machine(row, {unfinished: "/wheels"}, ["sh", "-c", fetch])
+    if done.returncode != 0:
+        shutil.rmtree(unfinished)
+        raise RuntimeError(f"expected wheels for {row.python} of {row.release}, found: {done.stderr[-2000:]}")
+    unfinished.chmod(0o755)
+    unfinished.rename(wheels)
 
 
 def _requirements(pyproject: str) -> str:
