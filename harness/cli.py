@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from harness.commands.lazy import Entry, LazyGroup
+from harness.commands.names import about_option
 from harness.errors import describe, is_ours
 from harness.exits import Exit
 from harness.spec import SpecError
@@ -69,8 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with sigterm_interrupts():
             sys.exit(harrow.main(given, prog_name="harrow", standalone_mode=False))
+    except click.NoSuchOption as error:
+        _tell(error, _with_help(about_option(error), error), Exit.USAGE, debug)
     except click.ClickException as error:
-        _tell(error, f"{error.format_message().rstrip('.')}; see `{_where(error)} --help`", Exit.USAGE, debug)
+        _tell(error, _with_help(error.format_message().rstrip("."), error), Exit.USAGE, debug)
     except (SpecError, ScheduleError) as error:
         _tell(error, str(error), Exit.USAGE, debug)
     except (KeyboardInterrupt, click.Abort) as error:
@@ -84,6 +87,11 @@ def _tell(error: BaseException, line: str, status: Exit, debug: bool) -> None:
         traceback.print_exception(error)
     click.echo(f"harrow: {line}", err=True)
     sys.exit(status)
+
+
+def _with_help(line: str, error: click.ClickException) -> str:
+    """The line, and where to read more."""
+    return f"{line}{'' if line.endswith('?') else ';'} see `{_where(error)} --help`"
 
 
 def _where(error: click.ClickException) -> str:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final, get_type_hints
 
 from harness.versions import versions
+from naming import unknown
 from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import parts
 
@@ -143,7 +144,7 @@ def _check(spec: Spec) -> None:
     _check_machines(spec)
     for fault in spec.faults:
         for part in parts(fault):
-            _one_of("faults", part, tuple(KINDS), "see `harrow faults`")
+            _one_of("faults", part, tuple(KINDS), "the name of a fault", "`harrow faults`")
     _expect(
         not spec.idempotence or spec.acks == "all",
         "idempotence",
@@ -199,9 +200,9 @@ def _number(field: str, value: float, low: float, high: float) -> None:
     _expect(holds, field, f"a number from {low:g} to {high:g}", f"{value:g}")
 
 
-def _one_of(field: str, value: str, known: tuple[str, ...], advice: str = "") -> None:
-    choice = "one of " if len(known) > 1 else ""
-    _expect(value in known, field, f"{choice}{', '.join(known)}", repr(value), advice)
+def _one_of(field: str, value: str, known: tuple[str, ...], what: str = "", see: str = "") -> None:
+    if value not in known:
+        raise SpecError(f"{field}: {unknown(value, known, what, see)}")
 
 
 # --- from flags and files -----------------------------------------------------------------------------------
@@ -210,9 +211,8 @@ def _one_of(field: str, value: str, known: tuple[str, ...], advice: str = "") ->
 def resolve(given: Mapping[str, Any], seed: int) -> Spec:
     """Make a specification of what was given; `seed` is taken when none was. Raises `SpecError`."""
     known = get_type_hints(Spec)
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise SpecError(f"{_flag(unknown[0])}: no such setting; there are {', '.join(map(_flag, known))}")
+    for key in sorted(set(given) - set(known)):
+        raise SpecError(unknown(_flag(key), map(_flag, known), "a setting", "`harrow run --help`"))
     values: dict[str, Any] = {key: _typed(key, value, known[key]) for key, value in given.items()}
     values.setdefault("seed", seed)
     if values.get("inventory") or values.get("vms"):

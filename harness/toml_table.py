@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.spec import SpecError
+from naming import unknown
 
 
 class Table:
@@ -38,7 +39,8 @@ class Table:
         """See that there are no other keys."""
         for key in self._raw:
             if key not in known:
-                raise self.wrong("", f"no other keys than {', '.join(known)}", repr(key))
+                where = f"{self._path}: {self._name}" if self._name else str(self._path)
+                raise SpecError(f"{where}: {unknown(key, known, 'a key')}; {self._advice}")
 
     def table(self, key: str, *, needed: bool = False) -> Table | None:
         """A table in this one; None if there is none."""
@@ -94,9 +96,16 @@ class Table:
     def one_of(self, key: str, known: Sequence[str]) -> str:
         """One of these words, the first if there is none."""
         value = self._raw.get(key, known[0])
-        if value not in known:
-            raise self.wrong(key, f"one of {', '.join(known)}", repr(value))
+        self.see_names(key, [value], known)
         return str(value)
+
+    def see_names(self, key: str, found: Iterable[object], known: Iterable[str]) -> None:
+        """See that these values of a key are known names."""
+        names = list(known)
+        for value in found:
+            if value not in names:
+                where = f"{self._name}.{key}" if self._name else key
+                raise SpecError(f"{self._path}: {where}: {unknown(value, names)}; {self._advice}")
 
     def number(self, key: str, default: int, low: int, high: int) -> int:
         """A whole number between two."""

@@ -16,10 +16,11 @@ A stored schedule is replayed exactly: `loads(dumps(schedule)) == schedule`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from naming import unknown
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
@@ -293,13 +294,17 @@ def _checked(number: int, entry: Entry) -> Entry:
         if not holds:
             raise ScheduleError(f"entry {number} of the schedule: expected {what}, found {found!r}")
 
+    def expect_name(found: str, known: Collection[str], what: str, see: str = "") -> None:
+        if found not in known:
+            raise ScheduleError(f"entry {number} of the schedule: {unknown(found, known, what, see)}")
+
     numbers = (entry.entry, entry.at_ms, entry.duration_ms, entry.target.partition, entry.target.pick)
     expect(all(type(value) is int and value >= 0 for value in numbers), "whole numbers from 0", numbers)
-    expect(entry.kind in KINDS, f"a kind of fault ({', '.join(KINDS)})", entry.kind)
-    expect(entry.target.role in ROLES, f"a role ({', '.join(ROLES)})", entry.target.role)
+    expect_name(entry.kind, KINDS, "the name of a fault", "`harrow faults`")
+    expect_name(entry.target.role, ROLES, "a role")
     expect(isinstance(entry.beside, bool), "beside to be true or false", entry.beside)
     if entry.when is not None:
-        expect(entry.when.condition in CONDITIONS, f"a condition ({', '.join(CONDITIONS)})", entry.when.condition)
+        expect_name(entry.when.condition, CONDITIONS, "a condition")
         values = (entry.when.partition, entry.when.value)
         expect(all(type(value) is int and value >= 0 for value in values), "whole numbers from 0", values)
     texts = isinstance(entry.parameters, dict) and all(isinstance(value, str) for value in entry.parameters.values())

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from naming import unknown
 from nemesis.schedule import Schedule, ScheduleError, loads, loads_entries
 
 _FIELDS = ("at", "kind", "target", "partition", "pick", "lasts", "beside", "parameters", "when")
@@ -59,9 +60,8 @@ def _entry(number: int, fault: object) -> dict[str, Any]:
     """The entry as it would be in a stored schedule."""
     if not isinstance(fault, Mapping):
         raise ScheduleError(f"fault {number} of the schedule: expected a table, found {fault!r}")
-    unknown = sorted(set(fault) - set(_FIELDS))
-    if unknown:
-        raise ScheduleError(f"fault {number} of the schedule: expected {', '.join(_FIELDS)}, found {unknown[0]!r}")
+    for key in sorted(set(fault) - set(_FIELDS)):
+        raise ScheduleError(f"fault {number} of the schedule: {unknown(key, _FIELDS, 'a key')}")
     if "kind" not in fault or ("at" not in fault and "when" not in fault):
         raise ScheduleError(
             f"fault {number} of the schedule: expected a kind, and when to fire it, found neither or one"

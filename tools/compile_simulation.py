@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
-PACKAGES = ("broker", "harness", "nemesis", "history", "checkers", "workloads", "reports")
+PACKAGES = ("broker", "harness", "nemesis", "history", "checkers", "workloads", "reports", "naming")
 
 SIMULATOR = (
     *("administration", "clients", "clock", "disk", "mail", "nemesis", "network"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from naming import unknown
 from workloads.admin import AdminWorkload
 from workloads.base import Context, Workload
 from workloads.groups import GroupsWorkload
@@ -27,5 +28,5 @@ class UnknownWorkloadError(Exception):
 def workload_named(name: str) -> Callable[[Context], Workload]:
     """Give the workload of that name, to be made with a `Context`. Raises `UnknownWorkloadError`."""
     if name not in WORKLOADS:
-        raise UnknownWorkloadError(f"unknown workload {name!r}; there are {', '.join(WORKLOADS)}")
+        raise UnknownWorkloadError(unknown(name, WORKLOADS, "a workload"))
     return WORKLOADS[name]

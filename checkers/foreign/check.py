@@ -26,6 +26,7 @@ from checkers.linearizability.models import MODELS, MalformedOperation, initial_
 from checkers.linearizability.operations import Operation
 from checkers.linearizability.operations import Verdict as Decision
 from checkers.verdict import RunResult
+from naming import unknown
 
 PROFILES: Final[Mapping[str, str]] = {
     "jepsen-kafka": "the kinds of the checker of Jepsen's Kafka workload",
@@ -62,7 +63,7 @@ class Wanted:
             ("format", self.form, list(FORMATS)),
         ):
             if name is not None and name not in known:
-                raise UnknownNameError(f"expected a {what} among {', '.join(known)}, found {name}")
+                raise UnknownNameError(unknown(name, known, f"a {what}"))
         if model is not None and self.has_initial:
             try:
                 initial_state(MODELS[model], self.initial)

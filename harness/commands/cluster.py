@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.names import NamedGroup, OneOf
 from harness.store import DEFAULT
 from nemesis.faults import KINDS
 from nemesis.targets import ROLES
@@ -26,7 +27,7 @@ _STORE = click.option(
 )
 
 
-@click.group("cluster")
+@click.group("cluster", cls=NamedGroup)
 def cluster() -> None:
     """Keep a cluster for exploring by hand; one at a time in a store."""
 
@@ -128,8 +129,10 @@ def down(store: Path) -> None:
 
 
 @click.command("fault")
-@click.argument("name", type=click.Choice(list(KINDS)), metavar="NAME")
-@click.option("--target", default="leader", show_default=True, type=click.Choice(ROLES), metavar="ROLE", help="Whom.")
+@click.argument("name", type=OneOf(KINDS, "the name of a fault", "`harrow faults`"), metavar="NAME")
+@click.option(
+    "--target", default="leader", show_default=True, type=OneOf(ROLES, "a role"), metavar="ROLE", help="Whom."
+)
 @click.option("--partition", default=0, show_default=True, metavar="N", help="Of which partition, where it matters.")
 @click.option("--lasts", default=5.0, show_default=True, metavar="SECONDS", help="Until it is healed.")
 @click.option("--parameter", "parameters", multiple=True, metavar="NAME=VALUE", help="As in a schedule. Repeatable.")

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import click
 
+from harness.commands.names import NamedGroup
+
 
 class Entry(NamedTuple):
     """A command that is not imported yet: where it is, and its line in the list."""
@@ -17,7 +19,7 @@ class Entry(NamedTuple):
     attribute: str = ""  # default: the command's name
 
 
-class LazyGroup(click.Group):
+class LazyGroup(NamedGroup):
     """Commands by name, imported on demand. `entries` must be set before the group is used."""
 
     entries: Mapping[str, Entry] = {}

@@ -21,7 +21,7 @@ def flaws() -> None:
 
     A flaw is one rule taken out of the protocol. It proves that Harrow can find what it is for.
     """
-    from harness.systems.harrow_broker import flaws as known
+    from harness.systems.rules import flaws as known
 
     _print(known())
 

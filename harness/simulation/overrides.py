@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
-from broker.core.rules.flaws import rules_for
 from harness.simulation.swarm import FAULTS, Configuration
+from harness.systems.rules import check_names
+from naming import unknown
 
 _TYPES: Mapping[str, str] = {field.name: str(field.type) for field in fields(Configuration)}
+SETTINGS_LISTED_BY = "docs/simulation.md"
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LOWEST = {"acks": -1}
 _AT_LEAST_ONE = frozenset({
@@ -32,7 +33,7 @@ def parse(settings: Iterable[str]) -> dict[str, object]:
 def check(overrides: Mapping[str, object]) -> None:
     """See that a configuration can have these parts. Raises ValueError."""
     for key, value in overrides.items():
-        _see(key in _TYPES, key, f"one of {', '.join(_TYPES)}", key)
+        _see_key(key)
         kind = _TYPES[key]
         if kind == "int":
             lowest = _LOWEST.get(key, 1 if key in _AT_LEAST_ONE else 0)
@@ -46,9 +47,10 @@ def check(overrides: Mapping[str, object]) -> None:
             _see(isinstance(value, tuple) and all(isinstance(one, str) for one in value), key, "a list of texts", value)
     whole = Configuration(**overrides)  # type: ignore[arg-type]
     for kind in whole.faults:
-        _see(kind in FAULTS, "faults", f"kinds among {', '.join(FAULTS)}", kind)
+        if kind not in FAULTS:
+            raise ValueError(f"faults: {unknown(kind, FAULTS, 'a fault of the simulation')}")
     _see(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
-    rules_for(whole.generation, whole.flaws)
+    check_names(whole.generation, whole.flaws)
 
 
 def see_whole(configuration: Configuration) -> None:
@@ -59,10 +61,7 @@ def see_whole(configuration: Configuration) -> None:
 
 
 def _value(key: str, text: str) -> object:
-    if key not in _TYPES:
-        near = difflib.get_close_matches(key, _TYPES, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(_TYPES)}"
-        raise ValueError(f"expected the name of a setting, found {key!r}{hint}")
+    _see_key(key)
     kind = _TYPES[key]
     if kind == "int":
         try:
@@ -76,6 +75,11 @@ def _value(key: str, text: str) -> object:
     if kind == "str":
         return text
     return tuple(word for word in text.split(",") if word)
+
+
+def _see_key(key: str) -> None:
+    if key not in _TYPES:
+        raise ValueError(unknown(key, _TYPES, "a setting of the simulation", SETTINGS_LISTED_BY))
 
 
 def _see(is_so: bool, key: str, expected: str, found: object) -> None:

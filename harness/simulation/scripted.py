@@ -13,6 +13,7 @@ from harness.simulation import swarm
 from harness.simulation.case import Case
 from harness.simulation.disk import Survival
 from harness.simulation.schedule import Fault
+from naming import unknown
 from nemesis.schedule import Entry, Schedule, ScheduleError
 
 BEGIN_MS = 2_000
@@ -86,8 +87,7 @@ def simulated(schedule: Schedule, case: Case) -> tuple[Fault, ...]:
 def _fault(entry: Entry, brokers: int, controllers: int) -> Fault:
     if entry.kind not in SIMULATED:
         raise ScheduleError(
-            f"entry {entry.entry} of the schedule: expected a fault that the simulation has "
-            f"({', '.join(SIMULATED)}), found {entry.kind}"
+            f"entry {entry.entry} of the schedule: {unknown(entry.kind, SIMULATED, 'a fault that the simulation has')}"
         )
     nodes = brokers + controllers
     wanted = SIMULATED[entry.kind]

@@ -100,4 +100,4 @@ def _ship(session: SparkSession) -> None:
     session.sparkContext.addPyFile(shutil.make_archive(str(scratch / "harrow-packages"), "zip", scratch / "staged"))
 
 
-_PACKAGES: Sequence[str] = ("broker", "harness", "history", "nemesis")
+_PACKAGES: Sequence[str] = ("broker", "harness", "history", "naming", "nemesis")

@@ -13,6 +13,7 @@ from harness.simulation.overrides import see_whole
 from harness.simulation.schedule import Fault
 from harness.simulation.swarm import FAULTS, Configuration
 from harness.simulation.tape import FORMAT, STREAMS
+from naming import unknown
 from nemesis.triggers import CONDITIONS, is_trigger
 
 KIND = "tape"
@@ -108,7 +109,7 @@ def parse(data: object, where: str) -> TapeFile:
 
 def _numbers(name: str, values: Any) -> tuple[int, ...]:  # noqa: ANN401
     if name not in STREAMS:
-        raise ValueError(f"streams: expected one of {', '.join(STREAMS)}, found {name!r}")
+        raise ValueError(f"streams: {unknown(name, STREAMS)}")
     for value in values:
         if not isinstance(value, int) or value < 0:
             raise ValueError(f"stream {name}: expected whole numbers from 0 on, found {value!r}")
@@ -119,7 +120,7 @@ def _fault(number: int, entry: Any) -> Fault:  # noqa: ANN401
     if not isinstance(entry, dict) or set(entry) | {"when"} != set(Fault._fields):
         raise ValueError(f"fault {number}: expected the keys {', '.join(Fault._fields)}, found {entry!r}")
     if entry["kind"] not in FAULTS:
-        raise ValueError(f"fault {number}: expected a kind among {', '.join(FAULTS)}, found {entry['kind']!r}")
+        raise ValueError(f"fault {number}: {unknown(entry['kind'], FAULTS, 'a fault of the simulation')}")
     if "when" in entry and not is_trigger(entry["when"]):
         raise ValueError(
             f"fault {number}: when: expected a condition ({', '.join(CONDITIONS)}), found {entry['when']!r}"

@@ -22,6 +22,7 @@ from harness.simulation.judged import Named, Scheduled
 from harness.simulation.pool import Pool
 from harness.simulation.reduce import Target, failing, reduce
 from harness.simulation.sweep import SeedResult, simulate
+from harness.systems.rules import check_flaws
 
 ROUNDS = (20, 100, 300, 1_500)
 """Seeds after which the other flaws have their turn: what is easy to find is found soon, whatever comes first."""
@@ -239,7 +240,5 @@ def played(name: str) -> Played:
 
 def chosen(names: Sequence[str]) -> list[Flaw]:
     """Flaws by name, all of them if none is named. Raises ValueError."""
-    for name in names:
-        if name not in FLAWS:
-            raise ValueError(f"flaw: expected one of {', '.join(FLAWS)}, found {name!r}; see `harrow flaws`")
+    check_flaws(names)
     return [FLAWS[name] for name in names] if names else list(FLAWS.values())

@@ -117,8 +117,9 @@ def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Ite
         ("environments", environments, KNOWN_ENVIRONMENTS),
         ("configurations", chosen, tuple(configurations)),
     ):
-        if not words or not set(words) <= set(known):
-            raise table.wrong(key, f"some of {', '.join(known)}", list(words))
+        if not words:
+            raise table.wrong(key, f"some of {', '.join(known)}", "none")
+        table.see_names(key, words, known)
     if not faults:
         raise table.wrong("faults", "a list of what --faults takes", "none")
     for environment, configuration, kinds in product(environments, chosen, faults):

@@ -36,9 +36,10 @@ def make(spec: Spec) -> System:
         from harness.systems.definition import load
 
         return making.make(spec, load(Path(spec.system)))
-    from harness.systems.harrow_broker import HarrowBroker, check_rules
+    from harness.systems.harrow_broker import HarrowBroker
+    from harness.systems.rules import check_names
 
-    check_rules(spec)
+    check_names(spec.generation, spec.flaws)
     if spec.controllers < 1:
         raise SpecError(f"controllers: expected at least 1 for Harrow's own broker, found {spec.controllers}")
     return HarrowBroker(spec)

@@ -143,9 +143,7 @@ def _inside(table: Table, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
 def _without(table: Table) -> frozenset[Capability]:
     known: tuple[Capability, ...] = get_args(Capability)
     named = table.texts("without")
-    for name in named:
-        if name not in known:
-            raise table.wrong("without", f"capabilities ({', '.join(known)})", repr(name))
+    table.see_names("without", named, known)
     return frozenset(capability for capability in known if capability in named)
 
 

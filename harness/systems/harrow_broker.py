@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.core.broker_node.groups.topic import partition_of
-from broker.core.rules.flaws import FLAWS
-from broker.core.rules.generations import GENERATIONS
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
-from harness.spec import Spec, SpecError
+from harness.spec import Spec
 from harness.systems.admin_endpoint import (
     State,
     log_of,
@@ -201,32 +199,6 @@ def run_node(settings: Path) -> int:
     from broker.shell.main import run
 
     return run(str(settings))
-
-
-def check_rules(spec: Spec) -> None:
-    """See that the broker knows the generation and the flaws. Raises `SpecError`."""
-    for given, known, what in (
-        ((spec.generation,), GENERATIONS, "generation"),
-        (spec.flaws, FLAWS, "flaw"),
-    ):
-        for name in given:
-            if name not in known:
-                raise SpecError(
-                    f"{what}: expected one of {', '.join(sorted(known))}, found {name!r}; see `harrow flaws`"
-                )
-
-
-def flaws() -> Mapping[str, str]:
-    """All flaws by name, each with one line that says what is wrong with it."""
-    return {
-        name: f"{flaw.summary} ({flaw.number}; {_range(flaw.generations)}; breaks {flaw.breaks}; {flaw.source})"
-        for name, flaw in FLAWS.items()
-    }
-
-
-def _range(generations: Sequence[str]) -> str:
-    first, last = generations[0], generations[-1]
-    return first if first == last else f"{first} … {last}"
 
 
 def _voter(state: State) -> VoterView:

@@ -49,9 +49,12 @@ def test_people_get_one_line_a_file(files: tuple[str, str], capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("--model spaceship", "expected a model among append-only-log, cas-register, counter, "),
-        ("--format runes", "expected a format among jepsen-edn, jepsen-log, porcupine, json-lines, store, found runes"),
-        ("--profile elle", "expected a profile among jepsen-kafka, jepsen-kafka-wr, found elle"),
+        ("--model spaceship", "expected a model, one of append-only-log, cas-register, counter, "),
+        (
+            "--format runes",
+            "expected a format, one of jepsen-edn, jepsen-log, porcupine, json-lines, store, found 'runes'",
+        ),
+        ("--profile elle", "expected a profile, one of jepsen-kafka, jepsen-kafka-wr, found 'elle'"),
         ("--initial {", "--initial: expected a value of JSON, found {"),
         ("--model counter --initial [1]", "no initial state of counter"),
     ],
@@ -74,7 +77,7 @@ def test_an_unknown_name_is_told_before_anything_is_fetched(
 
     monkeypatch.setattr("checkers.spark.start_session", fetch)
     assert harrow("check", *arguments.split(), "hdfs://names/harrow/run") == Exit.USAGE
-    assert f"found {arguments.split()[1]}" in capsys.readouterr().err
+    assert f"found '{arguments.split()[1]}'" in capsys.readouterr().err
 
 
 def test_a_file_of_no_known_format_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

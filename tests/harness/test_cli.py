@@ -30,10 +30,10 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("run --fautls kill", "No such option"),
-        ("run --faults flood", "faults: expected one of kill, pause, "),
+        ("run --fautls kill", "expected an option of harrow run, found '--fautls'; did you mean --faults? see"),
+        ("run --faults flood", "faults: expected the name of a fault (see `harrow faults`), found 'flood'"),
         ("run --workload bank", "workload: expected one of log, register, queue, groups, admin, found 'bank'"),
-        ("run --flaw gremlin", "flaw: expected one of ack-before-replication, "),
+        ("run --flaw gremlin", "flaw: expected the name of a flaw (see `harrow flaws`), found 'gremlin'"),
         ("run --generation K0", "K5, found 'K0'"),
         ("run --environment moon", "environment: expected one of local, docker, ssh, found 'moon'"),
         ("run --image broker:1", "image: expected the environment docker, found the environment local"),
@@ -43,7 +43,16 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("run gone.toml", "'gone.toml' does not exist"),
         ("run --schedule gone.json", "'gone.json' does not exist"),
         ("run --seed", "requires an argument"),
-        ("dance", "No such command 'dance'"),
+        ("dance", "expected a command, one of run, suite, "),
+        ("chekc", "found 'chekc'; did you mean check?"),
+        ("cluster upp", "expected a command, one of down, logs, status, up, found 'upp'; did you mean up?"),
+        ("cluster", "expected one of down, logs, status, up, found no command"),
+        ("fault kil", "expected the name of a fault (see `harrow faults`), found 'kil'; did you mean kill?"),
+        ("fault kill --target leadr", "expected a role, one of leader, "),
+        ("run --faults isolat", "found 'isolat'; did you mean isolate?"),
+        ("run --flaw ack-before", "found 'ack-before'; did you mean ack-before-replication?"),
+        ("run --client kafka_python", "found 'kafka_python'; did you mean kafka-python?"),
+        ("run --environment dokcer", "expected one of local, docker, ssh, found 'dokcer'; did you mean docker?"),
         ("check", "Missing argument"),
         ("check gone", "'gone' does not exist"),
         ("check .", ".: expected the directory of a run, found no history in it"),
@@ -51,7 +60,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("report gone", "'gone' does not exist"),
         ("heal gone", "'gone' does not exist"),
         ("broker gone.properties", "'gone.properties' does not exist"),
-        ("--loud", "No such option"),
+        ("--loud", "expected an option of harrow, one of --debug, --version, "),
     ],
 )
 def test_a_usage_error_is_one_line_and_starts_nothing(
@@ -75,7 +84,7 @@ def test_a_schedule_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], 
 def test_an_unknown_setting_in_a_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("colour = 'red'\n")
     assert harrow("run", "a.toml") == Exit.USAGE
-    assert "colour: no such setting" in capsys.readouterr().err
+    assert "expected a setting (see `harrow run --help`), found 'colour'" in capsys.readouterr().err
 
 
 def test_a_fault_that_the_environment_cannot_inject_is_refused(

@@ -18,7 +18,8 @@ import pytest
 from broker.shell.properties import load
 from harness.environments.base import NodePlan
 from harness.spec import Spec, SpecError
-from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker, check_rules, flaws
+from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
+from harness.systems.rules import check_names, flaws
 from harness.systems.unix_http import NoAnswer, get_json
 
 Answers = Mapping[str, object]
@@ -113,11 +114,13 @@ def test_the_storage_of_the_plan_is_passed_on(tmp_path: Path) -> None:
 
 
 def test_rules_that_the_broker_does_not_know_are_refused() -> None:
-    check_rules(Spec(seed=1, flaws=tuple(flaws())))
-    with pytest.raises(SpecError, match=r"flaw: expected one of .* found 'gremlin'"):
-        check_rules(Spec(seed=1, flaws=("gremlin",)))
+    check_names("K5", flaws())
+    with pytest.raises(SpecError, match=r"flaw: expected the name of a flaw .* found 'gremlin'"):
+        check_names("K5", ["gremlin"])
+    with pytest.raises(SpecError, match=r"flaw: .* found 'unclean-elections'; did you mean unclean-election\?"):
+        check_names("K5", ["unclean-elections"])
     with pytest.raises(SpecError, match=r"generation: expected one of .*K5, found 'V1'"):
-        check_rules(replace(Spec(seed=1), generation="V1"))
+        check_names("V1")
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

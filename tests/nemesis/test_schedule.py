@@ -125,7 +125,7 @@ GOOD = json.loads(dumps(drawn(42)))["entries"][0]
         ("nonsense", "expected a schedule as JSON"),
         ("[]", "expected a schedule"),
         ('{"entries": 3}', "expected a schedule"),
-        ({"kind": "flood"}, "entry 1 of the schedule: expected a kind of fault"),
+        ({"kind": "flood"}, "entry 1 of the schedule: expected the name of a fault"),
         ({"at_ms": -1}, "whole numbers from 0"),
         ({"at_ms": "soon"}, "whole numbers from 0"),
         ({"target": {"role": "bystander"}}, "expected a role"),

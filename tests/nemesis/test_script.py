@@ -47,7 +47,7 @@ def test_a_script_is_a_schedule() -> None:
         ("[[fault]]\nkind = 'kill'\nat = 1\ncolour = 'red'", "fault 1 of the schedule: .* found 'colour'"),
         ("[[fault]]\nkind = 'kill'", "expected a kind, and when to fire it"),
         ("[[fault]]\nkind = 'kill'\nat = 'soon'", "expected at in seconds, found 'soon'"),
-        ("[[fault]]\nkind = 'flood'\nat = 1", "expected a kind of fault"),
+        ("[[fault]]\nkind = 'flood'\nat = 1", "expected the name of a fault"),
         ("[[fault]]\nkind = 'kill'\nat = 1\ntarget = 'bystander'", "expected a role"),
         ("[[fault]]\nkind = 'kill'\nwhen = { condition = 'full-moon' }", "expected a condition"),
     ],

@@ -66,13 +66,13 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         ("configuration.brokers", 0, "brokers: expected a whole number from 1 on, found 0"),
         ("configuration.brokers", 2, "replication_factor: expected at most the 2 brokers, found 3"),
         ("configuration.colour", "red", "found 'colour'"),
-        ("configuration.generation", "K9", "expected a generation among"),
+        ("configuration.generation", "K9", "generation: expected one of K1"),
         ("configuration.flaws", ["gremlin"], "gremlin"),
         ("faults", [{"at_ms": 1}], "fault 1: expected the keys at_ms, kind, target, duration_ms, parameter"),
         (
             "faults",
             [{"at_ms": 1, "kind": "flood", "target": 0, "duration_ms": 1, "parameter": 0}],
-            "fault 1: expected a kind among kill,",
+            "fault 1: expected a fault of the simulation, one of kill,",
         ),
         (
             "faults",

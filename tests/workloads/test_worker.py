@@ -217,7 +217,9 @@ def test_without_a_broker_a_worker_ends_with_one_line(broker, tmp_path):
 def test_impossible_orders_end_a_worker_with_status_2(broker, tmp_path):
     with worker(orders(broker, tmp_path, workload="lag")) as running:
         assert running.process.wait(20) == 2
-        assert running.process.stderr.read() == f"worker: unknown workload 'lag'; there are {', '.join(WORKLOADS)}\n"
+        assert running.process.stderr.read() == (
+            f"worker: expected a workload, one of {', '.join(WORKLOADS)}, found 'lag'; did you mean log?\n"
+        )
     assert not (tmp_path / "history").exists()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final, cast
 
+from naming import unknown
 from workloads.clients.base import ClientLibrary, ClientMissingError
 
 DEFAULT_CLIENT: Final = "kafka-python"
@@ -25,7 +26,7 @@ def client_names() -> tuple[str, ...]:
 def client_named(name: str) -> ClientLibrary:
     """Load a client library. Raises `ClientMissingError` if it is unknown or not installed."""
     if name not in _MODULES:
-        raise ClientMissingError(f"unknown client {name!r}; there are {', '.join(_MODULES)}")
+        raise ClientMissingError(unknown(name, _MODULES, "a client"))
     module, extra = _MODULES[name]
     try:
         library = cast("Callable[[], ClientLibrary]", import_module(module).library)

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from harness.environments.ssh.hosts import SshHost
 from harness.spec import SpecError
+from naming import unknown
 
 _PATHS: Final = ("key", "known_hosts")
 _KNOWN: Final = {field.name.replace("_", "-") for field in fields(SshHost)} - {"device"}
@@ -48,9 +49,8 @@ def load(path: Path) -> Sequence[SshHost]:
 
 
 def _host(path: Path, given: Mapping[str, Any]) -> SshHost:
-    unknown = sorted(given.keys() - _KNOWN)
-    if unknown:
-        raise SpecError(f"inventory: {unknown[0]}: no such setting of a host in {path}; there are {_list(_KNOWN)}")
+    for key in sorted(given.keys() - _KNOWN):
+        raise SpecError(f"inventory: {path}: {unknown(key, sorted(_KNOWN), 'a setting of a host')}")
     for key, value in given.items():
         wanted = _TYPES.get(key, str)
         if type(value) is not wanted:

@@ -23,7 +23,15 @@ from harness.environments.ssh.cache import cache_directory
 
 _ROOT = Path(__file__).parents[3]
 _OURS = (
-    *("broker", "nemesis", "history/__init__.py", "harness/__init__.py", "harness/durable.py", "harness/journal.py"),
+    *(
+        "broker",
+        "naming",
+        "nemesis",
+        "history/__init__.py",
+        "harness/__init__.py",
+        "harness/durable.py",
+        "harness/journal.py",
+    ),
     *("harness/systems/__init__.py", "harness/systems/attendant"),
 )
 _ENVIRONMENTS = "harness/environments"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.core.rules.flaws import FLAWS
-from broker.core.rules.generations import GENERATIONS
+from harness.spec import SpecError
+from harness.systems.rules import check_names
+from naming import unknown
 
 FORMAT = 1
 DIRECTORY = Path(__file__).parent / "schedules"
@@ -107,13 +108,12 @@ def load(path: Path) -> Schedule:
     known = set(Schedule.__dataclass_fields__) - {"path", "steps"} | {"format", "step"}
     for key in data:
         if key not in known:
-            raise ScheduleError(f"{path.name}: expected one of {', '.join(sorted(known))}, found {key!r}")
+            raise ScheduleError(f"{path.name}: {unknown(key, sorted(known))}")
     generation = data.get("generation", "K5")
-    if generation not in GENERATIONS:
-        raise ScheduleError(f"{path.name}: expected a generation, found {generation!r}")
-    for flaw in (*data.get("flaws", ()), *data.get("masks", ())):
-        if flaw not in FLAWS:
-            raise ScheduleError(f"{path.name}: expected a flaw of `harrow flaws`, found {flaw!r}")
+    try:
+        check_names(generation, (*data.get("flaws", ()), *data.get("masks", ())))
+    except SpecError as error:
+        raise ScheduleError(f"{path.name}: {error}") from None
     return Schedule(
         path=path,
         title=str(data.get("title", path.stem)),
@@ -133,11 +133,9 @@ def load(path: Path) -> Schedule:
 def _step(path: Path, number: int, data: Mapping[str, object]) -> Step:
     kind = str(data.get("do", ""))
     if kind not in STEPS:
-        raise ScheduleError(f"{path.name}: step {number}: expected one of {', '.join(STEPS)}, found {kind!r}")
+        raise ScheduleError(f"{path.name}: step {number}: {unknown(kind, STEPS)}")
     arguments = {key: value for key, value in data.items() if key != "do"}
     for key in arguments:
         if key not in STEPS[kind]:
-            raise ScheduleError(
-                f"{path.name}: step {number}: expected {kind} to say {', '.join(sorted(STEPS[kind]))}, found {key!r}"
-            )
+            raise ScheduleError(f"{path.name}: step {number}: {kind}: {unknown(key, sorted(STEPS[kind]))}")
     return Step(number, kind, arguments)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from broker.core.rules.flaws import rules_for
 from harness.simulation.exhaustive.spec import BROKERS, MIN_ISR, Budget, SmallWorld, reassign
 from harness.simulation.exhaustive.worlds import CORRECT, HUNTS
+from harness.systems.rules import check_names
+from naming import unknown
 
 _KEYS = ("world", "isr", "prefixes", "moves", *(field for field in Budget._fields if field != "orders"))
 
@@ -19,7 +20,7 @@ def worlds(generation: str | None, flaws: Sequence[str], settings: Iterable[str]
     Raises ValueError: what was expected, what was found.
     """
     generation = generation or "K5"
-    rules_for(generation, flaws)
+    check_names(generation, flaws)
     given = dict(_parse(settings))
     if given:
         return [replace(_described(given), generation=generation, flaws=tuple(flaws))]
@@ -37,8 +38,10 @@ def worlds(generation: str | None, flaws: Sequence[str], settings: Iterable[str]
 def _parse(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
     for setting in settings:
         key, equals, value = setting.partition("=")
-        if not equals or key not in _KEYS:
-            raise ValueError(f"expected KEY=VALUE with a key among {', '.join(_KEYS)}, found {setting!r}")
+        if not equals:
+            raise ValueError(f"expected KEY=VALUE, found {setting!r}")
+        if key not in _KEYS:
+            raise ValueError(unknown(key, _KEYS, "a setting of small worlds"))
         yield key, value
 
 
@@ -46,7 +49,7 @@ def _described(given: dict[str, str]) -> SmallWorld:
     name = given.pop("world", None)
     stated = {world.name: world for world in (*CORRECT, *HUNTS.values())}
     if name is not None and name not in stated:
-        raise ValueError(f"expected a world among {', '.join(stated)}, found {name!r}")
+        raise ValueError(f"world: {unknown(name, stated)}")
     world = SmallWorld() if name is None else stated[name]
     changes: dict[str, Any] = {}
     budget = world.budget

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from broker.core.messages import AlterPartitionReassignmentsRequest, AnyRequest, Listener, Reassignment
 from broker.core.rules import Rules
 from broker.core.settings import Settings
+from naming import unknown
 
 TOPIC = "log"
 CONTROLLER = 0
@@ -111,7 +112,9 @@ def parse_budget(text: str) -> Budget:
     amounts: dict[str, int] = {}
     for part in text.split(","):
         name, equals, amount = part.strip().partition("=")
-        if name not in Budget._fields or not equals or not amount.isdigit():
-            raise ValueError(f"expected NAME=NUMBER with a name among {', '.join(Budget._fields)}, found {part!r}")
+        if not equals or not amount.isdigit():
+            raise ValueError(f"expected NAME=NUMBER, found {part!r}")
+        if name not in Budget._fields:
+            raise ValueError(unknown(name, Budget._fields, "the name of a budget"))
         amounts[name] = int(amount)
     return Budget(**amounts)

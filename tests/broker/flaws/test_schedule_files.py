@@ -26,7 +26,7 @@ def written(tmp_path: Path, text: str) -> Path:
         (GOOD + '[[step]]\ndo = "dance"', "step 1: expected one of produce, "),
         (
             GOOD + '[[step]]\ndo = "crash"\nnodes = 3',
-            "step 1: expected crash to say disk, node, survival, found 'nodes'",
+            "step 1: crash: expected one of disk, node, survival, found 'nodes'; did you mean node?",
         ),
     ],
 )

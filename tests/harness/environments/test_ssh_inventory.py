@@ -47,7 +47,7 @@ def test_what_all_hosts_share_is_said_once_and_may_be_said_otherwise(tmp_path: P
         ('[[host]]\naddress = "a"\n[[host]]\naddress = "a"\n', "found a twice"),
         ('[[host]]\naddress = "a"\nkey = "nowhere"\n', "key: expected a file, found none at"),
         ('[[host]]\naddress = "a"\nsudo = "yes"\n', "sudo: expected true or false"),
-        ('[[host]]\naddress = "a"\ncolour = "red"\n', "colour: no such setting of a host"),
+        ('[[host]]\naddress = "a"\ncolour = "red"\n', "expected a setting of a host"),
         ('[[host]]\naddress = "a"\nport = 70000\n', "a number from 1 to 65535"),
         ('[[host]]\naddress = "a"\ndirectory = "here"\n', "directory: expected an absolute path"),
         ("[[host]\n", "expected TOML"),

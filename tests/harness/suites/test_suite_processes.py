@@ -41,7 +41,7 @@ def test_a_child_that_ends_tells_its_status_and_what_it_said(tmp_path: Path) -> 
     assert "page-cache-loss" in ending.stdout
     wrong = run(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
     assert wrong.status == Exit.USAGE
-    assert "expected one of kill" in wrong.last_words[0]
+    assert "expected the name of a fault" in wrong.last_words[0]
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
