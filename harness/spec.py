@@ -19,8 +19,7 @@ from typing import Any, Final, get_type_hints
 
 from harness.versions import versions
 from naming import unknown
-from nemesis.faults import KINDS, USUAL
-from nemesis.schedule import parts
+from nemesis.faults import USUAL, families
 
 ENVIRONMENTS: Final = ("local", "docker", "ssh")
 OWN_SYSTEM: Final = "harrow"
@@ -69,7 +68,7 @@ class Spec:
     flush: str = "never"  # "never", "every-write", "N" (writes) or "Nms"
     workload: str = "log"
     client: str = "kafka-python"
-    faults: tuple[str, ...] = USUAL
+    faults: tuple[str, ...] = USUAL  # kinds; families and "all" until it is known what can be injected
     intensity: int = 1  # faults that may hold at a time
     swarm: bool = False  # a subset of the faults, drawn from the seed
     interval: float = 6.0  # mean seconds from the start of one fault to the start of the next
@@ -142,9 +141,7 @@ def _check(spec: Spec) -> None:
     _one_of("acks", spec.acks, ("all", "0", "1"))
     _whole("intensity", spec.intensity, 1, 4)
     _check_machines(spec)
-    for fault in spec.faults:
-        for part in parts(fault):
-            _one_of("faults", part, tuple(KINDS), "the name of a fault", "`harrow faults`")
+    _read_faults(spec.faults)
     _expect(
         not spec.idempotence or spec.acks == "all",
         "idempotence",
@@ -221,20 +218,17 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
         values.setdefault("brokers", values["vms"])
         values.setdefault("rate", RATE_OF_VMS)
     if "faults" in values:
-        values["faults"] = _expanded(values["faults"])
+        values["faults"] = _read_faults(values["faults"])
     if values.get("acks", "all") != "all":
         values.setdefault("idempotence", False)
     return Spec(**values)
 
 
-def _expanded(faults: tuple[str, ...]) -> tuple[str, ...]:
-    if faults == ("all",):
-        return tuple(KINDS)
-    if faults == ("usual",):
-        return USUAL
-    if faults == ("none",):
-        return ()
-    return tuple(dict.fromkeys(faults))
+def _read_faults(words: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return families.read(words)
+    except families.FaultsError as error:
+        raise SpecError(str(error)) from error
 
 
 def _typed(key: str, value: object, wanted: object) -> object:

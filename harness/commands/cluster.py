@@ -13,6 +13,7 @@ import click
 from harness.commands.names import NamedGroup, OneOf
 from harness.store import DEFAULT
 from nemesis.faults import KINDS
+from nemesis.schedule import parts
 from nemesis.targets import ROLES
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
         flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
-    registry.check(spec, [KINDS[name] for name in spec.faults], choice.make(spec))
+    system = choice.make(spec)
+    spec = registry.settled(spec, system)
+    registry.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
     directory = make_run_directory(store, NAME, 0)
     log = directory / "owner.log"
     with log.open("wb") as errors:

@@ -6,13 +6,27 @@ from collections.abc import Mapping
 
 import click
 
-from nemesis.faults import KINDS
+from nemesis.faults import KINDS, USUAL
+from nemesis.faults.families import FAMILIES, PARTITION
 
 
 @click.command("faults")
 def faults() -> None:
-    """List the faults that --faults may name, one line each."""
-    _print({kind.name: f"{kind.summary} (needs {', '.join(sorted(kind.needs))})" for kind in KINDS.values()})
+    """List what --faults may name, one line each: words for several faults first, then single faults by family.
+
+    `all` and a family mean those of their faults that can be injected where the run takes place; a fault that is named
+    must be one of them.
+    """
+    words = {
+        "usual": f"the default: {', '.join(USUAL)}",
+        "all": "every fault",
+        "none": "no fault",
+        **{family: f"family: {', '.join(kinds)}" for family, kinds in FAMILIES.items()},
+        PARTITION: f"those of the family network that cut: {', '.join(FAMILIES[PARTITION])}",
+    }
+    by_family = sorted(KINDS.values(), key=lambda kind: list(FAMILIES).index(kind.family))
+    kinds = {kind.name: f"{kind.family}: {kind.summary} (needs {', '.join(sorted(kind.needs))})" for kind in by_family}
+    _print({**words, **kinds})
 
 
 @click.command("flaws")

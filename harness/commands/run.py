@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -60,7 +59,7 @@ _FLAGS = (
     _flag(
         "--faults",
         metavar="LIST",
-        told="Kinds of fault, with commas, a+b for two at once; or usual (default), all or none; see `harrow faults`.",
+        told="Faults or families of them, with commas, a+b for two at once; or usual (the default), all or none.",
     ),
     _flag("--intensity", type=int, metavar="N", told="How many faults may hold at a time, 1 to 4 (1)."),
     _flag("--swarm/--no-swarm", told="Leave some of the faults out, drawn from the seed (off)."),
@@ -120,12 +119,12 @@ def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path,
 
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.
     """  # noqa: D301 (\b is for click)
+    from harness.environments import registry
     from harness.systems import choice
 
     spec = _spec(file, flags)
     system = choice.make(spec)
-    if set(spec.faults) == set(KINDS):
-        spec = replace(spec, faults=_possible(spec, system))
+    spec = registry.settled(spec, system)
     schedule = _schedule(spec, schedule_file)
     _check(spec, schedule, system)
     sys.exit(_run(spec, schedule, system, schedule_file, store, check=check))
@@ -137,13 +136,6 @@ def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
     return specs.resolve(choice.with_defaults(given), secrets.randbelow(specs.SEEDS))
-
-
-def _possible(spec: Spec, system: System) -> tuple[str, ...]:
-    """All faults means: all that can be injected here. One that is asked for by name must be."""
-    from harness.environments import registry
-
-    return registry.possible(spec, system)
 
 
 def _schedule(spec: Spec, file: Path | None) -> Schedule:

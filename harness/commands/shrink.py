@@ -34,6 +34,7 @@ PLAIN_EVERY_S = 10.0
 )
 def shrink(
     what: str,
+    faults: str | None,
     generation: str | None,
     flaws: tuple[str, ...],
     settings_given: tuple[str, ...],
@@ -54,7 +55,7 @@ def shrink(
 
     Exit status: 0 shrunk, 2 usage, 3 nothing fails that could be shrunk.
     """  # noqa: D301 (\b is for click)
-    case = _case(what, overrides_of(generation, flaws, settings_given))
+    case = _case(what, overrides_of(generation, flaws, settings_given, faults))
     console = Console(stderr=True, highlight=False)
     outcome, finding = failing(case)
     if finding is None:

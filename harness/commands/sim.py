@@ -60,6 +60,11 @@ def configuration_flags(command: _Command) -> _Command:
             metavar="KEY=VALUE",
             help="Decide one part of the configuration that the seed would draw; see docs/simulation.md. Repeatable.",
         ),
+        click.option(
+            "--faults",
+            metavar="LIST",
+            help="Faults or families of them, with commas; or usual, none, or all: each seed decides (the default).",
+        ),
         click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="A flaw; see `harrow flaws`. Repeatable."),
         click.option("--generation", metavar="NAME", help="Rules that the brokers follow: K1 to K5 (K5, the latest)."),
     ):
@@ -67,10 +72,14 @@ def configuration_flags(command: _Command) -> _Command:
     return command
 
 
-def overrides_of(generation: str | None, flaws: tuple[str, ...], given: tuple[str, ...]) -> dict[str, object]:
+def overrides_of(
+    generation: str | None, flaws: tuple[str, ...], given: tuple[str, ...], faults: str | None
+) -> dict[str, object]:
     """The parts of the configuration that flags decide. Raises `click.UsageError`."""
     try:
         overrides = settings.parse(given)
+        if faults is not None:
+            overrides |= settings.faults_of(faults)
         if generation is not None:
             overrides["generation"] = generation
         if flaws:
@@ -85,7 +94,6 @@ def overrides_of(generation: str | None, flaws: tuple[str, ...], given: tuple[st
 @click.option("--seeds", type=SeedRange(), metavar="A:B", help="Sweep: all seeds from A to B.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, told in detail.")
 @click.option("--schedule", "file", type=_FILE, metavar="FILE", help="A shrunk tape, or a directed schedule.")
-@click.option("--faults", "script", type=_FILE, metavar="FILE", help="With one seed: the faults of a schedule of runs.")
 @click.option("--exhaustive", is_flag=True, help="Every order of events of small worlds; see docs/exhaustive.md.")
 @click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
 @configuration_flags
@@ -106,7 +114,7 @@ def sim(
     seeds: range | None,
     seed: int | None,
     file: Path | None,
-    script: Path | None,
+    faults: str | None,
     exhaustive: bool,
     trace: bool,
     generation: str | None,
@@ -126,7 +134,7 @@ def sim(
     harrow sim --seeds 1:200 --generation K3          the protocol before KIP-966: some acknowledged writes get lost
     harrow sim --seeds 1:200 --flaw ack-before-replication
     harrow sim --seeds 1:200 --histories all           what the clients saw, all of it, through the checkers on Spark
-    harrow sim --seeds 1:200 --set brokers=5 --set faults=kill,isolate
+    harrow sim --seeds 1:200 --set brokers=5 --faults process,isolate
     harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run
     harrow sim --seed 17 --faults script.toml         … under the faults of a schedule for `harrow run`
@@ -139,11 +147,14 @@ def sim(
     if sum(given is not None for given in (seeds, seed, file, exhaustive or None)) != 1:
         raise click.UsageError("expected one of --seeds, --seed, --schedule and --exhaustive")
     if exhaustive:
+        if faults is not None:
+            raise click.UsageError("--exhaustive has its own events: expected --set, found --faults")
         wanted = {name: how[name] for name in ("jobs", "time_limit", "as_json")}
         sys.exit(sim_exhaustive.run(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
+    script = Path(faults) if faults is not None and faults.endswith((".toml", ".json")) else None
     if script is not None and seed is None:
-        raise click.UsageError("--faults is for one seed: expected --seed")
-    overrides = overrides_of(generation, flaws, settings_given)
+        raise click.UsageError("--faults FILE is for one seed: expected --seed")
+    overrides = overrides_of(generation, flaws, settings_given, None if script is not None else faults)
     if seeds is not None:
         if trace:
             raise click.UsageError("--trace tells of one seed: expected --seed, found --seeds")

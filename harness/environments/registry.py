@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -13,8 +14,9 @@ from harness.environments.ssh.offers import OFFERS_OF_VMS
 from harness.journal import Journal
 from harness.spec import OWN_SYSTEM, Spec, SpecError
 from nemesis.cluster import Capability
-from nemesis.faults import KINDS
+from nemesis.faults import KINDS, families
 from nemesis.faults.base import Kind
+from nemesis.schedule import parts
 
 OFFERS: Mapping[str, Offers] = {"local": local, "docker": docker, "ssh": OFFERS_OF_VMS}
 
@@ -60,17 +62,31 @@ def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
             )
 
 
-def possible(spec: Spec, system: System) -> tuple[str, ...]:
-    """All kinds of fault that one run in this environment can inject on this machine. Raises `SpecError`."""
-    offers = _offers(spec)
+def settled(spec: Spec, system: System) -> Spec:
+    """The specification with the kinds of fault that families, and `all`, come to here: those that can be injected.
+
+    Raises `SpecError` for a family of which none can.
+    """
+    if not set(spec.faults) & families.OPEN.keys():
+        return spec
+    wanted = [kind for word in spec.faults for kind in families.OPEN.get(word, parts(word))]
     try:
-        everything: frozenset[Capability] = frozenset().union(*(kind.needs for kind in KINDS.values()))
-        mechanisms = offers.choose(spec.network, spec.page_cache, everything)
+        return replace(spec, faults=families.settle(spec.faults, _possible(spec, system, wanted)))
+    except families.FaultsError as error:
+        raise SpecError(f"{error}; leave it out of --faults, or see `harrow doctor --faults`") from error
+
+
+def _possible(spec: Spec, system: System, wanted: Iterable[str]) -> Collection[str]:
+    """Those of these kinds that one run in this environment can inject on this machine. Raises `SpecError`."""
+    offers = _offers(spec)
+    needs = {name: KINDS[name].needs for name in wanted}
+    try:
+        mechanisms = offers.choose(spec.network, spec.page_cache, frozenset().union(*needs.values()))
         capabilities = offers.offered(mechanisms) - system.cannot(*mechanisms)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
     capabilities &= _of_the_cluster(spec)
-    return tuple(name for name, kind in KINDS.items() if kind.needs <= capabilities)
+    return {name for name, need in needs.items() if need <= capabilities}
 
 
 def _offers(spec: Spec) -> Offers:

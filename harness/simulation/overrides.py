@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
+from harness.simulation.fault_names import chosen
 from harness.simulation.swarm import FAULTS, Configuration
 from harness.systems.rules import check_names
 from naming import unknown
@@ -26,8 +27,17 @@ def parse(settings: Iterable[str]) -> dict[str, object]:
         key, equals, text = setting.partition("=")
         if not equals:
             raise ValueError(f"expected key=value, found {setting!r}")
-        overrides[key] = _value(key, text)
+        if key == "faults":
+            overrides |= faults_of(text)
+        else:
+            overrides[key] = _value(key, text)
     return overrides
+
+
+def faults_of(text: str) -> dict[str, object]:
+    """The setting `faults` as `--faults` says it; nothing for `all`: each seed decides. Raises ValueError."""
+    kinds = chosen(text)
+    return {} if kinds is None else {"faults": kinds}
 
 
 def check(overrides: Mapping[str, object]) -> None:

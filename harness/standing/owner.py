@@ -31,7 +31,7 @@ from nemesis.cluster import CLIENTS, NodeError, is_broker
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from nemesis.nemesis import Conductor, Row
-from nemesis.schedule import Entry, Schedule
+from nemesis.schedule import Entry, Schedule, parts
 from nemesis.targets import Target
 
 READY_S = 60.0
@@ -130,7 +130,7 @@ def _converse(owner: Owner, connection: socket.socket) -> None:
 def stand(directory: Path, spec: Spec, stop: Stop) -> None:
     """Set a cluster up, own it until told to take it down. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
-    needs = frozenset().union(*(kind.needs for kind in KINDS.values() if kind.name in spec.faults))
+    needs = frozenset().union(*(KINDS[part].needs for name in spec.faults for part in parts(name)))
     environment = registry.make(spec, needs, directory, make(spec), journal)
     assert isinstance(environment, MachineEnvironment)
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as place:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from harness import spec as specs
-from harness.simulation import overrides
-from harness.simulation.scripted import SIMULATED
+from harness.simulation import fault_names, overrides
 from harness.simulation.swarm import Configuration
 from harness.spec import ACKS, ENVIRONMENTS, Spec, SpecError
 from harness.systems import choice
-from nemesis.faults import KINDS, USUAL
+from nemesis.faults import KINDS
 from nemesis.schedule import parts
 
 SIMULATION = "simulation"
@@ -76,9 +75,10 @@ def check(cell: Cell) -> None:
 def see_possible(cell: Cell) -> None:
     """See that this machine has the means. Raises `Skipped`."""
     if cell.is_simulated:
-        lacking = [kind for kind in _kinds(cell.faults) if kind not in SIMULATED]
-        if lacking and cell.faults not in ("all", "usual"):
-            raise Skipped(f"the simulation has no {lacking[0]}")
+        try:
+            fault_names.chosen(cell.faults)
+        except fault_names.NotSimulated as error:
+            raise Skipped(str(error)) from error
         return
     if cell.environment not in ENVIRONMENTS:
         raise Skipped(f"there is no environment {cell.environment} in this Harrow")
@@ -88,9 +88,8 @@ def see_possible(cell: Cell) -> None:
     try:
         spec = spec_of(cell)
         system = choice.make(spec)
-        faults = registry.possible(spec, system) if cell.faults == "all" else spec.faults
-        kinds = [KINDS[part] for fault in faults for part in parts(fault)]
-        registry.check(replace(spec, faults=faults), kinds, system)
+        spec = registry.settled(spec, system)
+        registry.check(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
     except (SpecError, EnvironmentFailed) as error:
         raise Skipped(str(error)) from error
 
@@ -110,11 +109,6 @@ def again(cell: Cell) -> Sequence[str]:
     return specs.words(spec_of(cell)) if cell.environment in ENVIRONMENTS else ()
 
 
-def _kinds(faults: str) -> Sequence[str]:
-    named = tuple(KINDS) if faults == "all" else USUAL if faults == "usual" else tuple(faults.split(","))
-    return [part for fault in named if fault not in ("none", "") for part in parts(fault)]
-
-
 def _simulated_settings(cell: Cell) -> dict[str, object]:
     """Those of the settings that the simulation has too, and its own. With all faults the seeds decide on them."""
     known = {field.name for field in fields(Configuration)}
@@ -123,10 +117,9 @@ def _simulated_settings(cell: Cell) -> dict[str, object]:
         shared["acks"] = ACKS[str(shared["acks"])]
     if "flaws" in shared:
         shared["flaws"] = tuple(shared["flaws"])
-    if cell.faults != "all":
-        shared["faults"] = tuple(
-            dict.fromkeys(SIMULATED[kind].kind for kind in _kinds(cell.faults) if kind in SIMULATED)
-        )
+    faults = fault_names.chosen(cell.faults, leave_out=True)
+    if faults is not None:
+        shared["faults"] = faults
     return {**shared, **cell.settings.get(SIMULATION, {})}
 
 

@@ -198,6 +198,7 @@ def _draw_pick(draws: Draws) -> dict[str, str]:
 def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> Kind:
     return Kind(
         name=name,
+        family="administration",
         summary=summary,
         needs=frozenset({"administration"}),
         roles=_ROLES,

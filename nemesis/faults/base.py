@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from nemesis.clock import Clock, becomes_true
 from nemesis.cluster import Capability, Cluster, NodeError
 from nemesis.draws import Draws
 from nemesis.links import SharedLinks
 from nemesis.targets import Role
+
+Family = Literal["process", "network", "page-cache", "disk", "clock", "administration"]
+"""What a fault is done to."""
 
 Parameters = Mapping[str, str]
 """Drawn with the schedule, so that a replay needs no draw."""
@@ -118,6 +121,7 @@ class Kind:
     """A kind of fault."""
 
     name: str
+    family: Family
     summary: str  # one line for `harrow faults`
     needs: frozenset[Capability]
     roles: tuple[Role, ...]  # whom the draw may aim it at; a role named twice is drawn twice as often
@@ -128,6 +132,11 @@ class Kind:
     lasts_ms: tuple[int, int] | None = None  # from the injection to the healing, when the usual draw does not fit
     quorum_roles: tuple[Role, ...] = ()  # further roles where there are several controllers
     quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` where there are several
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it keeps packets from passing at all."""
+        return "network" in self.needs
 
     def roles_among(self, controllers: int) -> tuple[Role, ...]:
         """Whom the draw may aim it at in a cluster with so many controllers."""

@@ -64,6 +64,7 @@ def _draw(draws: Draws) -> dict[str, str]:
 
 CRASH_LOOP = Kind(
     name="crash-loop",
+    family="process",
     summary="SIGKILL a node, start it, and SIGKILL it again, over and over",
     needs=frozenset({"process"}),
     roles=("leader", "in-sync-follower", "broker", "active-controller"),

@@ -145,6 +145,7 @@ def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Kin
 
     return Kind(
         name=name,
+        family="disk",
         summary=summary,
         needs=_NEEDS,
         roles=_ROLES,
@@ -172,6 +173,7 @@ DISK_LOSS = _damaging("disk-loss", "empty the disk of a dead node", "wipe", ())
 
 DISK_ROLLBACK = Kind(
     name="disk-rollback",
+    family="disk",
     summary="kill a node and put its disk back to what it was some seconds before",
     needs=_NEEDS,
     roles=_ROLES,

@@ -123,6 +123,7 @@ def _kind(
 
     return Kind(
         name=name,
+        family="disk",
         summary=summary,
         needs=frozenset({"process", "disk-full" if needs == "disk-full" else "disk-trouble"}),
         roles=_ROLES,
@@ -156,6 +157,7 @@ def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> In
 
 LYING_FSYNC = Kind(
     name="lying-fsync",
+    family="disk",
     summary="have fsync say that it synced and do nothing; then kill the node and lose its page cache",
     needs=frozenset({"process", "page-cache-loss", "disk-trouble", "plain-broker"}),
     roles=_ROLES,

@@ -68,6 +68,7 @@ def _draw(draws: Draws) -> dict[str, str]:
 
 FLAPPING = Kind(
     name="flapping",
+    family="network",
     summary="cut a node off and let it back, over and over",
     needs=frozenset({"network"}),
     roles=("leader", "in-sync-follower", "minority", "controller"),

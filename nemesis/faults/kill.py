@@ -58,6 +58,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 POWER_CUT = Kind(
     name="power-cut",
+    family="process",
     summary="SIGKILL all brokers, a majority of them, or everybody at once; start them again later",
     needs=frozenset({"process"}),
     roles=("brokers", "majority", "everyone"),
@@ -67,6 +68,7 @@ POWER_CUT = Kind(
 
 KILL = Kind(
     name="kill",
+    family="process",
     summary="SIGKILL a node; start it again later",
     needs=frozenset({"process"}),
     roles=("leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),

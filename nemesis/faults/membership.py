@@ -78,6 +78,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 BROKER_REMOVAL = Kind(
     name="broker-removal",
+    family="administration",
     summary="move all replicas off a broker and shut it down; later let it join again and move them back",
     needs=frozenset({"process", "administration", "spare-broker"}),
     roles=("leader", "broker"),

@@ -55,6 +55,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 PAGE_CACHE_LOSS = Kind(
     name="page-cache-loss",
+    family="page-cache",
     summary="SIGKILL a node and lose what it had not synced; start it again later",
     needs=frozenset({"process", "page-cache-loss"}),
     roles=("leader", "leader", "in-sync-follower", "broker"),
@@ -75,6 +76,7 @@ def _aim_torn(site: Site, targets: tuple[int, ...], parameters: Parameters) -> I
 
 TORN_PAGE_CACHE_LOSS = Kind(
     name="torn-page-cache-loss",
+    family="page-cache",
     summary="SIGKILL a broker; of what it had not synced a prefix survives, or some sectors, or zeros",
     needs=frozenset({"process", "page-cache-loss"}),
     roles=("leader", "leader", "in-sync-follower", "broker"),

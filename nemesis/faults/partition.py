@@ -174,6 +174,7 @@ _NEEDS: frozenset[Capability] = frozenset({"network"})
 
 ISOLATE = Kind(
     name="isolate",
+    family="network",
     summary="cut a node off, both ways, from everyone, the other nodes, the other brokers, or the controllers",
     needs=_NEEDS,
     roles=("leader", "leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),
@@ -185,6 +186,7 @@ ISOLATE = Kind(
 
 HALVES = Kind(
     name="halves",
+    family="network",
     summary="split the cluster in two parts that cannot talk",
     needs=_NEEDS,
     roles=("leader", "minority"),
@@ -195,6 +197,7 @@ HALVES = Kind(
 
 ONE_WAY = Kind(
     name="one-way",
+    family="network",
     summary="cut one direction only: a node that hears nothing, or that nobody hears",
     needs=_NEEDS,
     roles=("leader", "in-sync-follower", "active-controller"),

@@ -57,6 +57,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 PAUSE = Kind(
     name="pause",
+    family="process",
     summary="stop a process without killing it; let it run on later",
     needs=frozenset({"process"}),
     roles=("leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),

@@ -48,6 +48,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 RESTART = Kind(
     name="restart",
+    family="process",
     summary="controlled shutdown of a node; start it again later",
     needs=frozenset({"process"}),
     roles=("leader", "in-sync-follower", "broker", "active-controller"),

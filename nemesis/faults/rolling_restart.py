@@ -50,6 +50,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 ROLLING_RESTART = Kind(
     name="rolling-restart",
+    family="process",
     summary="controlled shutdown and start of one node after the other",
     needs=frozenset({"process"}),
     roles=("brokers", "everyone"),

@@ -127,6 +127,7 @@ def _kind(
 
     return Kind(
         name=name,
+        family="network",
         summary=summary,
         needs=_NEEDS,
         roles=("leader", "in-sync-follower", "minority", "brokers", "controller"),

@@ -108,6 +108,7 @@ def _draw_starvation(draws: Draws) -> dict[str, str]:
 
 CPU_STARVATION = Kind(
     name="cpu-starvation",
+    family="process",
     summary="let a process run for a few percent of the time only",
     needs=frozenset({"starvation"}),
     roles=("leader", "in-sync-follower", "minority", "active-controller"),
@@ -119,6 +120,7 @@ CPU_STARVATION = Kind(
 
 OUT_OF_MEMORY = Kind(
     name="out-of-memory",
+    family="process",
     summary="let a process have no more memory than it has; most die of it",
     needs=frozenset({"starvation"}),
     roles=("leader", "in-sync-follower", "broker", "active-controller"),

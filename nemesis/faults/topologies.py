@@ -66,6 +66,7 @@ def _draw_order(draws: Draws) -> dict[str, str]:
 
 MAJORITY_RING = Kind(
     name="majority-ring",
+    family="network",
     summary="everybody hears a majority of the nodes, and no two hear the same one",
     needs=_NEEDS,
     roles=("everyone",),
@@ -75,6 +76,7 @@ MAJORITY_RING = Kind(
 
 BRIDGE = Kind(
     name="bridge",
+    family="network",
     summary="two halves that cannot talk, and one broker that reaches both",
     needs=_NEEDS,
     roles=("leader", "broker"),
@@ -84,6 +86,7 @@ BRIDGE = Kind(
 
 BROKERS_FROM_CONTROLLERS = Kind(
     name="brokers-from-controllers",
+    family="network",
     summary="cut brokers off from all controllers, but not from each other, nor from clients",
     needs=_NEEDS,
     roles=("brokers", "leader", "minority"),
@@ -93,6 +96,7 @@ BROKERS_FROM_CONTROLLERS = Kind(
 
 CLIENTS_FROM_BROKERS = Kind(
     name="clients-from-brokers",
+    family="network",
     summary="cut the clients off from brokers that are well among themselves",
     needs=_NEEDS,
     roles=("brokers", "leader", "minority"),

@@ -116,6 +116,7 @@ def _draw_strobe(draws: Draws) -> dict[str, str]:
 
 CLOCK_JUMP = Kind(
     name="clock-jump",
+    family="clock",
     summary="set the wall clock of a node forward or back, by half a second to a year",
     needs=frozenset({"clock"}),
     roles=_ROLES,
@@ -125,6 +126,7 @@ CLOCK_JUMP = Kind(
 
 CLOCK_STROBE = Kind(
     name="clock-strobe",
+    family="clock",
     summary="set the wall clock of a node wrong and right, over and over",
     needs=frozenset({"clock"}),
     roles=_ROLES,
@@ -135,6 +137,7 @@ CLOCK_STROBE = Kind(
 
 CLOCK_DRIFT = Kind(
     name="clock-drift",
+    family="clock",
     summary="let the wall clock of a node go too fast or too slow",
     needs=frozenset({"clock"}),
     roles=_ROLES,

@@ -125,4 +125,4 @@ def test_the_command_takes_a_script_for_one_seed(tmp_path: Path, capsys: pytest.
     assert harrow("sim", "--seed", "1", "--faults", script, *FINE) == Exit.VALID
     assert "isolate" in capsys.readouterr().out
     assert harrow("sim", "--seeds", "1:2", "--faults", script, *FINE) == Exit.USAGE
-    assert "--faults is for one seed" in capsys.readouterr().err
+    assert "--faults FILE is for one seed" in capsys.readouterr().err

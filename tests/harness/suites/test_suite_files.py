@@ -96,7 +96,10 @@ def test_a_simulation_takes_the_settings_that_it_has_and_faults_by_its_own_names
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"environment": "simulation", "faults": "kill,flapping"}, "the simulation has no flapping"),
+        (
+            {"environment": "simulation", "faults": "kill,flapping"},
+            "expected a fault that the simulation has too, found flapping",
+        ),
         ({"environment": "moon"}, "there is no environment moon in this Harrow"),
         ({"faults": "broker-removal"}, "broker-removal needs more brokers than replicas"),
         ({"settings": {"system": str(ROOT / "systems/apache-kafka.toml")}}, "KAFKA_HOME"),

@@ -1,0 +1,44 @@
+"""A simulation takes faults by the names of real clusters, and families of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.simulation.fault_names import NotSimulated, chosen, family_members
+from harness.simulation.swarm import FAULTS
+from nemesis.faults.families import FAMILIES, PARTITION
+
+
+def test_every_fault_of_the_simulation_is_in_one_family() -> None:
+    listed = [kind for family in FAMILIES if family != PARTITION for kind in family_members(family)]
+    assert sorted(listed) == sorted(FAULTS)
+    assert set(family_members(PARTITION)) < set(family_members("network"))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("kill,page-cache-loss", ("kill", "lossy-kill")),
+        ("lossy-kill, stall", ("lossy-kill", "stall")),
+        ("page-cache", ("lossy-kill", "lossy-restart")),
+        ("usual", ("kill", "pause", "isolate", "halves", "one-way", "lossy-kill", "restart")),
+        ("usual,clock", ("kill", "pause", "isolate", "halves", "one-way", "lossy-kill", "restart", "clock-jump")),
+        ("none", ()),
+        ("all", None),
+    ],
+)
+def test_names_become_the_kinds_of_the_simulation(text: str, kinds: tuple[str, ...] | None) -> None:
+    assert chosen(text) == kinds
+
+
+def test_a_fault_of_real_clusters_alone_is_refused_or_left_out() -> None:
+    with pytest.raises(NotSimulated, match="expected a fault that the simulation has too, found packet-loss"):
+        chosen("kill,packet-loss")
+    assert chosen("kill,packet-loss", leave_out=True) == ("kill",)
+
+
+@pytest.mark.parametrize(("text", "told"), [("netwrk", "did you mean network?"), ("none,kill", "expected none alone")])
+def test_nonsense_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match="faults: ") as refused:
+        chosen(text, leave_out=True)
+    assert told in str(refused.value)
