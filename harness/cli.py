@@ -13,7 +13,8 @@ from harness.commands.names import about_option
 from harness.errors import describe, is_ours
 from harness.exits import Exit
 from harness.spec import SpecError
-from harness.stopping import sigterm_interrupts
+from harness.stopping import Lacking, sigterm_interrupts
+from harness.store import StoreError
 from nemesis.schedule import ScheduleError
 
 DEBUG = "--debug"
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _tell(error, _with_help(about_option(error), error), Exit.USAGE, debug)
     except click.ClickException as error:
         _tell(error, _with_help(error.format_message().rstrip("."), error), Exit.USAGE, debug)
-    except (SpecError, ScheduleError) as error:
+    except (SpecError, ScheduleError, StoreError, Lacking) as error:  # nothing was started
         _tell(error, str(error), Exit.USAGE, debug)
     except (KeyboardInterrupt, click.Abort) as error:
         _tell(error, "interrupted", Exit.UNKNOWN, debug)

@@ -10,7 +10,7 @@ class Exit(IntEnum):
 
     VALID = 0
     ANOMALIES = 1
-    USAGE = 2
+    USAGE = 2  # the command is wrong, or asks for what is not here; nothing was started
     UNKNOWN = 3  # could not be decided, or was interrupted
     FAILED = 4  # the harness could not do its work
 

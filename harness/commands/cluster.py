@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.commands.names import NamedGroup, OneOf
+from harness.commands.starting import before_start
 from harness.store import DEFAULT
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
@@ -50,19 +51,20 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     from harness import spec as specs
     from harness.environments import registry
     from harness.standing.orders import ABOUT, about
-    from harness.stopping import Failed
+    from harness.stopping import Failed, Lacking
     from harness.store import make_run_directory
     from harness.systems import choice
 
     if (_place(store) / ABOUT).exists():
-        raise Failed(f"expected no cluster in {store}, found one that stands; harrow cluster down")
+        raise Lacking(f"expected no cluster in {store}, found one that stands; harrow cluster down")
     if flags["network"] is None:
         flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
-    system = choice.make(spec)
-    spec = registry.settled(spec, system)
-    registry.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
+    with before_start():
+        system = choice.make(spec)
+        spec = registry.settled(spec, system)
+        registry.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
     directory = make_run_directory(store, NAME, 0)
     log = directory / "owner.log"
     with log.open("wb") as errors:
@@ -103,12 +105,12 @@ def status(store: Path) -> None:
 def logs(node: int, lines: int, store: Path) -> None:
     """Print what a node logged last."""
     from harness.standing.orders import about
-    from harness.stopping import Failed
+    from harness.stopping import Lacking
 
     about(_place(store))
     log = _place(store) / "nodes" / str(node) / "node.log"
     if not log.exists():
-        raise Failed(f"expected a node of the cluster, found no node {node}; harrow cluster status")
+        raise Lacking(f"expected a node of the cluster, found no node {node}; harrow cluster status")
     for line in log.read_text(errors="replace").splitlines()[-lines:]:
         click.echo(line)
 

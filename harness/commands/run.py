@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness import spec as specs
+from harness.commands.starting import before_start
 from harness.errors import describe
 from harness.exits import VERDICTS, Exit
 from harness.spec import Spec, SpecError
@@ -123,10 +124,11 @@ def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path,
     from harness.systems import choice
 
     spec = _spec(file, flags)
-    system = choice.make(spec)
-    spec = registry.settled(spec, system)
-    schedule = _schedule(spec, schedule_file)
-    _check(spec, schedule, system)
+    with before_start():
+        system = choice.make(spec)
+        spec = registry.settled(spec, system)
+        schedule = _schedule(spec, schedule_file)
+        _check(spec, schedule, system)
     sys.exit(_run(spec, schedule, system, schedule_file, store, check=check))
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from harness.commands import sim_histories
 from harness.exits import Exit
+from harness.judging import need_java
 from harness.simulation import stored
 from harness.simulation.case import Case
 from harness.simulation.commands import command
@@ -22,7 +23,7 @@ from harness.simulation.marks_table import mark_lines
 from harness.simulation.pool import cores
 from harness.simulation.sweep import SeedResult, Tally, sweep, until
 from harness.stopping import Stop, on_signals
-from harness.store import make_run_directory
+from harness.store import StoreError, make_run_directory
 
 SHOWN_EVERY_S = 0.5
 PLAIN_EVERY_S = 10.0
@@ -55,6 +56,7 @@ def run(
 ) -> Exit:
     """Sweep, store, judge histories, tell; the exit status."""
     if histories is not None:
+        need_java()
         sim_histories.check_directory(histories)
     console = Console(stderr=True, highlight=False)
     stop = Stop()
@@ -149,7 +151,11 @@ def _store(
     for failure in failures:
         if not failure.digest:
             continue  # it killed its process, and would kill this one
-        directory = make_run_directory(store, stored.NAME, failure.seed)
+        try:
+            directory = make_run_directory(store, stored.NAME, failure.seed)
+        except StoreError as error:
+            console.print(f"not stored: {error}", style="yellow", soft_wrap=True)
+            break
         stored.store(directory, Case(failure.seed, overrides))
         kept[failure.seed] = directory
     if kept:

@@ -38,11 +38,14 @@ def suite(file: Path, store: Path, fresh: bool) -> None:
     canary was not found.
     """  # noqa: D301 (\b is for click)
     from harness import consoles
+    from harness.judging import need_java
     from harness.progress import Progress
     from harness.suites import definition
     from harness.suites.state import begin
 
     wanted = definition.load(file)
+    if not all(cell.is_simulated for cell in (*wanted.canary, *wanted.cells)):
+        need_java()
     state = begin(store, wanted, fresh=fresh)
     with Progress(consoles.progress()) as progress:
         ended = _conduct(wanted, state, progress)

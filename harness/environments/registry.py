@@ -24,7 +24,8 @@ OFFERS: Mapping[str, Offers] = {"local": local, "docker": docker, "ssh": OFFERS_
 def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
     """See that the environment can inject these faults into the system, by the mechanisms that were asked for.
 
-    Nothing is started but, for mechanisms, a short trial. Raises `SpecError`.
+    Nothing is started but, for mechanisms, a short trial. Raises `SpecError`, and `EnvironmentFailed` for an image that
+    is not here.
     """
     offers = _offers(spec)
     wanted = {kind.name: kind.needs for kind in kinds}
@@ -50,6 +51,10 @@ def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
         mechanisms = offers.choose(spec.network, spec.page_cache, needed)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
+    if spec.image and spec.system == OWN_SYSTEM:
+        from harness.environments.docker.image import need_image
+
+        need_image(spec.image)
     capabilities = offers.offered(mechanisms)
     cannot = system.cannot(*mechanisms)
     for name, needs in wanted.items():

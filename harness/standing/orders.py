@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.stopping import Failed
+from harness.stopping import Failed, Lacking
 
 ABOUT = "cluster.json"
 """What is known of a standing cluster: `pid`, `socket`, `bootstrap`. It is there as long as the cluster stands."""
 
 
 def about(directory: Path) -> Mapping[str, Any]:
-    """What is known of the cluster that stands in a directory. Raises `Failed` if there is none."""
+    """What is known of the cluster that stands in a directory. Raises `Lacking` if there is none."""
     try:
         known: Mapping[str, Any] = json.loads((directory / ABOUT).read_text())
     except (OSError, ValueError) as error:
-        raise Failed(f"expected a cluster that stands in {directory}, found none; harrow cluster up") from error
+        raise Lacking(f"expected a cluster that stands in {directory}, found none; harrow cluster up") from error
     return known
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from harness import cli
 from harness.environments.local import offers
+from harness.environments.machine.trials import Trial
 from harness.exits import Exit, worst
 from nemesis.faults import KINDS
 
@@ -131,14 +132,57 @@ def test_a_machine_without_java_is_told_before_anything_starts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("checkers.spark.java_found", lambda: None)
-    assert harrow("run") == Exit.FAILED
+    assert harrow("run") == Exit.USAGE
     assert "expected a Java for Spark" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("lacking", "arguments", "told"),
+    [
+        (
+            "docker",
+            "run --environment docker",
+            "expected a Docker engine for the environment docker, found: not here; ",
+        ),
+        ("docker", "cluster up --environment docker", "expected a Docker engine for the environment docker, found: "),
+        ("qemu", "run --vms 3", "expected the program qemu-system-x86_64 for VMs, found none; apt-get install"),
+        ("paramiko", "run --vms 3", "expected the package paramiko for the environment ssh, found none; pip install"),
+        ("paramiko", "run --inventory hosts", "expected the package paramiko for the environment ssh, found none; "),
+        ("java", "run", "expected a Java for Spark"),
+        ("java", "sim --seeds 1:2 --histories seen", "expected a Java for Spark"),
+        ("clients", "run --client aiokafka", "client aiokafka is not installed"),
+    ],
+)
+def test_what_the_machine_lacks_is_one_line_and_status_2(
+    lacking: str,
+    arguments: str,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    if lacking == "docker":
+        monkeypatch.setattr("harness.environments.docker.offers.try_docker", lambda: Trial(False, "not here"))
+    if lacking == "qemu":
+        monkeypatch.setattr("harness.environments.ssh.vms.trial.shutil.which", lambda _program: None)
+    if lacking == "paramiko":
+        monkeypatch.setattr("harness.environments.ssh.fleets.importlib.util.find_spec", lambda _name: None)
+    if lacking == "java":
+        monkeypatch.setattr("checkers.spark.java_found", lambda: None)
+    if lacking == "clients":
+        monkeypatch.setitem(sys.modules, "workloads.clients.aio", None)
+    assert harrow(*arguments.split()) == Exit.USAGE
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith(f"harrow: {told}")
+    assert output.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 def test_a_store_that_cannot_be_made_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert harrow("run", "--store", "file") == Exit.FAILED
+    assert harrow("run", "--store", "file") == Exit.USAGE
     output = capsys.readouterr().err
     assert "expected to make a directory in the store file" in output
     assert output.count("\n") == 1

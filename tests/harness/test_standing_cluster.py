@@ -55,7 +55,7 @@ def test_status_tells_of_nodes_and_where_brokers_are(store: Path) -> None:
 def test_logs_are_those_of_the_node(store: Path) -> None:
     assert "ready node=1" in harrow(store, "cluster", "logs", "1", "--lines", "1000").stdout
     refused = harrow(store, "cluster", "logs", "77")
-    assert refused.returncode == Exit.FAILED
+    assert refused.returncode == Exit.USAGE
     assert "found no node 77" in refused.stderr
 
 
@@ -75,7 +75,7 @@ def test_a_fault_that_finds_no_target_did_not_take_hold(store: Path) -> None:
 
 def test_a_second_cluster_is_refused_while_one_stands(store: Path) -> None:
     refused = harrow(store, "cluster", "up")
-    assert refused.returncode == Exit.FAILED
+    assert refused.returncode == Exit.USAGE
     assert "found one that stands; harrow cluster down" in refused.stderr
 
 
@@ -87,5 +87,5 @@ def test_a_cluster_that_is_down_leaves_nothing_but_its_files(tmp_path: Path) -> 
     assert (run / "nodes" / "1" / "node.log").exists()
     for words in (["cluster", "status"], ["cluster", "down"], ["fault", "kill"]):
         refused = harrow(tmp_path, *words)
-        assert refused.returncode == Exit.FAILED
+        assert refused.returncode == Exit.USAGE
         assert "found none; harrow cluster up" in refused.stderr

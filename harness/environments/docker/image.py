@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.docker import python_tree
+from harness.environments.docker import engine, python_tree
 from harness.environments.docker.engine import expecting
 from harness.environments.docker.python_tree import PACKAGES_AT
 
@@ -90,6 +90,15 @@ def named_image(client: DockerClient, name: str) -> str:
             f"expected the image {name}, found none; docker pull {name}, or build it from containers/Dockerfile"
         )
     return name
+
+
+def need_image(name: str) -> None:
+    """See that the engine has an image of that name. Raises `EnvironmentFailed`."""
+    client = engine.connect()
+    try:
+        named_image(client, name)
+    finally:
+        client.close()
 
 
 def exists(client: DockerClient, name: str) -> bool:

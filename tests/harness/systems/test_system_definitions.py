@@ -164,7 +164,7 @@ def test_what_a_definition_presets_of_containers_is_for_containers_alone(written
         spec_for(path, node_memory=700)
 
 
-def test_a_host_that_does_not_answer_is_one_line_and_status_4(
+def test_a_host_that_does_not_answer_is_one_line_and_status_2(
     written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("paramiko")
@@ -174,7 +174,7 @@ def test_a_host_that_does_not_answer_is_one_line_and_status_4(
         cli.main(
             ["run", "--system", str(written(MINIMAL)), "--inventory", str(inventory), "--store", str(tmp_path / "s")]
         )
-    assert ended.value.code == Exit.FAILED
+    assert ended.value.code == Exit.USAGE
     line = capsys.readouterr().err
     assert "expected host 127.0.0.1:1 to answer SSH at 127.0.0.1:1" in line
     assert line.count("\n") == 1

@@ -43,7 +43,7 @@ def definition(tmp_path: Path, name: str, text: str = MINIMAL) -> Path:
     return file
 
 
-def test_an_image_that_nobody_has_is_one_line_and_status_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_that_nobody_has_is_one_line_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not (trial := try_docker()).available:
         pytest.skip(trial.found)
     name = "localhost:1/no-such-broker:1"
@@ -59,7 +59,7 @@ def test_an_image_that_nobody_has_is_one_line_and_status_4(tmp_path: Path, capsy
                 str(tmp_path / "s"),
             ]
         )
-    assert ended.value.code == Exit.FAILED
+    assert ended.value.code == Exit.USAGE
     line = capsys.readouterr().err
     assert f"expected the image {name} here or in its registry, found: " in line
     assert line.count("\n") == 1
