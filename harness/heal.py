@@ -36,12 +36,12 @@ def heal(place: Path) -> list[str]:
 
 
 def _runs(place: Path) -> Iterator[Path]:
-    """Run directories: the place itself, `store/<name>/<run>`, those of suites; links (`latest`) are not followed."""
+    """Run directories: the place, those in it, `store/runs/<run>`, those of suites; links are not followed."""
     if (place / FILE_NAME).exists():
         yield place
         return
-    journals = [*place.glob(f"*/*/{FILE_NAME}"), *place.glob(f"suites/*/*/*/*/{FILE_NAME}")]
-    for journal in sorted(journals):
+    places = ("*", "*/*", "suites/*/*/*/*")
+    for journal in sorted(journal for pattern in places for journal in place.glob(f"{pattern}/{FILE_NAME}")):
         if not any(parent.is_symlink() for parent in (journal.parent, journal.parent.parent)):
             yield journal.parent
 

@@ -108,7 +108,7 @@ def _tear_down(stage: Stage) -> None:
 def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
     spec = plan.spec
     return {
-        "name": spec.name,
+        "name": plan.name or spec.name or plan.run_id,
         "seed": spec.seed,
         "system": system.name,
         "volatile": system.traits.volatile,

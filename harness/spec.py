@@ -53,7 +53,7 @@ class Spec:
     """One run. Field names are those of the flags and of the TOML file, with `-` for `_` there."""
 
     seed: int
-    name: str = "log"
+    name: str = ""  # of the run in the store; empty: what it is
     system: str = OWN_SYSTEM  # or the path of a system definition
     environment: str = "local"
     brokers: int = 3
@@ -156,7 +156,7 @@ def _check(spec: Spec) -> None:
         repr(spec.flush),
     )
     _expect(
-        bool(_NAME.fullmatch(spec.name)),
+        not spec.name or bool(_NAME.fullmatch(spec.name)),
         "name",
         "up to 64 letters, digits, dots, dashes and underscores",
         repr(spec.name),

@@ -58,12 +58,12 @@ class Stop:
 
 
 @contextmanager
-def on_signals(stop: Stop) -> Iterator[None]:
-    """Translate SIGINT and SIGTERM to `stop` while inside."""
+def on_signals(stop: Stop, heal: str = "harrow heal") -> Iterator[None]:
+    """Translate SIGINT and SIGTERM to `stop` while inside; `heal` is the command that undoes what a second leaves."""
 
     def heard(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if stop.requested:
-            os.write(sys.stderr.fileno(), b"harrow: ended at once; `harrow heal` removes what the run left\n")
+            os.write(sys.stderr.fileno(), f"harrow: ended at once; `{heal}` removes what the run left\n".encode())
             os._exit(Exit.UNKNOWN)
         stop.request()
 

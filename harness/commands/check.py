@@ -7,33 +7,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from harness.commands.stores import need_history, run_of, store_option
 from harness.exits import worst
-from harness.store import DEFAULT
+from harness.store import find_run
 
 if TYPE_CHECKING:
     from checkers.foreign.verdicts import FileVerdict
 
-_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
-BROUGHT = DEFAULT / "elsewhere"
-"""Where results of runs go that are on another machine."""
-
-
-_HERE = click.Path(exists=True, path_type=Path)
-
-
-def _places(ctx: click.Context, param: click.Parameter, places: tuple[str, ...]) -> tuple[Path | str, ...]:
-    """Paths, each of which exists, and URIs for Spark, which stay text."""
-    from checkers.elsewhere import is_elsewhere
-
-    return tuple(place if is_elsewhere(place) else _HERE.convert(place, param, ctx) for place in places)
+BROUGHT: Final = "elsewhere"
+"""Where in the store results of runs go that are on another machine."""
 
 
 @click.command("check")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, callback=_places)
+@click.argument("places", metavar="[FILE...]", nargs=-1)
 @click.option("--model", metavar="NAME", help="The sequential object that a history is held against.")
 @click.option("--initial", metavar="JSON", help="What that object holds at first.")
 @click.option("--profile", metavar="NAME", help="Anomalies by the rules of another checker: jepsen-kafka.")
@@ -47,8 +37,9 @@ def _places(ctx: click.Context, param: click.Parameter, places: tuple[str, ...])
     help="Draw each history that no order explains there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and file.")
+@store_option
 def check(
-    files: tuple[Path | str, ...],
+    places: tuple[str, ...],
     model: str | None,
     initial: str | None,
     profile: str | None,
@@ -57,15 +48,17 @@ def check(
     no_repair: bool,
     pictures: Path | None,
     as_json: bool,
+    store: Path,
 ) -> None:
     """Judge stored runs, and histories that other tools wrote, in one call.
 
     \b
-    FILE is the directory of a run, or a history: EDN or text log of Jepsen, key-value file of Porcupine, JSON lines.
-    A run may be on any file system that Spark reads; its results then go to store/elsewhere.
-      harrow check store/latest
-      harrow check store/log/*
-      harrow check hdfs://names/harrow/store/log/20260105T020000Z-7
+    FILE is the directory of a run, its name in the store, or a history: EDN or text log of Jepsen, key-value file of
+    Porcupine, JSON lines. Without any the newest run of the store is judged.
+    A run may be on any file system that Spark reads; its results then go to elsewhere in the store.
+      harrow check
+      harrow check store/runs/*
+      harrow check hdfs://names/harrow/store/runs/20260105T020000Z-local-log-usual-seed-7
       harrow check --profile jepsen-kafka --json history.edn
       harrow check --model cas-register --pictures violations *.edn
     """  # noqa: D301 (\b is for click)
@@ -76,7 +69,8 @@ def check(
 
     try:
         wanted = Wanted(model, profile, form, *_initial(initial)).validated()  # before anything is fetched
-        paths = _here(files, master)
+        files = _found(places, store)
+        paths = _here(files, master, store)
         verdicts = check_files(paths, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error
@@ -93,20 +87,37 @@ def check(
     sys.exit(worst([found.verdict for found in verdicts]))
 
 
-def _here(files: Sequence[Path | str], master: str | None) -> list[Path]:
+def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
+    """Files and directories, each of which exists, and URIs for Spark, which stay text. Raises `StoreError`."""
+    from checkers.elsewhere import is_elsewhere
+
+    if not places:
+        return [find_run(store)]
+    return [
+        place
+        if is_elsewhere(place)
+        else Path(place)
+        if Path(place).exists()
+        else find_run(store, place, "a history or a run")
+        for place in places
+    ]
+
+
+def _here(files: Sequence[Path | str], master: str | None, store: Path) -> list[Path]:
     """The paths under which files can be judged here: of a run on another machine, the directory that stands for it."""
     from checkers.elsewhere import ElsewhereError, bring
     from checkers.spark import start_session
 
     for path in files:
         if isinstance(path, Path) and path.is_dir():
-            _need_history(path)
+            need_history(path)
+    brought = store / BROUGHT
     try:
-        return [file if isinstance(file, Path) else bring(start_session(master), file, BROUGHT) for file in files]
+        return [file if isinstance(file, Path) else bring(start_session(master), file, brought) for file in files]
     except ElsewhereError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise click.UsageError(f"{BROUGHT} cannot be written to: {error.strerror}") from error
+        raise click.UsageError(f"{brought} cannot be written to: {error.strerror}") from error
 
 
 def _draw(verdicts: Sequence[FileVerdict], directory: Path) -> None:
@@ -133,15 +144,13 @@ def _initial(text: str | None) -> tuple[object, bool]:
 
 
 @click.command("report")
-@click.argument("run", metavar="DIR", type=_RUN)
-def report(run: Path) -> None:
-    """Write report.html of a stored run again, and print where it is."""
+@click.argument("what", metavar="[RUN]", required=False)
+@store_option
+def report(what: str | None, store: Path) -> None:
+    """Write report.html of a stored run again, and print where it is.
+
+    RUN is its directory, or its name in the store; without it the newest of the store.
+    """
     from reports import render
 
-    _need_history(run)
-    click.echo(render(run))
-
-
-def _need_history(directory: Path) -> None:
-    if not (directory / "history").is_dir():
-        raise click.UsageError(f"{directory}: expected the directory of a run, found no history in it")
+    click.echo(render(run_of(store, what)))

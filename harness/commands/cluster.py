@@ -12,7 +12,8 @@ import click
 
 from harness.commands.names import NamedGroup, OneOf
 from harness.commands.starting import before_start
-from harness.store import DEFAULT
+from harness.commands.stores import command_for, store_option
+from harness.run_names import plain
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
 from nemesis.targets import ROLES
@@ -21,12 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME = "cluster"
+_NEXT = (("cluster", "status"), ("fault", "kill"), ("cluster", "down"))
 _DOWN_S = 60.0
 _POLL_S = 0.1
-
-_STORE = click.option(
-    "--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs."
-)
 
 
 @click.group("cluster", cls=NamedGroup)
@@ -42,7 +40,7 @@ def cluster() -> None:
 @click.option("--network", metavar="HOW", help="namespaces or proxies (local's default).")
 @click.option("--page-cache", default="auto", show_default=True, metavar="HOW", help="ext4, fuse or page-cache.")
 @click.option("--faults", default="usual", show_default=True, metavar="LIST", help="Faults that shall be possible.")
-@_STORE
+@store_option
 def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     """Start a cluster and leave it running.
 
@@ -56,7 +54,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     from harness.systems import choice
 
     if (_place(store) / ABOUT).exists():
-        raise Lacking(f"expected no cluster in {store}, found one that stands; harrow cluster down")
+        raise Lacking(f"expected no cluster in {store}, found one that stands; {command_for(store, 'cluster', 'down')}")
     if flags["network"] is None:
         flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
@@ -65,7 +63,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
         system = choice.make(spec)
         spec = registry.settled(spec, system)
         registry.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
-    directory = make_run_directory(store, NAME, 0)
+    directory = make_run_directory(store, plain([NAME, spec.environment]), None)
     log = directory / "owner.log"
     with log.open("wb") as errors:
         owner = subprocess.Popen(
@@ -84,11 +82,11 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     _place(store).unlink(missing_ok=True)
     _place(store).symlink_to(directory.absolute())
     click.echo(f"brokers at {','.join(about(directory)['bootstrap'])}")
-    click.echo(f"nodes in {directory / 'nodes'}; harrow cluster status, harrow fault, harrow cluster down")
+    click.echo(f"nodes in {directory / 'nodes'}; {'; '.join(command_for(store, *words) for words in _NEXT)}")
 
 
 @cluster.command("status")
-@_STORE
+@store_option
 def status(store: Path) -> None:
     """Tell how nodes and partitions are, by the cluster's own account."""
     from harness.standing.orders import about, order
@@ -101,7 +99,7 @@ def status(store: Path) -> None:
 @cluster.command("logs")
 @click.argument("node", type=int)
 @click.option("--lines", default=20, show_default=True, metavar="N", help="How many lines, from the end.")
-@_STORE
+@store_option
 def logs(node: int, lines: int, store: Path) -> None:
     """Print what a node logged last."""
     from harness.standing.orders import about
@@ -110,13 +108,15 @@ def logs(node: int, lines: int, store: Path) -> None:
     about(_place(store))
     log = _place(store) / "nodes" / str(node) / "node.log"
     if not log.exists():
-        raise Lacking(f"expected a node of the cluster, found no node {node}; harrow cluster status")
+        raise Lacking(
+            f"expected a node of the cluster, found no node {node}; {command_for(store, 'cluster', 'status')}"
+        )
     for line in log.read_text(errors="replace").splitlines()[-lines:]:
         click.echo(line)
 
 
 @cluster.command("down")
-@_STORE
+@store_option
 def down(store: Path) -> None:
     """Take the cluster down; logs and data stay in the store."""
     from harness.standing.orders import ABOUT, order
@@ -127,7 +127,9 @@ def down(store: Path) -> None:
     deadline = time.monotonic() + _DOWN_S
     while (place / ABOUT).exists():
         if time.monotonic() > deadline:
-            raise Failed(f"expected the cluster to be down within {_DOWN_S:g} s, found it up; harrow heal {store}")
+            raise Failed(
+                f"expected the cluster to be down within {_DOWN_S:g} s, found it up; {command_for(store, 'heal')}"
+            )
         time.sleep(_POLL_S)
     click.echo(f"down; logs and data in {place.resolve() / 'nodes'}")
     place.unlink()
@@ -141,7 +143,7 @@ def down(store: Path) -> None:
 @click.option("--partition", default=0, show_default=True, metavar="N", help="Of which partition, where it matters.")
 @click.option("--lasts", default=5.0, show_default=True, metavar="SECONDS", help="Until it is healed.")
 @click.option("--parameter", "parameters", multiple=True, metavar="NAME=VALUE", help="As in a schedule. Repeatable.")
-@_STORE
+@store_option
 def fault(name: str, target: str, partition: int, lasts: float, parameters: tuple[str, ...], store: Path) -> None:
     """Inject one fault into the cluster that stands, hold it, and heal it. See `harrow faults` for names."""
     from harness.standing.orders import order
@@ -169,7 +171,7 @@ def fault(name: str, target: str, partition: int, lasts: float, parameters: tupl
 
 def _place(store: Path) -> Path:
     """The link to the directory of the cluster that stands."""
-    return store / NAME / "standing"
+    return store / "standing"
 
 
 def _parameter(text: str) -> tuple[str, str]:

@@ -7,21 +7,25 @@ from pathlib import Path
 
 import click
 
+from harness.commands.stores import store_option
 from harness.exits import Exit
-from harness.store import DEFAULT
+from harness.store import StoreError, find_run
 
 
 @click.command("heal")
-@click.argument("store", default=DEFAULT, type=click.Path(exists=True, file_okay=False, path_type=Path))
-def heal(store: Path) -> None:
+@click.argument("place", metavar="[DIR]", required=False)
+@store_option
+def heal(place: str | None, store: Path) -> None:
     """Undo what runs left behind whose harness was killed: processes, networks, mounts.
 
-    STORE is the directory of all runs (default: store), or of one. Runs that still go on are left alone, and so is
-    everything that no journal names. It is safe to heal twice.
+    DIR is the directory of all runs, or of one, or the name of one in the store; without it all runs of the store are
+    healed. Runs that still go on are left alone, and so is everything that no journal names. It is safe to heal twice.
     """
     from harness.heal import heal as undo
 
-    lines = undo(store)
+    if place is None and not store.is_dir():
+        raise StoreError(f"expected a store, found no directory {store}; name the one that has the runs with --store")
+    lines = undo(store if place is None else find_run(store, place))
     for line in lines or ["nothing to heal"]:
         click.echo(line)
 
@@ -31,7 +35,8 @@ def heal(store: Path) -> None:
 @click.option(
     "--markdown", is_flag=True, help="With --faults: as a table for a document, whatever this machine can do."
 )
-def doctor(faults: bool, markdown: bool) -> None:
+@store_option
+def doctor(faults: bool, markdown: bool, store: Path) -> None:
     """Try what this machine can do, and say which command would add what is missing."""
     if faults:
         from harness import matrix
@@ -40,6 +45,6 @@ def doctor(faults: bool, markdown: bool) -> None:
         return
     from harness.doctor import examine, is_fit, render
 
-    findings = examine()
+    findings = examine(store)
     render(findings)
     sys.exit(Exit.VALID if is_fit(findings) else Exit.FAILED)

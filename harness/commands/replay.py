@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
 import click
 
+from harness.commands.stores import store_option
 from harness.exits import Exit
-
-_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+from harness.store import find_run
 
 
 @click.command("replay", short_help="Run a stored run again.")
-@click.argument("run", metavar="RUN", type=_RUN)
-def replay(run: Path) -> None:
-    """Run a stored run again.
+@click.argument("what", metavar="[RUN]", required=False)
+@store_option
+def replay(what: str | None, store: Path) -> None:
+    """Run a stored run again: RUN is its directory, or its name in the store; without it the newest of the store.
 
     A simulated run happens again event by event, or the first event that differs is told. A real run can't be repeated
     in that sense: the command is printed that fires its faults again at the same times.
 
     Exit status: 0 everything was as stored, 1 something differed, 2 usage.
     """
+    run = find_run(store, what)
     if (run / "tape.json").is_file():
         sys.exit(_simulated(run))
     sys.exit(_real(run))
@@ -52,5 +55,6 @@ def _real(run: Path) -> Exit:
         if not path.is_file():
             raise click.UsageError(f"{run}: expected the directory of a run, found no {path.name} in it")
     click.echo("a real run; its schedule is repeated, its timing can't be:")
-    click.echo(f"  harrow run {specification} --schedule {schedule}")
+    again = ["harrow", "run", str(specification.absolute()), "--schedule", str(schedule.absolute())]
+    click.echo(f"  {shlex.join(again)}")
     return Exit.VALID

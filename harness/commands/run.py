@@ -7,17 +7,18 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from harness import spec as specs
 from harness.commands.starting import before_start
+from harness.commands.stores import command_for, store_option
 from harness.errors import describe
 from harness.exits import VERDICTS, Exit
+from harness.run_names import of_run
 from harness.spec import Spec, SpecError
 from harness.stopping import Interrupted
-from harness.store import DEFAULT
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
     from harness.progress import Progress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Asked(NamedTuple):
+    """A run that has been asked for, and can begin."""
+
+    spec: Spec
+    schedule: Schedule
+    system: System
+    name: str
+    has_own_schedule: bool  # one that was not drawn
 
 
 def _flags(command: _Command) -> _Command:
@@ -86,7 +97,7 @@ _FLAGS = (
     _flag("--node-cpus", type=float, metavar="N", told="Docker: processors of a node (0: all)."),
     _flag("--inventory", metavar="FILE", told="Run on the hosts that this TOML file names, by SSH."),
     _flag("--vms", type=int, metavar="N", told="Run N brokers in QEMU VMs on this machine; controllers get one each."),
-    _flag("--name", metavar="NAME", told="Name under which the run is stored (log)."),
+    _flag("--name", metavar="NAME", told="Name of the run in the store (what it is: environment, workload, faults)."),
 )
 
 
@@ -101,7 +112,7 @@ _FLAGS = (
     help="Fire the faults of a stored schedule.json, or of a TOML file, instead of drawing them.",
 )
 @click.option("--check/--no-check", default=True, help="Judge the run and write its report (on).")
-@click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
+@store_option
 def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path, **flags: Any) -> None:  # noqa: ANN401
     """Stand a cluster up, torment it under real clients, and judge whether it kept its promises.
 
@@ -124,12 +135,13 @@ def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path,
     from harness.systems import choice
 
     spec = _spec(file, flags)
+    name = of_run(spec, "" if schedule_file is None else schedule_file.stem)
     with before_start():
         system = choice.make(spec)
         spec = registry.settled(spec, system)
         schedule = _schedule(spec, schedule_file)
         _check(spec, schedule, system)
-    sys.exit(_run(spec, schedule, system, schedule_file, store, check=check))
+    sys.exit(_run(Asked(spec, schedule, system, name, schedule_file is not None), store, check=check))
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
@@ -175,9 +187,7 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     registry.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
-def _run(
-    spec: Spec, schedule: Schedule, system: System, schedule_file: Path | None, store: Path, *, check: bool
-) -> Exit:
+def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
     from harness import consoles
     from harness.judging import WarmSpark, judge, need_java
     from harness.phases.stage import Plan
@@ -187,14 +197,16 @@ def _run(
 
     if check:
         need_java()
-    directory = make_run_directory(store, spec.name, spec.seed)
-    command = specs.reproduce(spec, directory / "schedule.json" if schedule_file is not None else None)
+    spec = asked.spec
+    directory = make_run_directory(store, asked.name, spec.seed)
+    command = specs.reproduce(spec, (directory / "schedule.json").absolute() if asked.has_own_schedule else None)
     spark = WarmSpark()
     try:
         with Progress(consoles.progress()) as progress:
             progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
-            plan = Plan(spec, schedule, directory, command)
-            _perform(plan, system, progress, spark.start if check else lambda: None)
+            plan = Plan(spec, asked.schedule, directory, command, asked.name)
+            heal = command_for(store, "heal")
+            _perform(plan, asked.system, progress, heal, spark.start if check else lambda: None)
             if not check:
                 click.echo(f"history: {directory}; see `harrow check {directory}`")
                 return Exit.VALID
@@ -227,7 +239,7 @@ def _report(directory: Path, progress: Progress) -> Path | None:
         return None
 
 
-def _perform(plan: Plan, system: System, progress: Progress, when_at_rest: Callable[[], None]) -> None:
+def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_at_rest: Callable[[], None]) -> None:
     """Run the cluster; Ctrl-C and SIGTERM end it in good order."""
     from harness import runner
     from harness.environments import registry
@@ -236,5 +248,5 @@ def _perform(plan: Plan, system: System, progress: Progress, when_at_rest: Calla
     needs = frozenset().union(*(kind.needs for kind in schedules.kinds_of(plan.schedule)))
     make = partial(registry.make, plan.spec, needs, plan.directory, system)
     stop = Stop()
-    with on_signals(stop):
+    with on_signals(stop, heal):
         runner.run(plan, system, make, progress, stop, when_at_rest)

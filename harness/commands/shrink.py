@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from harness.commands.sim import TimeLimit, configuration_flags, overrides_of
+from harness.commands.stores import store_option
 from harness.exits import Exit
 from harness.simulation import tape_files
 from harness.simulation.case import Case
@@ -19,21 +20,23 @@ from harness.simulation.pool import cores
 from harness.simulation.reduce import SHAPE, CannotShrink, Shrunk, Target, failing, reduce
 from harness.simulation.shrink import Lanes
 from harness.stopping import Stop, on_signals
+from harness.store import LATEST, find_run
 
 TIME_LIMIT_S = 110.0
 PLAIN_EVERY_S = 10.0
 
 
 @click.command("shrink", short_help="Make a failing simulation as small as can be.")
-@click.argument("what", metavar="RUN|SEED|FILE")
+@click.argument("what", metavar="[RUN|SEED|FILE]", required=False)
 @configuration_flags
+@store_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where the tape goes.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (one per core).")
 @click.option(
     "--time-limit", type=TimeLimit(), default=TIME_LIMIT_S, metavar="TIME", help="Stop after this time (110 s)."
 )
 def shrink(
-    what: str,
+    what: str | None,
     faults: str | None,
     generation: str | None,
     flaws: tuple[str, ...],
@@ -41,9 +44,11 @@ def shrink(
     out: Path | None,
     jobs: int | None,
     time_limit: float,
+    store: Path,
 ) -> None:
     """Reduce a failing tape to a minimal one that breaks the same property.
 
+    RUN is the directory of a simulated run, or its name in the store; without any the newest of the store is reduced.
     Fewer and simpler parts first (brokers, clients, operations, faults), then a duller network and disk, then lower
     numbers. The result is a file that says all and tells what happens; `harrow sim --schedule` runs it.
 
@@ -55,7 +60,8 @@ def shrink(
 
     Exit status: 0 shrunk, 2 usage, 3 nothing fails that could be shrunk.
     """  # noqa: D301 (\b is for click)
-    case = _case(what, overrides_of(generation, flaws, settings_given, faults))
+    what = LATEST if what is None else what
+    case = _case(what, store, overrides_of(generation, flaws, settings_given, faults))
     console = Console(stderr=True, highlight=False)
     outcome, finding = failing(case)
     if finding is None:
@@ -80,16 +86,16 @@ def shrink(
     _tell(shrunk, path, time.monotonic() - began_s)
 
 
-def _case(what: str, overrides: dict[str, object]) -> Case:
+def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
     if what.isdigit():
         return Case(int(what), overrides)
     if overrides:
         raise click.UsageError("a stored tape says everything: expected no other settings")
     path = Path(what)
-    if path.is_dir():
-        path /= "tape.json"
     if not path.is_file():
-        raise click.UsageError(f"{what}: expected a seed, the directory of a simulated run, or a tape's file")
+        path = find_run(store, None if what == LATEST else what) / "tape.json"
+    if not path.is_file():
+        raise click.UsageError(f"{what}: expected a seed, a simulated run, or a tape's file, found a run without tape")
     try:
         return tape_files.load(path).case()
     except tape_files.TapeFileError as error:

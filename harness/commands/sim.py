@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import click
 
 from harness.commands import sim_exhaustive, sim_one, sim_sweep
+from harness.commands.stores import store_option
 from harness.simulation import overrides as settings
 from harness.simulation.case import Case
 from harness.simulation.scripted import simulated
-from harness.store import DEFAULT
 from nemesis.script import loads_file
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -102,7 +102,7 @@ def overrides_of(
 @click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no seed after this time: 90, 10m, 2h.")
 @click.option("--keep", type=click.IntRange(min=0), default=10, show_default=True, help="Failing seeds to store.")
 @click.option("--check/--no-check", default=True, help="Have Spark check the stored histories too (on).")
-@click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
+@store_option
 @click.option(
     "--histories",
     type=click.Path(file_okay=False, path_type=Path),

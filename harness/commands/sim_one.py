@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from harness.exits import Exit
+from harness.run_names import plain
 from harness.simulation import case as cases
 from harness.simulation import tape_files
 from harness.simulation.case import Case
@@ -57,7 +58,7 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
 
     try:
         correct = run(path, flawed=False)
-        directory = make_run_directory(store, stored.NAME, 0)
+        directory = make_run_directory(store, plain(["schedule", path.stem]), None)
         flawed = stored.store(directory, path, flawed=True)
     except ScheduleError as error:
         raise click.UsageError(str(error)) from error

@@ -16,6 +16,7 @@ from rich.text import Text
 from harness.commands import sim_histories
 from harness.exits import Exit
 from harness.judging import need_java
+from harness.run_names import of_simulation
 from harness.simulation import stored
 from harness.simulation.case import Case
 from harness.simulation.commands import command
@@ -152,7 +153,7 @@ def _store(
         if not failure.digest:
             continue  # it killed its process, and would kill this one
         try:
-            directory = make_run_directory(store, stored.NAME, failure.seed)
+            directory = make_run_directory(store, of_simulation(overrides), failure.seed)
         except StoreError as error:
             console.print(f"not stored: {error}", style="yellow", soft_wrap=True)
             break

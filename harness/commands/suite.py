@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.store import DEFAULT
+from harness.commands.stores import command_for, store_option
 
 if TYPE_CHECKING:
     from checkers.verdict import RunResult
@@ -23,7 +23,7 @@ _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashe
 
 @click.command("suite")
 @click.argument("file", metavar="SUITE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--store", default=DEFAULT, show_default=True, type=click.Path(path_type=Path), help="Directory of runs.")
+@store_option
 @click.option("--fresh", is_flag=True, help="Begin anew, even if the last performance was interrupted.")
 def suite(file: Path, store: Path, fresh: bool) -> None:
     """Perform all runs of a suite, judge them, and write one page, a JUnit file and a summary in Markdown.
@@ -48,12 +48,12 @@ def suite(file: Path, store: Path, fresh: bool) -> None:
         need_java()
     state = begin(store, wanted, fresh=fresh)
     with Progress(consoles.progress()) as progress:
-        ended = _conduct(wanted, state, progress)
-    _tell(state, ended, file)
+        ended = _conduct(wanted, state, progress, command_for(store, "heal"))
+    _tell(state, ended, command_for(store, "suite", str(file)))
     sys.exit(ended.status)
 
 
-def _conduct(wanted: Suite, state: State, progress: Progress) -> Ended:
+def _conduct(wanted: Suite, state: State, progress: Progress, heal: str) -> Ended:
     from harness.judging import WarmSpark, results_of
     from harness.stopping import Stop, on_signals
     from harness.suites.conducting import Hands, conduct
@@ -66,7 +66,7 @@ def _conduct(wanted: Suite, state: State, progress: Progress) -> Ended:
 
     def judge(run: Path) -> RunResult:
         spark.start_once()
-        progress.phase("check", run.parent.name)
+        progress.phase("check", run.name)
         result = results_of([run], spark.session())[0]
         render(run)
         return result
@@ -81,14 +81,14 @@ def _conduct(wanted: Suite, state: State, progress: Progress) -> Ended:
         progress.note(line, style=_STYLES[result.verdict])
 
     stop = Stop()
-    with on_signals(stop):
+    with on_signals(stop, heal):
         return conduct(wanted, state, Hands(judge, stop, note, render_suite))
 
 
-def _tell(state: State, ended: Ended, file: Path) -> None:
+def _tell(state: State, ended: Ended, command: str) -> None:
     from reports.suite.loaded import load_suite
 
     click.echo(f"{load_suite(state.directory).sentence}")
     if ended.interrupted:
-        click.echo(f"harrow: interrupted; `harrow suite {file}` goes on with what has not ended", err=True)
+        click.echo(f"harrow: interrupted; `{command}` goes on with what has not ended", err=True)
     click.echo(f"page: {state.directory / 'index.html'}")

@@ -32,11 +32,12 @@ class Plan:
     schedule: Schedule
     directory: Path
     reproduce: str  # command line
+    name: str = ""  # what it is, for readers
 
     @property
     def run_id(self) -> str:
         """Key of this run in all tables."""
-        return f"{self.spec.name}-{self.directory.name}"
+        return self.directory.name
 
     @property
     def clients(self) -> Path:

@@ -35,7 +35,7 @@ from harness.simulation.watchers import watchers
 STORY_LINES = 400
 """The end of a story that is kept."""
 
-NAME = "sim"
+NAME = "simulation"
 """Under which simulated runs are stored."""
 
 _MOMENTS = pa.schema(
@@ -55,7 +55,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     observers = watchers() if observed else ()
     outcome = cases.run(case, observers, (stream, narrator, sampler), to_the_end=True, keep_notes=True)
     found = findings(outcome)
-    run_id = f"{NAME}-{directory.name}"
+    run_id = directory.name
     _write_json(directory / "spec.json", _specification(case, outcome))
     _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
     _write_json(directory / "outcome.json", _told(outcome, found, observed))

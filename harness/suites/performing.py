@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.exits import Exit
 from harness.heal import heal
 from harness.stopping import Stop
+from harness.store import runs
 from harness.suites import child
 from harness.suites.cells import Cell, Skipped, again, arguments, see_possible
 from harness.suites.state import Result, Verdict
@@ -88,8 +89,8 @@ def _how(status: int) -> str:
 
 
 def _newest(directory: Path, name: str) -> str | None:
-    runs = sorted(path for path in (directory / name).glob("*") if path.is_dir())
-    return str(runs[-1].relative_to(directory)) if runs else None
+    found = runs(directory, name)
+    return str(found[-1].relative_to(directory)) if found else None
 
 
 def _result(

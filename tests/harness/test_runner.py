@@ -82,7 +82,7 @@ def test_a_run_leaves_every_table_that_the_harness_writes(play: Play) -> None:
     assert (outcome.fired, outcome.took_hold, outcome.troubles) == (1, 1, [])
     (run,) = play.table("runs")
     assert (run["seed"], run["workers"], run["faults_wanted"], run["acks"]) == (3, 2, True, -1)
-    assert run["run_id"] == f"log-{play.directory.name}"
+    assert run["run_id"] == play.directory.name
     assert [row["phase"] for row in play.table("phases")] == ["set-up", "main", "recovery", "final", "tear-down"]
     (fault,) = play.table("faults")
     assert (fault["kind"], fault["targets"], fault["took_hold"], fault["healed"]) == ("kill", [2], True, True)

@@ -14,6 +14,7 @@ import harness
 from harness.exits import Exit
 from harness.heal import heal
 from harness.journal import is_finished, read_journal
+from harness.store import runs
 
 pytestmark = pytest.mark.cluster
 
@@ -76,13 +77,13 @@ def test_a_fault_that_finds_no_target_did_not_take_hold(store: Path) -> None:
 def test_a_second_cluster_is_refused_while_one_stands(store: Path) -> None:
     refused = harrow(store, "cluster", "up")
     assert refused.returncode == Exit.USAGE
-    assert "found one that stands; harrow cluster down" in refused.stderr
+    assert f"found one that stands; harrow cluster down --store {store}" in refused.stderr
 
 
 def test_a_cluster_that_is_down_leaves_nothing_but_its_files(tmp_path: Path) -> None:
     assert harrow(tmp_path, "cluster", "up", "--brokers", "1", "--page-cache", "page-cache").returncode == Exit.VALID
     assert harrow(tmp_path, "cluster", "down").returncode == Exit.VALID
-    (run,) = (path for path in (tmp_path / "cluster").iterdir() if path.is_dir())
+    (run,) = runs(tmp_path)
     assert is_finished(list(read_journal(run)))
     assert (run / "nodes" / "1" / "node.log").exists()
     for words in (["cluster", "status"], ["cluster", "down"], ["fault", "kill"]):

@@ -87,10 +87,9 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sim --seed 1 --flaw gremlin", "found 'gremlin'"),
         ("sim --seeds 1:2 --time-limit soon", "expected a length of time like 90, 90s, 10m or 2h, found 'soon'"),
         ("sim --schedule gone.json", "'gone.json' does not exist"),
-        ("replay gone", "'gone' does not exist"),
+        ("replay gone", "expected a run, found no gone, here or in the store store"),
         ("replay .", "expected the directory of a run, found no spec.json in it"),
-        ("shrink gone.json", "expected a seed, the directory of a simulated run, or a tape's file"),
-        ("shrink", "Missing argument"),
+        ("shrink gone.json", "expected a run, found no gone.json, here or in the store store"),
     ],
 )
 def test_a_usage_error_is_one_line(arguments: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:

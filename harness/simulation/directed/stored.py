@@ -21,7 +21,7 @@ def store(directory: Path, path: Path, *, flawed: bool) -> Result:
     """Play a schedule and write what happened into an empty directory. Raises `ScheduleError`."""
     narrator, sampler = Narrator(), Sampler()
     result = run(path, flawed=flawed, keep_notes=True, recorders=(narrator, sampler))
-    outcome, run_id = result.outcome, f"{NAME}-{directory.name}"
+    outcome, run_id = result.outcome, directory.name
     configuration = outcome.configuration.to_json()
     kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
     specification = {

@@ -12,6 +12,7 @@ import pytest
 
 from harness.exits import Exit
 from harness.stopping import Stop
+from harness.store import make_run_directory
 from harness.suites import performing
 from harness.suites.child import Ending
 from harness.suites.conducting import OUT_OF_TIME, Ended, Hands, conduct
@@ -59,7 +60,7 @@ def well(arguments: list[str], directory: Path) -> Ending:
     if arguments[0] == "sim":
         return ending(Exit.ANOMALIES, FOUND) if "--flaw" in arguments else ending(Exit.VALID, CLEAN)
     name, store = (arguments[arguments.index(flag) + 1] for flag in ("--name", "--store"))
-    (Path(store) / name / "a-run").mkdir(parents=True)
+    make_run_directory(Path(store), name, 1)
     return ending(Exit.VALID)
 
 
@@ -120,7 +121,7 @@ def test_a_whole_suite_runs_every_cell_and_tells_of_it_in_three_ways(stage: Stag
     suite = load_suite(state.directory)
     assert (suite.verdict, suite.canary_found, suite.ended) == ("valid", True, "finished")
     page = Page(state.directory / "index.html").source
-    for told in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "a-run/report.html", "1,234"):
+    for told in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "-003-local-one-1-seed-1/report.html", "1,234"):
         assert told in page
     found = cases(state)
     assert len(found) == 11

@@ -81,6 +81,19 @@ def test_a_suite_that_is_killed_takes_its_child_along_and_is_gone_on_with(tmp_pa
     assert len(list((directory / "cells").glob("*.json"))) == 1, "the canary had ended"
 
 
+def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: Path) -> None:
+    file, store = tmp_path / "small.toml", tmp_path / "a store"
+    file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))
+    command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(store)]
+    suite = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    log = "suites/small/*/logs/*simulation-default*/stdout.txt"
+    assert wait_until(lambda: bool(list(store.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
+    suite.send_signal(signal.SIGINT)
+    _, told = suite.communicate(timeout=PATIENCE_S)
+    assert suite.returncode == Exit.UNKNOWN
+    assert f"`harrow suite {file} --store '{store}'` goes on with what has not ended" in told
+
+
 @pytest.mark.slow
 def test_a_small_suite_from_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
