@@ -60,6 +60,9 @@ harrow.entries = {
     "broker": Entry("harness.commands.broker", "Run one node of the broker by hand."),
     "faults": Entry("harness.commands.lists", "List the faults."),
     "flaws": Entry("harness.commands.lists", "List the flaws of the broker."),
+    "suites": Entry("harness.commands.lists", "List the suites that come with Harrow."),
+    "systems": Entry("harness.commands.lists", "List the other brokers that Harrow knows."),
+    "schedules": Entry("harness.commands.lists", "List the schedules that come with Harrow."),
 }
 
 

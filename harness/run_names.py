@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from harness.spec import OWN_SYSTEM, Spec
@@ -13,16 +12,16 @@ _CHARACTERS_MAX: Final = 100
 _WORDS_MAX: Final = 3
 
 
-def of_run(spec: Spec, schedule: str = "") -> str:
+def of_run(spec: Spec, system: str = OWN_SYSTEM, schedule: str = "") -> str:
     """Name a run of a real cluster: its own name, or system, environment, workload, faults (a schedule's name), flaws.
 
     `spec` is as it was asked for, with families that are not settled yet.
     """
     if spec.name:
         return spec.name
-    system = [] if spec.system == OWN_SYSTEM else [Path(spec.system).stem]
+    foreign = [] if system == OWN_SYSTEM else [system]
     environment = "vms" if spec.vms else spec.environment
-    return plain([*system, environment, spec.workload, schedule or _faults(spec.faults), *_several(spec.flaws)])
+    return plain([*foreign, environment, spec.workload, schedule or _faults(spec.faults), *_several(spec.flaws)])
 
 
 def of_simulation(overrides: Mapping[str, object]) -> str:

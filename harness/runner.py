@@ -21,7 +21,8 @@ from harness.phases.set_up import set_up, worker_count
 from harness.phases.stage import Outcome, Plan, Stage
 from harness.progress import Progress
 from harness.sampler import Sampler
-from harness.spec import OWN_SYSTEM, to_json
+from harness.shipped import SYSTEMS
+from harness.spec import OWN_COPY, OWN_SYSTEM, to_json
 from harness.stopping import Stop
 from history import HistoryWriter, RunClock
 from nemesis import schedule
@@ -50,7 +51,7 @@ def run(
     (plan.directory / "spec.json").write_text(text)
     (plan.directory / "schedule.json").write_text(schedule.dumps(plan.schedule))
     if plan.spec.system != OWN_SYSTEM:
-        shutil.copyfile(plan.spec.system, plan.directory / "system.toml")
+        shutil.copyfile(SYSTEMS.find(plan.spec.system), plan.directory / OWN_COPY)
     with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
         history.add("runs", _row(plan, system, text))
         history.flush()

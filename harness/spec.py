@@ -25,6 +25,9 @@ ENVIRONMENTS: Final = ("local", "docker", "ssh")
 OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
+OWN_COPY: Final = "system.toml"
+"""What the definition of somebody else's broker is called in the directory of a run."""
+
 OF_CONTAINERS: Final = frozenset({"image", "node_memory", "node_cpus"})
 """Settings that mean something in the environment `docker` alone."""
 
@@ -214,6 +217,8 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
     values.setdefault("seed", seed)
     if values.get("inventory") or values.get("vms"):
         values.setdefault("environment", "ssh")
+    if values.get("inventory"):
+        values["inventory"] = str(Path(str(values["inventory"])).absolute())
     if values.get("vms"):
         values.setdefault("brokers", values["vms"])
         values.setdefault("rate", RATE_OF_VMS)
@@ -265,13 +270,19 @@ def from_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text()
         if path.suffix == ".json":
-            return _stored(text)
+            return _of_run(_stored(text), path.parent)
         raw = tomllib.loads(text)
     except OSError as error:
         raise SpecError(f"{path}: expected a readable file, found: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: expected TOML, found: {error}") from error
     return {key.replace("-", "_"): value for key, value in raw.items()}
+
+
+def _of_run(stored: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """What a run was asked for; the broker that it tormented is the one whose definition it has kept."""
+    kept = directory / OWN_COPY
+    return {**stored, "system": str(kept.absolute())} if kept.is_file() else stored
 
 
 _NOTES: Final = ("reproduce", "mechanisms", "versions")
@@ -308,9 +319,9 @@ def _stored(text: str) -> dict[str, Any]:
 # --- to run it again ----------------------------------------------------------------------------------------
 
 
-def reproduce(spec: Spec, schedule: Path | None = None) -> str:
+def reproduce(spec: Spec, schedule: str | None = None) -> str:
     """Give the command line that runs it again: the flags that differ from the defaults, the seed, a schedule."""
-    further = () if schedule is None else ("--schedule", str(schedule))
+    further = () if schedule is None else ("--schedule", schedule)
     return shlex.join([*words(spec), *further])
 
 

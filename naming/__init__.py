@@ -44,5 +44,6 @@ def _expected(names: list[str], what: str, see: str, has_near: bool) -> str:
         return f"{what}, of which there are none"
     if len(names) > LISTED_MAX and (see or has_near):
         return f"{what} (see {see})" if see else what
-    listed = ", ".join(names) if len(names) == 1 else f"one of {', '.join(names)}"
-    return listed if what == "a name" else f"{what}, {listed}"
+    if what == "a name":
+        return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+    return f"{what}, one of {', '.join(names)}"

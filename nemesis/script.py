@@ -1,5 +1,7 @@
 """Schedules that people write: a TOML file with one table a fault.
 
+    about = "What it is for"     # may be left out
+
     [[fault]]
     at = 2.0                     # seconds from the start of the main phase
     kind = "isolate"
@@ -43,8 +45,9 @@ def loads_script(text: str) -> Schedule:
     except tomllib.TOMLDecodeError as error:
         raise ScheduleError(f"expected a schedule as TOML, found: {error}") from error
     faults = raw.get("fault")
-    if not isinstance(faults, list) or set(raw) != {"fault"}:
-        raise ScheduleError(f"expected a schedule of [[fault]] tables, found {', '.join(raw) or 'nothing'}")
+    if not isinstance(faults, list) or not set(raw) <= {"fault", "about"}:
+        steps = "; one with steps is for `harrow sim --schedule`" if "step" in raw else ""
+        raise ScheduleError(f"expected a schedule of [[fault]] tables, found {', '.join(raw) or 'nothing'}{steps}")
     return loads_entries([_entry(number, fault) for number, fault in enumerate(faults, 1)])
 
 

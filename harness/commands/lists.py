@@ -1,4 +1,4 @@
-"""`harrow faults` and `harrow flaws`: what there is to choose from."""
+"""`harrow faults`, `flaws`, `suites`, `systems`, `schedules`: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import click
 
+from harness.shipped import SCHEDULES, SUITES, SYSTEMS, Shelf
+from naming import unknown
 from nemesis.faults import KINDS, USUAL
 from nemesis.faults.families import FAMILIES, PARTITION
 
@@ -38,6 +40,47 @@ def flaws() -> None:
     from harness.systems.rules import flaws as known
 
     _print(known())
+
+
+@click.command("suites")
+@click.argument("name", required=False)
+def suites(name: str | None) -> None:
+    """List the suites that come with Harrow, or print the file of one: a start for your own."""
+    _shelf(name, SUITES)
+
+
+@click.command("systems")
+@click.argument("name", required=False)
+def systems(name: str | None) -> None:
+    """List the definitions of other brokers that come with Harrow, or print the file of one: a start for your own."""
+    _shelf(name, SYSTEMS)
+
+
+@click.command("schedules")
+@click.argument("name", required=False)
+def schedules(name: str | None) -> None:
+    """List the schedules that come with Harrow, or print the file of one.
+
+    Schedules of faults are for `harrow run --schedule` and `harrow sim --faults`, those in steps for `harrow sim
+    --schedule`.
+    """
+    from harness.simulation.directed.files import STORIES
+
+    if name is not None:
+        _shelf(name, STORIES if name in STORIES.files() else SCHEDULES)
+        return
+    faults = {each: f"faults of a run: {about}" for each, about in SCHEDULES.abouts().items()}
+    steps = {each: f"steps of a simulation: {about}" for each, about in STORIES.abouts().items()}
+    _print({**faults, **steps})
+
+
+def _shelf(name: str | None, shelf: Shelf) -> None:
+    if name is None:
+        _print(shelf.abouts())
+    elif name in shelf.files():
+        click.echo(shelf.files()[name].read_text(), nl=False)
+    else:
+        raise click.UsageError(unknown(name, shelf.files(), f"the name of {shelf.what}", f"`harrow {shelf.folder}`"))
 
 
 def _print(lines: Mapping[str, str]) -> None:

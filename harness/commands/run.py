@@ -17,6 +17,7 @@ from harness.commands.stores import command_for, store_option
 from harness.errors import describe
 from harness.exits import VERDICTS, Exit
 from harness.run_names import of_run
+from harness.shipped import SCHEDULES
 from harness.spec import Spec, SpecError
 from harness.stopping import Interrupted
 from nemesis import schedule as schedules
@@ -39,7 +40,7 @@ class Asked(NamedTuple):
     schedule: Schedule
     system: System
     name: str
-    has_own_schedule: bool  # one that was not drawn
+    schedule_name: str | None  # of one that was not drawn; empty: it has none
 
 
 def _flags(command: _Command) -> _Command:
@@ -54,7 +55,7 @@ def _flag(*names: str, told: str, **settings: Any) -> tuple[tuple[str, ...], dic
 
 
 _FLAGS = (
-    _flag("--system", metavar="FILE", told="Torment the broker that a definition tells of (default: Harrow's own)."),
+    _flag("--system", metavar="NAME|FILE", told="Another broker than Harrow's own: see `harrow systems`."),
     _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default), docker or ssh."),
     _flag("--brokers", type=int, metavar="N", told="Number of brokers (3)."),
     _flag("--controllers", type=int, metavar="N", told="Number of controllers, which vote on the metadata (1)."),
@@ -106,14 +107,13 @@ _FLAGS = (
 @_flags
 @click.option(
     "--schedule",
-    "schedule_file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fire the faults of a stored schedule.json, or of a TOML file, instead of drawing them.",
+    "schedule_named",
+    metavar="NAME|FILE",
+    help="Fire these faults instead of drawing them: see `harrow schedules`, a TOML file, or a stored schedule.json.",
 )
 @click.option("--check/--no-check", default=True, help="Judge the run and write its report (on).")
 @store_option
-def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path, **flags: Any) -> None:  # noqa: ANN401
+def run(file: Path | None, schedule_named: str | None, check: bool, store: Path, **flags: Any) -> None:  # noqa: ANN401
     """Stand a cluster up, torment it under real clients, and judge whether it kept its promises.
 
     SPEC is a TOML file with the same settings as the flags, or the spec.json of a stored run; flags override it.
@@ -125,7 +125,8 @@ def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path,
     harrow run --acks 1 --faults kill,isolate          what acks=1 loses, and that it was allowed to
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are among the targets
     harrow run --controllers 3 --combined              the three brokers vote on the metadata themselves
-    harrow run --system systems/apache-kafka.toml      somebody else's broker; see docs/systems.md
+    harrow run --system apache-kafka                   somebody else's broker; see docs/systems.md
+    harrow run --schedule last-replica-standing        faults that were written down, not drawn
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
 
@@ -135,13 +136,16 @@ def run(file: Path | None, schedule_file: Path | None, check: bool, store: Path,
     from harness.systems import choice
 
     spec = _spec(file, flags)
-    name = of_run(spec, "" if schedule_file is None else schedule_file.stem)
+    schedule_file = None if schedule_named is None else _schedule_file(schedule_named)
     with before_start():
         system = choice.make(spec)
+        name = of_run(spec, system.name, "" if schedule_file is None else schedule_file.stem)
         spec = registry.settled(spec, system)
         schedule = _schedule(spec, schedule_file)
         _check(spec, schedule, system)
-    sys.exit(_run(Asked(spec, schedule, system, name, schedule_file is not None), store, check=check))
+    known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
+    asked = Asked(spec, schedule, system, name, None if schedule_file is None else known or "")
+    sys.exit(_run(asked, store, check=check))
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
@@ -150,6 +154,14 @@ def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
     return specs.resolve(choice.with_defaults(given), secrets.randbelow(specs.SEEDS))
+
+
+def _schedule_file(named: str) -> Path:
+    from harness.simulation.directed.files import STORIES
+
+    if SCHEDULES.name_of(named) is None and STORIES.name_of(named) is not None:
+        raise SpecError(f"expected a schedule of faults, found one in steps: {named}; harrow sim --schedule {named}")
+    return SCHEDULES.find(named)
 
 
 def _schedule(spec: Spec, file: Path | None) -> Schedule:
@@ -199,7 +211,8 @@ def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
         need_java()
     spec = asked.spec
     directory = make_run_directory(store, asked.name, spec.seed)
-    command = specs.reproduce(spec, (directory / "schedule.json").absolute() if asked.has_own_schedule else None)
+    again = asked.schedule_name
+    command = specs.reproduce(spec, str((directory / "schedule.json").absolute()) if again == "" else again)
     spark = WarmSpark()
     try:
         with Progress(consoles.progress()) as progress:

@@ -13,15 +13,16 @@ import click
 
 from harness.commands import sim_exhaustive, sim_one, sim_sweep
 from harness.commands.stores import store_option
+from harness.shipped import SCHEDULES
 from harness.simulation import overrides as settings
 from harness.simulation.case import Case
+from harness.simulation.directed.files import STORIES
 from harness.simulation.scripted import simulated
 from nemesis.script import loads_file
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _SEEDS = re.compile(r"(\d+):(\d+)")
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class TimeLimit(click.ParamType[float]):
@@ -90,10 +91,26 @@ def overrides_of(
     return overrides
 
 
+def _script(faults: str) -> Path | None:
+    """The schedule of faults that `--faults` names; None if it names faults. Raises `SpecError`."""
+    if faults.endswith((".toml", ".json")) or SCHEDULES.name_of(faults) is not None:
+        return SCHEDULES.find(faults)
+    return None
+
+
+def _played(named: str) -> Path:
+    """The file of a schedule in steps, or of a tape. Raises `SpecError`."""
+    if STORIES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
+        return SCHEDULES.find(named)  # which is answered with where it belongs
+    return STORIES.find(named)
+
+
 @click.command("sim", short_help="Simulate clusters: a seed is the whole truth.")
 @click.option("--seeds", type=SeedRange(), metavar="A:B", help="Sweep: all seeds from A to B.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, told in detail.")
-@click.option("--schedule", "file", type=_FILE, metavar="FILE", help="A shrunk tape, or a directed schedule.")
+@click.option(
+    "--schedule", "named", metavar="NAME|FILE", help="A schedule in steps, see `harrow schedules`, or a shrunk tape."
+)
 @click.option("--exhaustive", is_flag=True, help="Every order of events of small worlds; see docs/exhaustive.md.")
 @click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
 @configuration_flags
@@ -113,7 +130,7 @@ def overrides_of(
 def sim(
     seeds: range | None,
     seed: int | None,
-    file: Path | None,
+    named: str | None,
     faults: str | None,
     exhaustive: bool,
     trace: bool,
@@ -138,20 +155,21 @@ def sim(
     harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run
     harrow sim --seed 17 --faults script.toml         … under the faults of a schedule for `harrow run`
+    harrow sim --schedule unclean-election            how one flaw does its harm, step by step
     harrow replay store/latest                        does a stored run happen again, event by event?
     harrow sim --exhaustive                           every order of events of the stated small worlds
     harrow sim --exhaustive --flaw eager-shrink       the shortest way to what a flaw breaks
 
     Exit status: 0 nothing failed, 1 something did, 2 usage, 3 interrupted before the end.
     """  # noqa: D301 (\b is for click)
-    if sum(given is not None for given in (seeds, seed, file, exhaustive or None)) != 1:
+    if sum(given is not None for given in (seeds, seed, named, exhaustive or None)) != 1:
         raise click.UsageError("expected one of --seeds, --seed, --schedule and --exhaustive")
     if exhaustive:
         if faults is not None:
             raise click.UsageError("--exhaustive has its own events: expected --set, found --faults")
         wanted = {name: how[name] for name in ("jobs", "time_limit", "as_json")}
         sys.exit(sim_exhaustive.run(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
-    script = Path(faults) if faults is not None and faults.endswith((".toml", ".json")) else None
+    script = None if faults is None else _script(faults)
     if script is not None and seed is None:
         raise click.UsageError("--faults FILE is for one seed: expected --seed")
     overrides = overrides_of(generation, flaws, settings_given, None if script is not None else faults)
@@ -164,7 +182,7 @@ def sim(
         if script is not None:
             case = replace(case, faults=simulated(loads_file(script), case))
         sys.exit(sim_one.run_case(case, trace=trace, as_json=how["as_json"]))
-    assert file is not None
+    assert named is not None
     if overrides:
         raise click.UsageError("a schedule file says everything: expected no other settings")
-    sys.exit(sim_one.run_file(file, trace=trace, as_json=how["as_json"], store=how["store"]))
+    sys.exit(sim_one.run_file(_played(named), trace=trace, as_json=how["as_json"], store=how["store"]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.commands.stores import command_for, store_option
+from harness.shipped import SUITES
 
 if TYPE_CHECKING:
     from checkers.verdict import RunResult
@@ -22,17 +23,19 @@ _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashe
 
 
 @click.command("suite")
-@click.argument("file", metavar="SUITE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("named", metavar="SUITE")
 @store_option
 @click.option("--fresh", is_flag=True, help="Begin anew, even if the last performance was interrupted.")
-def suite(file: Path, store: Path, fresh: bool) -> None:
+def suite(named: str, store: Path, fresh: bool) -> None:
     """Perform all runs of a suite, judge them, and write one page, a JUnit file and a summary in Markdown.
 
-    SUITE is a TOML file; see docs/suites.md. What was interrupted is gone on with: runs that have ended stay.
+    SUITE is a name (see `harrow suites`) or a TOML file; see docs/suites.md. What was interrupted is gone on with: runs
+    that have ended stay.
 
     \b
-    harrow suite suites/smoke.toml        a few minutes
-    harrow suite suites/nightly.toml      hours; what this machine has no means for is skipped, and told
+    harrow suite smoke            a few minutes
+    harrow suite nightly          hours; what this machine has no means for is skipped, and told
+    harrow suite mine.toml        your own
 
     Exit status: 0 all valid, 1 anomalies, 2 usage, 3 something was not decided, or interrupted, 4 a run crashed or the
     canary was not found.
@@ -43,13 +46,13 @@ def suite(file: Path, store: Path, fresh: bool) -> None:
     from harness.suites import definition
     from harness.suites.state import begin
 
-    wanted = definition.load(file)
+    wanted = definition.load(SUITES.find(named))
     if not all(cell.is_simulated for cell in (*wanted.canary, *wanted.cells)):
         need_java()
     state = begin(store, wanted, fresh=fresh)
     with Progress(consoles.progress()) as progress:
         ended = _conduct(wanted, state, progress, command_for(store, "heal"))
-    _tell(state, ended, command_for(store, "suite", str(file)))
+    _tell(state, ended, command_for(store, "suite", named))
     sys.exit(ended.status)
 
 

@@ -7,22 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.base import System
+from harness.shipped import SYSTEMS
 from harness.spec import OF_CONTAINERS, OWN_SYSTEM, Spec, SpecError
 
 
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is given of a specification, and below it what the definition of its system presets."""
     system = given.get("system", OWN_SYSTEM)
-    if system == OWN_SYSTEM:
+    if system == OWN_SYSTEM or not isinstance(system, str):
         return given
     from harness.systems.definition import load
 
-    definition = load(Path(system))
+    system = SYSTEMS.name_of(system) or str(_file(system).absolute())
+    definition = load(SYSTEMS.find(system))
     made = {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults, **given}
+    made["system"] = system
     if made.get("environment") != "docker":  # what containers are to be like means nothing to others
         preset = OF_CONTAINERS & (definition.defaults.keys() - given.keys())
         return {key: value for key, value in made.items() if key not in preset}
     return made
+
+
+def _file(system: str) -> Path:
+    try:
+        return SYSTEMS.find(system)
+    except SpecError as error:
+        raise SpecError(f"system: {error}") from error
 
 
 def make(spec: Spec) -> System:
@@ -35,7 +45,7 @@ def make(spec: Spec) -> System:
         from harness.systems import making
         from harness.systems.definition import load
 
-        return making.make(spec, load(Path(spec.system)))
+        return making.make(spec, load(_file(spec.system)))
     from harness.systems.harrow_broker import HarrowBroker
     from harness.systems.rules import check_names
 

@@ -42,7 +42,10 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("run --brokers two", "'two' is not a valid integer"),
         ("run --acks 1 --idempotence", "idempotence: expected acks all, found acks 1"),
         ("run gone.toml", "'gone.toml' does not exist"),
-        ("run --schedule gone.json", "'gone.json' does not exist"),
+        (
+            "run --schedule gone.json",
+            "expected a file or the name of a schedule, one of last-replica-standing, found 'gone",
+        ),
         ("run --seed", "requires an argument"),
         ("dance", "expected a command, one of run, suite, "),
         ("chekc", "found 'chekc'; did you mean check?"),

@@ -59,13 +59,13 @@ def test_the_command_that_reproduces_a_run_means_the_same(spec: Spec) -> None:
     words = shlex.split(reproduce(spec))
     assert words[:2] == ["harrow", "run"]
     parsed = run.make_context("run", words[2:]).params
-    for not_of_the_specification in ("file", "schedule_file", "store", "check"):
+    for not_of_the_specification in ("file", "schedule_named", "store", "check"):
         parsed.pop(not_of_the_specification)
     assert _spec(None, parsed) == spec
 
 
 def test_a_reproduced_schedule_is_named() -> None:
-    assert reproduce(Spec(seed=1), Path("a b/schedule.json")).endswith("--schedule 'a b/schedule.json'")
+    assert reproduce(Spec(seed=1), "a b/schedule.json").endswith("--schedule 'a b/schedule.json'")
 
 
 def test_the_default_run_needs_no_flag_but_its_seed() -> None:

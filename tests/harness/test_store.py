@@ -51,7 +51,6 @@ def test_a_store_that_is_a_file_is_refused_in_one_line(tmp_path: Path) -> None:
         ({"faults": "kill,pause,restart,isolate"}, "local-log-4-faults"),
         ({"flaws": ["unclean-election", "late-cut"]}, "local-log-usual-unclean-election+1"),
         ({"vms": 3}, "vms-log-usual"),
-        ({"system": "mine/my broker.toml"}, "my-broker-local-log-usual"),
         ({"name": "nightly"}, "nightly"),
     ],
 )
@@ -60,7 +59,11 @@ def test_a_run_is_named_for_what_it_is(given: dict[str, object], name: str) -> N
 
 
 def test_a_schedule_stands_for_the_faults() -> None:
-    assert of_run(Spec(seed=1), "last-replica-standing") == "local-log-last-replica-standing"
+    assert of_run(Spec(seed=1), schedule="last-replica-standing") == "local-log-last-replica-standing"
+
+
+def test_another_broker_is_named_first() -> None:
+    assert of_run(Spec(seed=1), "my broker") == "my-broker-local-log-usual"
 
 
 def test_a_simulation_is_named_for_what_the_seed_did_not_decide() -> None:

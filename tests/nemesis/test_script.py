@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import nemesis
+from harness.shipped import SCHEDULES
 from nemesis.schedule import Entry, ScheduleError, dumps, loads
 from nemesis.script import loads_file, loads_script
 from nemesis.targets import Target
@@ -87,6 +87,6 @@ def test_conditions_of_leaders_and_controllers() -> None:
     assert holds(Trigger("no-controller"), cluster)
 
 
-@pytest.mark.parametrize("script", sorted((Path(nemesis.__file__).parents[1] / "schedules").glob("*.toml")), ids=str)
+@pytest.mark.parametrize("script", list(SCHEDULES.files().values()), ids=str)
 def test_the_scripts_that_are_shipped_can_be_read(script: Path) -> None:
     assert loads_file(script).entries

@@ -86,7 +86,10 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sim --seed 1 --generation K9", "generation: expected one of K1, K2, K3, K4, K5, found 'K9'"),
         ("sim --seed 1 --flaw gremlin", "found 'gremlin'"),
         ("sim --seeds 1:2 --time-limit soon", "expected a length of time like 90, 90s, 10m or 2h, found 'soon'"),
-        ("sim --schedule gone.json", "'gone.json' does not exist"),
+        (
+            "sim --schedule gone.json",
+            "expected a file or the name of a schedule in steps (see `harrow schedules`), found",
+        ),
         ("replay gone", "expected a run, found no gone, here or in the store store"),
         ("replay .", "expected the directory of a run, found no spec.json in it"),
         ("shrink gone.json", "expected a run, found no gone.json, here or in the store store"),

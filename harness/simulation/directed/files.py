@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.shipped import SCHEDULES, Shelf
 from harness.spec import SpecError
 from harness.systems.rules import check_names
 from naming import unknown
 
 FORMAT = 1
 DIRECTORY = Path(__file__).parent / "schedules"
+STORIES = Shelf("a schedule in steps", "schedules", DIRECTORY)
+"""The schedules of the flaws, by name."""
+
 
 CONDITIONS = frozenset(
     {
@@ -88,6 +92,11 @@ class Schedule:
     """Whether the cluster is healed and read at the end."""
 
 
+def name_of(path: Path) -> str:
+    """What `--schedule` finds a file by from any folder: the name of one that comes with Harrow, else its path."""
+    return path.stem if path.parent == DIRECTORY else str(path.absolute())
+
+
 def schedules() -> Mapping[str, list[Path]]:
     """The files of each flaw, by the flaw's name."""
     found: dict[str, list[Path]] = {}
@@ -104,6 +113,10 @@ def load(path: Path) -> Schedule:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ScheduleError(f"{path.name}: expected a schedule in TOML: {error}") from None
     if data.get("format") != FORMAT:
+        if "fault" in data:
+            name = path.stem if path.parent == SCHEDULES.directory else path
+            advice = f"harrow run --schedule {name}, or harrow sim --seed 1 --faults {name}"
+            raise ScheduleError(f"{path.name}: expected a schedule in steps, found one of faults; {advice}")
         raise ScheduleError(f"{path.name}: expected format = {FORMAT}, found {data.get('format')!r}")
     known = set(Schedule.__dataclass_fields__) - {"path", "steps"} | {"format", "step"}
     for key in data:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.simulation import stored, tables
+from harness.simulation.directed.files import name_of
 from harness.simulation.directed.runner import Result, run
 from harness.simulation.narration import Line, Narrator, story
 from harness.simulation.sampling import Sampler
@@ -32,7 +34,7 @@ def store(directory: Path, path: Path, *, flawed: bool) -> Result:
         "seed": 0,
         **{key: configuration[key] for key in kept},
         "idempotence": False,
-        "reproduce": f"harrow sim --schedule {path.name}",
+        "reproduce": shlex.join(["harrow", "sim", "--schedule", name_of(path)]),
         "configuration": configuration,
     }
     lines = _from_first_step(stored.relevant(story(narrator, outcome.history, outcome.notes)))

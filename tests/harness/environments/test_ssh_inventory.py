@@ -87,10 +87,10 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
         (["--vms", "3", "--brokers", "4"], "as many as brokers"),
         (["--page-cache", "power-cut"], "power-cut with --vms only"),
         (
-            ["--vms", "3", "--system", "systems/noida-db.toml"],
+            ["--vms", "3", "--system", "noida-db"],
             "expected Harrow's own broker, for nothing else is put into VMs, found",
         ),
-        (["--inventory", "nowhere.toml"], "expected a readable file, found nowhere.toml"),
+        (["--inventory", "nowhere.toml"], "nowhere.toml: No such file or directory"),
     ],
 )
 def test_what_cannot_be_is_a_misuse_and_nothing_starts(

@@ -9,6 +9,7 @@ import pytest
 import harness
 from harness import cli
 from harness.exits import Exit
+from harness.shipped import SUITES
 from harness.suites.cells import Cell, Skipped, again, arguments, see_possible
 from harness.suites.definition import Suite, load
 
@@ -31,7 +32,7 @@ def suite(directory: Path, text: str) -> Suite:
 
 @pytest.mark.parametrize("name", ["smoke", "nightly"])
 def test_a_shipped_suite_is_sound(name: str) -> None:
-    shipped = load(ROOT / "suites" / f"{name}.toml")
+    shipped = load(SUITES.files()[name])
     assert shipped.name == name
     assert {"simulation", "local"} <= {cell.environment for cell in shipped.cells}
     assert len({cell.name for cell in (*shipped.canary, *shipped.cells)}) == len(shipped.canary) + len(shipped.cells)
@@ -102,7 +103,7 @@ def test_a_simulation_takes_the_settings_that_it_has_and_faults_by_its_own_names
         ),
         ({"environment": "moon"}, "there is no environment moon in this Harrow"),
         ({"faults": "broker-removal"}, "broker-removal needs more brokers than replicas"),
-        ({"settings": {"system": str(ROOT / "systems/apache-kafka.toml")}}, "KAFKA_HOME"),
+        ({"settings": {"system": "apache-kafka"}}, "KAFKA_HOME"),
     ],
 )
 def test_a_cell_without_means_is_skipped_with_the_reason(

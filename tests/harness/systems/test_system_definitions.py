@@ -13,13 +13,14 @@ import pytest
 from harness import cli
 from harness.environments.machine.node import log_files
 from harness.exits import Exit
+from harness.shipped import SYSTEMS
 from harness.spec import SpecError, resolve
 from harness.systems import choice
 from harness.systems.definition import load
 from harness.systems.foreign import ORDERS_NAME
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
 
-SHIPPED = sorted((ROOT / "systems").glob("*.toml"))
+SHIPPED = list(SYSTEMS.files().values())
 Written = Callable[[str], Path]
 
 
@@ -43,7 +44,7 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
     for name in ("kafka-server-start.sh", "kafka-storage.sh", "kafka-topics.sh"):
         program(tmp_path / "bin" / name)
-    system = made(ROOT / "systems/apache-kafka.toml", brokers=2, replication_factor=2, controllers=3, flush="50ms")
+    system = made(SYSTEMS.files()["apache-kafka"], brokers=2, replication_factor=2, controllers=3, flush="50ms")
     assert system.traits.versions == {"apache-kafka": "1.2.3"}
     plans = plans_of(system.spec, tmp_path)
     for plan in plans:
@@ -68,7 +69,7 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
 def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path / "redpanda")
     monkeypatch.setenv("REDPANDA", str(tmp_path / "redpanda"))
-    system = made(ROOT / "systems/redpanda.toml")
+    system = made(SYSTEMS.files()["redpanda"])
     assert system.spec.controllers == 0
     plans = plans_of(system.spec, tmp_path)
     system.configure(plans[1], plans, Links())

@@ -14,11 +14,12 @@ from rich.console import Console
 
 from harness.environments import registry
 from harness.judging import judge
+from harness.shipped import SYSTEMS
 from harness.systems import choice
 from history.reader import read_table
 from reports import render
 from reports.terminal import summary_lines
-from tests.support.foreign_systems import ROOT, spec_for
+from tests.support.foreign_systems import spec_for
 from tests.support.third_party import PACKAGES, kill_again_and_again, need, results
 
 pytestmark = [pytest.mark.third_party, pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -31,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in PACKAGES:
         need(name)
         directory = tmp_path_factory.mktemp(name)
-        spec = spec_for(ROOT / "systems" / f"{name}.toml", duration=14.0)
+        spec = spec_for(SYSTEMS.files()[name], duration=14.0)
         system = choice.make(spec)
         kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), directory, system), directory)
         directories[name] = directory
@@ -57,7 +58,7 @@ def test_the_report_gives_noida_dbs_authors_what_they_need(runs: dict[str, Path]
     page = render(run).read_text()
     assert "noida-db 0." in page, "the version that was tested"
     assert "of noida-db with 1 broker, in the environment local" in page
-    assert "harrow run --seed 1 --name noida-db --system" in page, "how to have it again"
+    assert "harrow run --seed 1 --system noida-db" in page, "how to have it again"
     lost = [row for row in read_table(run, "anomalies").to_pylist() if row["anomaly"] == "lost-acked-write"]
     assert lost
     assert all("acknowledged" in row["explanation"] for row in lost)

@@ -21,20 +21,21 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.offers import SshOffers
 from harness.journal import Journal
 from harness.judging import judge
+from harness.shipped import SYSTEMS
 from harness.systems import choice
 from harness.systems.definition import load
 from harness.systems.foreign import ForeignBroker
 from harness.systems.places import here
 from history.reader import read_table
 from reports import render
-from tests.support.foreign_systems import ROOT, spec_for
+from tests.support.foreign_systems import spec_for
 from tests.support.images import image_on
 from tests.support.ssh_lab import NamespaceFleet, lacking
 from tests.support.third_party import kill_again_and_again, need, results
 
 pytestmark = [pytest.mark.third_party, pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
 
-DEFINITION = ROOT / "systems/noida-db.toml"
+DEFINITION = SYSTEMS.files()["noida-db"]
 
 
 def package() -> Path:
