@@ -6,19 +6,25 @@ import gzip
 import io
 import json
 import os
+import select
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.firewall import Firewall, Rules
 from harness.environments.ssh.netem import arguments
 from harness.environments.ssh.package import COMPILED_PLACE, package
 from harness.environments.ssh.talk import Listener
 from harness.environments.ssh.vms.cpio import Entry, archive
+from harness.environments.ssh.vms.qmp import Qmp
 from nemesis.shapes import Shape
 
 
@@ -96,6 +102,26 @@ def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
         serving.join(10)
         assert not serving.is_alive()
     os.close(target)
+
+
+@pytest.mark.parametrize("said", [None, b"", b'{"QMP": {}}\r\n', b'{"QMP": {}}\r\n{"retu'])
+def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environment(
+    said: bytes | None, tmp_path: Path
+) -> None:
+    """QEMU listens before it has made its machine; one that cannot may end with a connection not yet accepted."""
+    path = tmp_path / "qmp"
+    with ThreadPoolExecutor(1) as caller:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            calling = caller.submit(Qmp, path, lambda: True, 20.0)
+            assert select.select([listener], [], [], 20.0)[0]
+            if said is not None:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(said)
+        with pytest.raises(EnvironmentFailed, match="expected QEMU to"):
+            calling.result(20.0)
 
 
 _TRIAL = """

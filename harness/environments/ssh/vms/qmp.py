@@ -22,9 +22,16 @@ class Qmp:
         self._timeout_s = timeout_s
         self._socket = connect(path, alive, timeout_s)
         self._lines = self._socket.makefile("rb")
-        self._lines.readline()  # the greeting
         self._events: list[dict[str, Any]] = []
-        self("qmp_capabilities")
+        try:
+            self._lines.readline()  # the greeting
+            self("qmp_capabilities")
+        except OSError as error:  # QEMU listens before it has made its machine, and may end over that
+            self.close()
+            raise EnvironmentFailed(f"expected QEMU to greet, found: {error}") from error
+        except EnvironmentFailed:
+            self.close()
+            raise
 
     def __call__(self, command: str, **arguments: object) -> Any:  # noqa: ANN401
         """Carry a command out; what it returns."""
@@ -38,7 +45,7 @@ class Qmp:
                 if "error" in answer:
                     raise EnvironmentFailed(f"expected QEMU to {command}, found: {answer['error']['desc']}")
                 self._events.append(answer)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # half a line: it ended in the middle of it
             raise EnvironmentFailed(f"expected QEMU to {command}, found: {error}") from error
         raise EnvironmentFailed(f"expected QEMU to {command}, found that it ended")
 
