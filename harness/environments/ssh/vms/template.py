@@ -94,7 +94,7 @@ def template(keeper: Keeper) -> Template:
                 _facts_file(memory).write_text(json.dumps(facts_as_told(facts)))
                 for old in memory.parent.iterdir():  # of another version, and as large as this one
                     if old.suffix in (".memory", ".facts") and old.stem != name:
-                        old.unlink()
+                        old.unlink(missing_ok=True)  # another run may be making room, too
                 fresh.replace(memory)
             finally:
                 fresh.unlink(missing_ok=True)
