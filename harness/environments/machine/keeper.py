@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -35,12 +36,13 @@ class Keeper:
 
 
 class KeptProcess:
-    """A process (with its group) that the keeper started."""
+    """A process (with its group) that the keeper started. Safe to use from several threads."""
 
     def __init__(self, keeper: Keeper, number: int, pid: int, start_time: int) -> None:
         self._keeper = keeper
         self._number = number
         self._status: int | None = None
+        self._lock = threading.Lock()
         self.pid = self.own_pid = pid
         self.start_time = start_time
         """Clock ticks since boot."""
@@ -49,18 +51,22 @@ class KeptProcess:
 
     def poll(self) -> int | None:
         """Exit status, negative for the signal that killed it; None while it lives."""
-        if self._status is None:
-            self._status = self._keeper.ask("status", number=self._number)
-            if self._status is not None:
-                os.close(self._end)
-        return self._status
+        with self._lock:
+            if self._status is None:
+                self._status = self._keeper.ask("status", number=self._number)
+                if self._status is not None:
+                    os.close(self._end)
+            return self._status
 
     def wait(self, timeout_s: float) -> int:
         """Exit status once it ends; `TimeoutError` after that time."""
-        if self._status is None:
-            end = select.poll()
-            end.register(self._end, select.POLLIN)
-            end.poll(timeout_s * 1000)
+        with self._lock:  # another thread that learns the status closes ours
+            end = None if self._status is not None else os.dup(self._end)
+        if end is not None:
+            ended = select.poll()
+            ended.register(end, select.POLLIN)
+            ended.poll(timeout_s * 1000)
+            os.close(end)
         if (status := self.poll()) is None:
             raise TimeoutError(f"expected process {self.pid} to end within {timeout_s:g} s, found it running")
         return status

@@ -76,6 +76,11 @@ class Connection:
         finally:
             channel.close()
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the machine is still there to talk to, as far as this end knows."""
+        return bool(self._transport.is_active())
+
     def close(self) -> None:
         """Log out. Safe to call twice."""
         self._client.close()

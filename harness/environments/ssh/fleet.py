@@ -57,6 +57,10 @@ class Fleet(Protocol):
         """End the node's machine as a loss of power would, and have it running again."""
         ...
 
+    def last_words(self, node_id: int) -> str:
+        """What is known of the node's machine beyond what its agent says, in one line for an error; may be empty."""
+        ...
+
     def tear_down(self) -> None:
         """Give the machines back. Safe at any time."""
         ...

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.environments.base import NodePlan, System
+from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.ssh.agent_disks import pack, unpack
-from harness.environments.ssh.agent_link import AgentLink
+from harness.environments.ssh.agent_link import AgentGone, AgentLink
 from harness.environments.ssh.bridge import Bridge
 from harness.environments.ssh.connection import Connection
 from harness.environments.ssh.facts import Facts, examine
@@ -72,6 +72,12 @@ class Machine:
 
     def attach(self) -> None:
         """Log in, install, start the agent and give it the node's settings. Raises `EnvironmentFailed`."""
+        try:
+            self._attach()
+        except (EnvironmentFailed, AgentGone) as error:
+            raise EnvironmentFailed(self._with_last_words(error)) from error
+
+    def _attach(self) -> None:
         host = self.host
         connection = Connection(host, self._fleet.dial(self.plan.node_id))
         try:
@@ -79,14 +85,14 @@ class Machine:
             path = install(connection, facts)
             orders = orders_for(self.plan, self._there(), self._system, host, facts, self._wishes)
             link = AgentLink(connection, path, orders, self._bridge.take)
+            for file in sorted(self.plan.directory.rglob("*")):
+                if file.is_file():
+                    name = str(file.relative_to(self.plan.directory))
+                    details = {"name": name, "data": pack(file.read_bytes())}
+                    link.ask("files", what="write_file", details=details)
         except BaseException:
             connection.close()
             raise
-        for file in sorted(self.plan.directory.rglob("*")):
-            if file.is_file():
-                name = str(file.relative_to(self.plan.directory))
-                details = {"name": name, "data": pack(file.read_bytes())}
-                link.ask("files", what="write_file", details=details)
         self._link = link
 
     def ask(self, do: str, patience_s: float | None = None, /, **details: Any) -> Any:  # noqa: ANN401
@@ -95,7 +101,10 @@ class Machine:
         if link is None:
             raise NodeError(f"expected host {self.host.name} to be there, found it without power")
         waiting = {} if patience_s is None else {"patience_s": patience_s}
-        return link.ask(do, **waiting, **details)
+        try:
+            return link.ask(do, **waiting, **details)
+        except AgentGone as gone:
+            raise NodeError(self._with_last_words(gone)) from gone
 
     def call(self, do: str, what: str, /, **details: object) -> Any:  # noqa: ANN401
         """Ask the agent to call a method of one of its parts."""
@@ -133,6 +142,10 @@ class Machine:
         link, self._link = self._link, None
         if link is not None:
             link.close()
+
+    def _with_last_words(self, error: Exception) -> str:
+        words = self._fleet.last_words(self.plan.node_id)
+        return f"{error}; {words}" if words else str(error)
 
     def _there(self) -> NodePlan:
         return there(self.plan, self.host, self._wishes.token)

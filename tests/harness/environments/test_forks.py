@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,6 +84,26 @@ def test_a_program_is_a_fork_of_the_server_and_so_is_what_it_starts(server: Path
     assert json.loads(started) == [5, "Popen"]
     assert json.loads(slow) == -9
     assert done.stderr.splitlines()[-1] == "ValueError: and that was that"
+    assert done.returncode == 1
+
+
+def test_a_client_ends_as_its_program_did_and_serves_others_meanwhile(server: Path) -> None:
+    """SSH tells the harness the exit status of an agent that is gone: 137 for one that ran out of memory."""
+    client = [sys.executable, "-IS", str(fork_client.__file__), str(server)]
+    running = int((server.parent / "pid").read_text())
+    with subprocess.Popen([*client, "slow"]) as slow:
+        assert wait_until(lambda: len(_children(running)) == 1, 20.0)
+        told = subprocess.run([*client, "told"], input=b"hello\n", capture_output=True, check=False, timeout=30)
+        assert told.returncode == 1
+        assert slow.poll() is None
+        (program,) = _children(running)
+        os.kill(program, signal.SIGKILL)
+        assert slow.wait(20) == 128 + signal.SIGKILL
+    assert not _children(running), "the server reaps what it started"
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_a_fork_that_goes_on_is_waited_for_only_so_long(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from harness.environments.ssh.offers import SshOffers
 from harness.journal import Journal
 from harness.systems.definition import load
 from harness.systems.places import on_host
+from nemesis.cluster import NodeError
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import need
 from tests.support.foreign_systems import made
@@ -290,6 +291,10 @@ def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed
         agent = _parent(keeper)
         server = made._fleet.servers[1].pid
         os.kill(agent, 9)
+        with pytest.raises(
+            NodeError, match="expected the agent on host host-1 to answer, found that it is gone: it en"
+        ):
+            node.is_alive()
         assert wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10.0)
         assert "harrow_" in _rules(server)
         assert (tmp_path / "hosts" / "1" / "runs").iterdir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.offers import OFFERS_OF_VMS
 from harness.environments.ssh.vms.trial import need_vms, try_vms
 from harness.journal import Journal
+from nemesis.cluster import NodeError
 from nemesis.faults.base import Site
 from nemesis.shapes import Shape
 from tests.support.real_faults import all_links, fire, fresh_site, standing
@@ -150,6 +153,31 @@ def test_the_disk_of_a_vm_is_filled(environment: SshEnvironment, site: Site) -> 
     assert order(plan, do="append", file="1.log", bytes=100_000, sync=False) == "ENOSPC"
     disk.end_trouble()
     assert order(plan, do="append", file="1.log", bytes=100_000, sync=True) is None
+
+
+_PARENT = r"sed -n 's/^PPid:\t//p' /proc/{}/status"
+
+
+def test_an_agent_that_is_gone_from_a_vm_is_told_with_how_it_ended_and_how_its_vm_is(
+    environment: SshEnvironment, site: Site
+) -> None:
+    """The agent is the keeper's parent, and the keeper is the node's."""
+    node, vm = environment.cluster.nodes[2], environment._fleet._vms[2]
+    keeper = vm.order(_PARENT.format(node.pid)).strip()
+    vm.order(f"kill -9 $({_PARENT.format(keeper)})")
+    with pytest.raises(
+        NodeError, match="host vm-2 to answer, found that it is gone: it ended with status 137; its VM runs"
+    ):
+        node.is_alive()
+    node._machine.lose_power()
+    node.start()
+    node.await_ready(_READY_S)
+    os.kill(environment._fleet._vms[2].pid, signal.SIGKILL)
+    with pytest.raises(NodeError, match="found that it is gone: the connection was lost; its VM ended with status -9"):
+        node.is_alive()
+    node._machine.lose_power()
+    node.start()
+    node.await_ready(_READY_S)
 
 
 def test_no_two_vms_draw_the_same_numbers(environment: SshEnvironment, site: Site) -> None:

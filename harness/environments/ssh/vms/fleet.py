@@ -99,6 +99,10 @@ class VmFleet:
         self._vms[node_id].kill()
         self._start(node_id)
 
+    def last_words(self, node_id: int) -> str:
+        """Whether QEMU runs, and what it and the guest said last."""
+        return self._vms[node_id].last_words() if node_id in self._vms else ""
+
     def tear_down(self) -> None:
         """End all VMs. Safe at any time."""
         for vm in self._vms.values():

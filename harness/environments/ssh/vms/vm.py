@@ -24,6 +24,8 @@ BOOT_TIMEOUT_S = 120.0
 _ORDER_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 _TAIL_LINES = 3
+_END_S = 2.0
+"""How long a process may take to end whose connections are closed already."""
 
 _KERNEL_ARGUMENTS = (
     "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check nowatchdog mitigations=off random.trust_cpu=on"
@@ -65,7 +67,7 @@ class Vm:
                 self.qmp("cont")
         except EnvironmentFailed as error:
             self.kill()
-            raise EnvironmentFailed(f"{error}{self._last_words()}") from error
+            raise EnvironmentFailed(f"{error}; {self.last_words()}") from error
 
     def _start(self, keeper: Keeper, image: Image, accelerator: str, incoming: Path | None) -> KeptProcess:
         program = shutil.which(QEMU)
@@ -113,7 +115,7 @@ class Vm:
                 said += data
         except OSError as error:
             raise EnvironmentFailed(
-                f"expected a VM to carry an order out, found: {error}{self._last_words()}"
+                f"expected a VM to carry an order out, found: {error}; {self.last_words()}"
             ) from error
         text, _, status = said.decode(errors="replace").replace("\r", "").rpartition("STATUS ")
         if status.strip() != "0":
@@ -153,9 +155,16 @@ class Vm:
                 )
             time.sleep(_POLL_S)
 
-    def _last_words(self) -> str:
-        lines = [line for file in (self._errors, self._console) for line in _read(file).splitlines() if line.strip()]
-        return f"; it said last: {' / '.join(lines[-_TAIL_LINES:])}" if lines else ""
+    def last_words(self) -> str:
+        """In one line: whether its process runs, and what it and the guest's kernel said last."""
+        try:
+            state = f"its VM ended with status {self._process.wait(_END_S)}"
+        except TimeoutError:
+            state = "its VM runs"
+        except (HelperRefused, EnvironmentFailed) as error:
+            state = f"whether its VM runs is not known: {error}"
+        tails = {name: _tail(file) for name, file in (("QEMU", self._errors), ("its console", self._console))}
+        return "; ".join([state, *(f"{name} says last: {tail}" for name, tail in tails.items() if tail)])
 
 
 def hardware(image: Image, accelerator: str) -> Sequence[str]:
@@ -185,6 +194,11 @@ def _read(file: Path) -> str:
         return file.read_text(errors="replace")
     except FileNotFoundError:
         return ""
+
+
+def _tail(file: Path) -> str:
+    lines = [line.strip() for line in _read(file).splitlines() if line.strip()]
+    return " / ".join(lines[-_TAIL_LINES:])
 
 
 def free_port(kind: socket.SocketKind) -> int:
