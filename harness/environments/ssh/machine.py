@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
+from harness.environments.machine.helper import HelperRefused
 from harness.environments.ssh.agent_disks import pack, unpack
 from harness.environments.ssh.agent_link import AgentGone, AgentLink
 from harness.environments.ssh.bridge import Bridge
@@ -26,6 +27,10 @@ from nemesis.cluster import NodeError
 PROBE_PORT = 9099
 _STOP_PATIENCE_S = 30.0
 """Beyond the time that a node has to shut down."""
+
+
+class NotThere(NodeError):
+    """The machine was without power, or was left, before it answered."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Machine:
         self._fleet = fleet
         self._wishes = wishes
         self._link: AgentLink | None = None
+        self._missing = ""  # why it did not come back when its power was cut
         self._lost = threading.Lock()
         self._bridge = Bridge(plan.socket, self._tell_stream)
         self.facts: Facts | None = None
@@ -96,31 +102,42 @@ class Machine:
         self._link = link
 
     def ask(self, do: str, patience_s: float | None = None, /, **details: Any) -> Any:  # noqa: ANN401
-        """Ask the agent; `NodeError` when it refuses, is gone, or the machine is without power."""
+        """Ask the agent; `NodeError` when it refuses or is gone, `NotThere` when that is for want of power."""
         link = self._link
         if link is None:
-            raise NodeError(f"expected host {self.host.name} to be there, found it without power")
+            if self._missing:
+                raise NodeError(self._missing)
+            raise NotThere(f"expected host {self.host.name} to be there, found it without power")
         waiting = {} if patience_s is None else {"patience_s": patience_s}
         try:
             return link.ask(do, **waiting, **details)
         except AgentGone as gone:
-            raise NodeError(self._with_last_words(gone)) from gone
+            if self._link is link:
+                raise NodeError(self._with_last_words(gone)) from gone
+            # What asks is a thread beside the one that cuts the power, and had the link before it was cut.
+            raise NotThere(
+                f"expected host {self.host.name} to {do}, found that it lost its power or was left meanwhile"
+            ) from gone
 
     def call(self, do: str, what: str, /, **details: object) -> Any:  # noqa: ANN401
         """Ask the agent to call a method of one of its parts."""
         return self.ask(do, what=what, details=details)
 
     def lose_power(self) -> None:
-        """Cut the power, have the machine back, and attach to it again. Raises `EnvironmentFailed`."""
+        """Cut the power, have the machine back, and attach to it again. `NodeError` when it does not come back."""
         with self._lost:
             link, self._link = self._link, None
             try:
-                self._fleet.cut_power(self.plan.node_id)
-            finally:
-                if link is not None:
-                    link.drop()
-                self._bridge.reset()
-            self.attach()
+                try:
+                    self._fleet.cut_power(self.plan.node_id)
+                finally:
+                    if link is not None:
+                        link.drop()
+                    self._bridge.reset()
+                self.attach()
+            except (EnvironmentFailed, HelperRefused, OSError) as error:
+                self._missing = f"expected host {self.host.name} to come back after its loss of power, found: {error}"
+                raise NodeError(self._missing) from error
         self.came_back()
 
     def stop_node(self, pid: int, timeout_s: float) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.environments.base import NodePlan, System
 from harness.environments.machine.processes import wait_until
 from harness.environments.planned import PlannedNode
-from harness.environments.ssh.machine import Machine
+from harness.environments.ssh.machine import Machine, NotThere
 from harness.environments.storage.disks import FileState, losses
 from harness.journal import Journal
 from nemesis.cluster import NodeError
@@ -158,9 +158,10 @@ class SshNode(PlannedNode):
         return {name: FileState(size, tuple(blocks)) for name, (size, blocks) in told.items()}
 
     def _state(self) -> Mapping[str, Any]:
-        if not self._machine.is_there:
+        try:
+            state: Mapping[str, Any] = self._machine.ask("state")
+        except NotThere:
             return {"pid": None, "alive": False, "paused": False}
-        state: Mapping[str, Any] = self._machine.ask("state")
         return state
 
     def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401

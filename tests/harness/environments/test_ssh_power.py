@@ -1,15 +1,17 @@
-"""What is told of an agent that is gone."""
+"""What a thread is told that asks a machine while another cuts its power, and what is told of an agent that is gone."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh import machine as module
-from harness.environments.ssh.machine import Machine, Wishes
+from harness.environments.ssh.machine import Machine, NotThere, Wishes
 from harness.environments.ssh.node import SshNode
 from harness.environments.ssh.talk import Request
 from harness.journal import Journal
@@ -59,6 +61,44 @@ def machine(fleet: FakeFleet, tmp_path: Path) -> Iterator[Machine]:
     made.close()
 
 
+@pytest.mark.parametrize(
+    ("look", "seen"),
+    [
+        (lambda node: node.is_alive(), False),
+        (lambda node: node.is_paused(), False),
+        (lambda node: node.is_ready(), False),
+        (lambda node: node.pid, None),
+    ],
+    ids=["alive", "paused", "ready", "pid"],
+)
+def test_a_node_whose_power_is_cut_while_it_is_looked_at_is_dead_and_no_error(
+    agent: _Agent, machine: Machine, tmp_path: Path, look: Callable[[SshNode], object], seen: object
+) -> None:
+    node = SshNode(machine, StandIn(), Journal(tmp_path), own_power=True)
+    assert node.is_alive()
+    agent.asked.clear()
+    agent.may_answer.clear()
+    with ThreadPoolExecutor(1) as watcher:
+        looking = watcher.submit(look, node)
+        assert agent.asked.wait(_WAIT_S)
+        machine.lose_power()
+        assert looking.result(_WAIT_S) == seen
+        agent.may_answer.set()
+    assert node.is_alive(), "the machine is there again, with an agent that answers"
+
+
+def test_what_is_done_to_a_machine_that_loses_its_power_meanwhile_is_not_done(
+    agent: _Agent, machine: Machine, tmp_path: Path
+) -> None:
+    agent.may_answer.clear()
+    with ThreadPoolExecutor(1) as watcher:
+        asking = watcher.submit(machine.ask, "state")
+        assert agent.asked.wait(_WAIT_S)
+        machine.lose_power()
+        with pytest.raises(NotThere, match="expected host vm-1 to state, found that it lost its power"):
+            asking.result(_WAIT_S)
+
+
 def test_an_agent_that_ends_with_the_power_on_is_an_error_that_tells_its_end(
     agent: _Agent, fleet: FakeFleet, machine: Machine, tmp_path: Path
 ) -> None:
@@ -76,3 +116,20 @@ def test_an_agent_that_ends_with_the_power_on_is_an_error_that_tells_its_end(
     with pytest.raises(NodeError) as again:
         machine.ask("now")
     assert str(again.value) == told
+
+
+def test_a_machine_that_does_not_come_back_is_missed_with_the_reason_and_not_taken_for_a_dead_node(
+    fleet: FakeFleet, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SshNode(machine, StandIn(), Journal(tmp_path), own_power=True)
+
+    def refuse(node_id: int) -> None:
+        raise EnvironmentFailed("expected QEMU to netdev_add, found: the port is taken")
+
+    monkeypatch.setattr(fleet, "cut_power", refuse)
+    told = "expected host vm-1 to come back after its loss of power, found: expected QEMU to netdev_add"
+    with pytest.raises(NodeError, match=told):
+        machine.lose_power()
+    with pytest.raises(NodeError, match=told):
+        node.is_alive()
+    assert not machine.is_there
