@@ -23,6 +23,7 @@ from harness.environments.ssh.firewall import Firewall, Rules
 from harness.environments.ssh.netem import arguments
 from harness.environments.ssh.package import COMPILED_PLACE, package
 from harness.environments.ssh.talk import Listener
+from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.cpio import Entry, archive
 from harness.environments.ssh.vms.qmp import Qmp
 from nemesis.shapes import Shape
@@ -102,6 +103,26 @@ def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
         serving.join(10)
         assert not serving.is_alive()
     os.close(target)
+
+
+@pytest.mark.parametrize(
+    ("look", "told"),
+    [
+        ("[ -e $place/disk ]", "found it\n"),
+        ('for one in $place/*; do [ $one = $place/disk ] && d=$one; done; [ -n "$d" ]', "found it\n"),
+        ("[ -e $place/other ]", "no sign of the disk within 0.1 s\n"),
+    ],
+)
+def test_a_guest_waits_for_what_was_plugged_in_and_says_what_did_not_come(
+    look: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "_TRIES", 2)
+    (tmp_path / "disk").touch()
+    line = f"{guest.wait_order(look, 'the disk')} && echo found it"
+    done = subprocess.run(
+        ["sh", "-c", line], check=False, env={**os.environ, "place": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == (told, 0 if "found" in told else 1)
 
 
 @pytest.mark.parametrize("said", [None, b"", b'{"QMP": {}}\r\n', b'{"QMP": {}}\r\n{"retu'])

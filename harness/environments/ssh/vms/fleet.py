@@ -20,6 +20,7 @@ from harness.environments.network.namespaces import address
 from harness.environments.ssh.facts import Facts
 from harness.environments.ssh.hosts import SSH_PORT, SshHost
 from harness.environments.ssh.machine import PROBE_PORT
+from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.template import CONTROL_MAC, GUEST_ADDRESS, Template, host, network_order, template
 from harness.environments.ssh.vms.vm import Vm, free_port
 from harness.environments.storage.page_cache import make_file_system
@@ -121,8 +122,8 @@ class VmFleet:
         number = list(self._ports).index(node_id) + 1
         ports = self._ports[node_id]
         forwarded = [
-            {"str": f"{'udp' if guest == PROBE_PORT else 'tcp'}:127.0.0.1:{here}-:{guest}"}
-            for guest, here in ports.items()
+            {"str": f"{'udp' if there == PROBE_PORT else 'tcp'}:127.0.0.1:{here}-:{there}"}
+            for there, here in ports.items()
         ]
         control, peers = CONTROL_MAC.format(number), _PEERS_MAC.format(number)
         try:
@@ -130,11 +131,13 @@ class VmFleet:
             vm.plug_network("control", control, type="user", hostfwd=forwarded)
             wire = {"mcast": f"{self._group}:{self._group_port}", "localaddr": "127.0.0.1"}
             vm.plug_network("peers", peers, type="socket", **wire)
-            vm.order(
-                f"{network_order(control, 'control', f'{GUEST_ADDRESS}/24')}; "
-                f"{network_order(peers, 'peers', f'{address(node_id)}/16')}; "
-                f"hostname vm-{node_id}; for try in $(seq 200); do [ -e /dev/vdb ] && break; sleep 0.05; done"
-            )
+            for order in (
+                network_order(control, "control", f"{GUEST_ADDRESS}/24"),
+                network_order(peers, "peers", f"{address(node_id)}/16"),
+                f"hostname vm-{node_id}",
+                guest.wait_order("[ -e /dev/vdb ]", "the disk /dev/vdb"),
+            ):
+                vm.order(order)
             vm.order(f"date -s @{time.time():.0f} >/dev/null")  # by itself: it is true for a moment
         except EnvironmentFailed:
             vm.kill()

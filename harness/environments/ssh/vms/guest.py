@@ -22,6 +22,9 @@ APPLETS: Final = (
 
 READY: Final = "HARROW-READY"
 
+_TRIES: Final = 1000
+_TRY_S: Final = 0.05
+
 _INIT: Final = f"""#!/usr/bin/dash
 # The first process of a VM of Harrow's. It waits for one-line orders on the second serial port.
 export PATH=/usr/sbin:/usr/bin HOME=/root
@@ -74,6 +77,14 @@ FILES: Final = {
     "etc/hosts": "127.0.0.1 localhost\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
 }
+
+
+def wait_order(look: str, what: str) -> str:
+    """The order that has a guest wait until a line of shell succeeds; it fails when that takes too long."""
+    return (
+        f"for try in $(seq {_TRIES}); do {look} && break; sleep {_TRY_S}; done; "
+        f"[ $try -lt {_TRIES} ] || {{ echo no sign of {what} within {_TRIES * _TRY_S:g} s; false; }}"
+    )
 
 
 def first_script(modules: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from harness.environments.ssh.facts import Facts, examine, facts_as_told, facts_
 from harness.environments.ssh.hosts import SshHost
 from harness.environments.ssh.installation import install
 from harness.environments.ssh.package import package
+from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.image import Image, image
 from harness.environments.ssh.vms.programs import QEMU
 from harness.environments.ssh.vms.vm import Vm, free_port, hardware
@@ -131,10 +132,10 @@ def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "", 
 
 def network_order(mac: str, name: str, address: str) -> str:
     """The order that has a guest wait for a network card, name it, and give it an address."""
+    look = f'for c in /sys/class/net/*; do [ "$(cat $c/address)" = {mac} ] && d=${{c##*/}}; done; [ -n "$d" ]'
     return (
-        f"d=; for try in $(seq 200); do for c in /sys/class/net/*; do "
-        f'[ "$(cat $c/address)" = {mac} ] && d=${{c##*/}}; done; [ -n "$d" ] && break; sleep 0.05; done; '
-        f"ip link set $d name {name}; ip addr add {address} dev {name}; ip link set {name} up"
+        f"d=; {guest.wait_order(look, f'the network card {mac}')} && "
+        f"ip link set $d name {name} && ip addr add {address} dev {name} && ip link set {name} up"
     )
 
 

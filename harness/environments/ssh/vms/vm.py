@@ -21,7 +21,7 @@ from harness.environments.ssh.vms.qmp import Qmp, connect
 from nemesis.cluster import CLIENTS
 
 BOOT_TIMEOUT_S = 120.0
-_ORDER_TIMEOUT_S = 60.0
+_ORDER_TIMEOUT_S = 120.0  # longer than a guest waits for what was plugged in
 _POLL_S = 0.05
 _TAIL_LINES = 3
 _END_S = 2.0
