@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import io
-import os
 import py_compile
 import sys
 import tarfile
@@ -19,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.environments.ssh.cache import cache_directory
+from harness.environments.ssh.cache import cache_directory, keep
 
 _ROOT = Path(__file__).parents[3]
 _OURS = (
@@ -65,10 +64,7 @@ def package() -> Package:
     digest = name.hexdigest()[:16]
     kept = cache_directory() / "packages" / f"{digest}.tar.gz"
     if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        fresh = kept.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(_archive(files))
-        fresh.replace(kept)
+        keep(kept, _archive(files))
     return Package(digest, kept.read_bytes())
 
 

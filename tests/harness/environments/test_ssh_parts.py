@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
+from harness.environments.ssh.cache import keep
 from harness.environments.ssh.firewall import Firewall, Rules
 from harness.environments.ssh.netem import arguments
 from harness.environments.ssh.package import COMPILED_PLACE, package
@@ -66,6 +67,26 @@ def test_rules_of_either_filter_spare_the_control_channel_before_all_others() ->
     spared = lines.index("-t raw -A t-output -d 10.0.0.9 -p tcp --sport 22 -j RETURN")
     assert spared < lines.index("-t raw -A t-output -d 10.0.0.9 -j DROP") < lines.index("-t raw -I OUTPUT -j t-output")
     assert "-t raw -A t-prerouting -s 10.0.0.2 -j DROP" in lines
+
+
+def test_what_is_kept_is_seen_as_a_whole_while_others_write_it(tmp_path: Path) -> None:
+    file, size = tmp_path / "cache" / "kept", 1 << 20
+    keep(file, bytes(size))
+    done = threading.Event()
+
+    def write() -> None:
+        for _ in range(100):
+            keep(file, bytes(size))
+        done.set()
+
+    with ThreadPoolExecutor(1) as writer:
+        writing = writer.submit(write)
+        seen = set()
+        while not done.is_set() and not writing.done():
+            seen.add(file.stat().st_size)
+        writing.result()
+    assert seen == {size}
+    assert [one.name for one in file.parent.iterdir()] == ["kept"]
 
 
 def test_a_first_file_system_is_packed_as_the_kernel_wants_it() -> None:
@@ -147,6 +168,7 @@ def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environmen
 
 _TRIAL = """
 import socket
+from harness.environments.ssh.cache import keep
 from harness.environments.ssh.firewall import Firewall, Rules
 
 def passes():

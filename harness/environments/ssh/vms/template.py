@@ -20,7 +20,7 @@ from typing import IO
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.keeper import Keeper
-from harness.environments.ssh.cache import cache_directory
+from harness.environments.ssh.cache import cache_directory, keep
 from harness.environments.ssh.connection import Connection
 from harness.environments.ssh.facts import Facts, examine, facts_as_told, facts_told
 from harness.environments.ssh.hosts import SshHost
@@ -92,7 +92,7 @@ def template(keeper: Keeper) -> Template:
             fresh = memory.with_suffix(f".{os.getpid()}")
             try:
                 facts = _make(keeper, booted_from, accelerator, Path(place), fresh)
-                _facts_file(memory).write_text(json.dumps(facts_as_told(facts)))
+                keep(_facts_file(memory), json.dumps(facts_as_told(facts)).encode())
                 for old in memory.parent.iterdir():  # of another version, and as large as this one
                     if old.suffix in (".memory", ".facts") and old.stem != name:
                         old.unlink(missing_ok=True)  # another run may be making room, too
@@ -179,7 +179,7 @@ def _accelerator(keeper: Keeper, booted_from: Image) -> str:
                 found = "kvm"
             except EnvironmentFailed:
                 found = "tcg"
-        verdict.write_text(found)
+        keep(verdict, found.encode())
     return verdict.read_text()
 
 
