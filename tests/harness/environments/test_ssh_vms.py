@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from tests.support.stand_in import order
 pytestmark = [pytest.mark.qemu, pytest.mark.timeout(600)]
 
 _READY_S = 120.0
+_LOOK_S = 0.05
 LINKS = frozenset({(1, 2), (2, 1)})
 
 
@@ -153,6 +156,29 @@ def test_the_disk_of_a_vm_is_filled(environment: SshEnvironment, site: Site) -> 
     assert order(plan, do="append", file="1.log", bytes=100_000, sync=False) == "ENOSPC"
     disk.end_trouble()
     assert order(plan, do="append", file="1.log", bytes=100_000, sync=True) is None
+
+
+def test_a_thread_that_watches_the_nodes_sees_losses_of_power_as_deaths(
+    environment: SshEnvironment, site: Site
+) -> None:
+    """As the main phase does, but so often that an inquiry is likely to be under way when the power goes."""
+    done = threading.Event()
+
+    def watch() -> set[bool]:
+        seen = set()
+        while not done.wait(_LOOK_S):
+            seen |= {node.is_alive() for node in environment.cluster.nodes.values()}
+        return seen
+
+    with ThreadPoolExecutor(1) as watcher:
+        watching = watcher.submit(watch)
+        try:
+            for node_id in (1, 2):
+                with fire(site, "page-cache-loss", (node_id,)) as fault:
+                    assert "by power-cut" in fault.evidence
+        finally:
+            done.set()
+        assert watching.result() == {True, False}
 
 
 _PARENT = r"sed -n 's/^PPid:\t//p' /proc/{}/status"
