@@ -135,7 +135,14 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
     log = scratch / "spark.log"
     settings = _settings(master or "local[*]", scratch, log, large=large)
     try:
-        with log.open("ab") as errors, _environment(JAVA_HOME=str(java.home), SPARK_LOCAL_IP=LOOPBACK):
+        with (
+            log.open("ab") as errors,
+            _environment(
+                JAVA_HOME=str(java.home),
+                SPARK_LOCAL_IP=LOOPBACK,
+                PYTHONSAFEPATH="1",  # for Python workers: the folder where we are may have a package of our names
+            ),
+        ):
             # Spark's launcher writes to standard output when something is wrong, and never otherwise.
             # One virtual machine serves all sessions that this process has, one after the other.
             gateway = SparkContext._gateway or launch_gateway(settings, {"stdout": errors, "stderr": errors})

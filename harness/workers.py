@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.environments.base import Environment, Process
+from harness.environments.machine.own_python import module_command
 from harness.stopping import Failed
 
 STOP_TIMEOUT_S = 20.0
@@ -75,7 +75,7 @@ def start_workers(
         path = directory / f"worker-{number}.json"
         path.write_text(json.dumps(order, indent=2) + "\n")
         log = directory / f"worker-{number}.log"
-        command = (sys.executable, "-m", "workloads.worker", str(path.absolute()))
+        command = module_command("workloads.worker", str(path.absolute()))
         workers.append(Worker(number, environment.spawn_client(command, log), log))
     return workers
 

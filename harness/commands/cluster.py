@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import click
 from harness.commands.names import NamedGroup, OneOf
 from harness.commands.starting import before_start
 from harness.commands.stores import command_for, store_option
+from harness.environments.machine.own_python import module_command
 from harness.run_names import plain
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
@@ -67,7 +67,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     log = directory / "owner.log"
     with log.open("wb") as errors:
         owner = subprocess.Popen(
-            [sys.executable, "-m", "harness.standing.owner", str(directory.absolute()), specs.to_json(spec, {}, "")],
+            module_command("harness.standing.owner", str(directory.absolute()), specs.to_json(spec, {}, "")),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,

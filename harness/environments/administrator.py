@@ -7,12 +7,12 @@ environment.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.environments.base import Addresses, NodePlan, Process
+from harness.environments.machine.own_python import module_command
 from nemesis.cluster import CLIENTS, NodeError, is_broker
 
 _TIMEOUT_S = 30.0
@@ -61,7 +61,7 @@ class SpawnedAdministrator:
         reached = (self.addresses.reach(CLIENTS, broker, _CLIENT_LISTENER) for broker in brokers)
         bootstrap = [f"{host}:{port}" for host, port in reached]
         orders = json.dumps({"bootstrap": bootstrap, "do": do, "topic": topic, **details})
-        process = self.spawn((sys.executable, "-m", "harness.administration", orders), self.log)
+        process = self.spawn(module_command("harness.administration", orders), self.log)
         process.stdin.close()
         try:
             status = process.wait(_TIMEOUT_S)

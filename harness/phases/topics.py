@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 from harness.environments.base import Process
+from harness.environments.machine.own_python import module_command
 from harness.phases.stage import Stage, with_log
 from harness.spec import OWN_SYSTEM
 from harness.stopping import Failed
@@ -84,7 +84,7 @@ def _begin(stage: Stage) -> Process:
         "min_insync_replicas": spec.min_insync_replicas,
         "timeout_s": stage.paced(TIMEOUT_S) / 2,
     }
-    return stage.environment.spawn_client((sys.executable, "-m", "harness.topic", json.dumps(orders)), _log(stage))
+    return stage.environment.spawn_client(module_command("harness.topic", json.dumps(orders)), _log(stage))
 
 
 def _log(stage: Stage) -> Path:

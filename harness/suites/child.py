@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.environments.machine.own_python import module_command
 from harness.stopping import POLL_S, Stop
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -48,7 +48,7 @@ def run(arguments: Sequence[str], directory: Path, limit_s: float, stop: Stop) -
     began_s = time.monotonic()
     with stdout.open("wb") as out, log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness", *arguments],
+            module_command("harness", *arguments),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=errors,

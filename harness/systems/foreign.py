@@ -6,11 +6,11 @@ learned at the socket at which Harrow's own broker tells what it believes.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
+from harness.environments.machine.own_python import module_command
 from harness.spec import Spec
 from harness.systems.admin_endpoint import (
     log_of,
@@ -88,7 +88,7 @@ class ForeignBroker:
     def command(self, plan: NodePlan) -> Sequence[str]:
         """Give the command that becomes the node, and leaves an attendant beside it."""
         orders = (plan.directory / ORDERS_NAME).absolute()
-        return (sys.executable, "-m", "harness.systems.attendant.launch", str(orders))
+        return module_command("harness.systems.attendant.launch", str(orders))
 
     def keeper_of(self, group: str) -> int | None:  # noqa: ARG002
         """Nobody tells; how a group is assigned to a partition is each broker's own affair."""

@@ -6,11 +6,11 @@ The node's container runs the broker alone. Its attendant is a process of this m
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.environments.base import Addresses, NodePlan
+from harness.environments.machine.own_python import module_command
 from harness.systems.attendant.launch import FAILED
 from harness.systems.attendant.orders import Orders
 from harness.systems.definition import Command
@@ -48,7 +48,7 @@ class BrokerFromImage(ForeignBroker):
     def attendant(self, plan: NodePlan, pid: int) -> Command:
         """The command that answers for the node's process, which has this id here."""
         orders = (plan.directory / ORDERS_NAME).absolute()
-        return (sys.executable, "-m", "harness.systems.attendant.beside", str(orders), str(pid))
+        return module_command("harness.systems.attendant.beside", str(orders), str(pid))
 
 
 def _orders(plan: NodePlan) -> Orders:

@@ -6,13 +6,13 @@ Unix socket, which works whatever became of the network. A paused or dead node i
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from broker.core.broker_node.groups.topic import partition_of
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
+from harness.environments.machine.own_python import module_command
 from harness.spec import Spec
 from harness.systems.admin_endpoint import (
     State,
@@ -135,7 +135,7 @@ class HarrowBroker:
 
     def command(self, plan: NodePlan) -> Sequence[str]:
         """Give the command that runs the node in the foreground."""
-        return (sys.executable, "-m", "broker.shell", str((plan.directory / SETTINGS_NAME).absolute()))
+        return module_command("broker.shell", str((plan.directory / SETTINGS_NAME).absolute()))
 
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:  # noqa: ARG002
         """SIGTERM does."""

@@ -22,6 +22,8 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
+from harness.environments.machine.own_python import module_of
+
 _FIRST_OTHER = 3
 """The first descriptor that is not a standard stream."""
 
@@ -101,8 +103,9 @@ def start(
     `streams` are descriptors (None: ours) for standard input, output and error; the program also gets those in `kept`,
     under the same numbers, and no others. `prepare` is called in the new process before the program begins.
     """
-    if len(command) > 2 and command[1] == "-m" and command[2] in _programs and _is_our_python(command[0]):
-        return fork(command[2], command[3:], environment, streams, kept, prepare)
+    module = module_of(command)
+    if module is not None and module[0] in _programs and _is_our_python(command[0]):
+        return fork(*module, environment, streams, kept, prepare)
     stdin, stdout, stderr = streams
     return subprocess.Popen(
         command,

@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine import forks
 from harness.environments.machine.lines import receive_line
+from harness.environments.machine.own_python import module_command
 
 _START_TIMEOUT_S = 15.0
 _ANSWER_TIMEOUT_S = 60.0
@@ -37,7 +37,7 @@ class Helper:
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
-            command = [sys.executable, "-m", module, str(theirs.fileno())]
+            command = module_command(module, str(theirs.fileno()))
             nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 everything = _with_own_path({**os.environ, **environment})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Protocol
 
 from harness.environments.machine import processes
 from harness.environments.machine.keeper import Keeper
+from harness.environments.machine.own_python import module_command
 
 _END_TIMEOUT_S = 5.0
 _LOOK_INTERVAL_S = 0.003
@@ -33,7 +33,7 @@ class Throttle:
         self._process = process
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            command = (sys.executable, "-m", "harness.environments.machine.duty_cycle", str(process.pid), str(percent))
+            command = module_command("harness.environments.machine.duty_cycle", str(process.pid), str(percent))
             self._cycle = keeper.spawn(command, endpoint, nothing, nothing, nothing)
         finally:
             os.close(nothing)

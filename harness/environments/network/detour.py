@@ -7,13 +7,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from harness.environments.machine import linux
 from harness.environments.machine.lines import receive_line
+from harness.environments.machine.own_python import module_command
 from harness.environments.network.rtnetlink import Wire
 from nemesis.cluster import Link
 from nemesis.shapes import Shape
@@ -49,7 +49,7 @@ class Detour:
         with theirs:
             # Held for as long as we live: it ends when our end of its socket closes.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.environments.network.shaper", str(tun), str(theirs.fileno())],
+                module_command("harness.environments.network.shaper", str(tun), str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[tun, theirs.fileno()],
                 start_new_session=True,
