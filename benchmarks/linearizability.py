@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkers.foreign.events import Malformed
+from checkers.foreign.events import Event
 from checkers.foreign.operations import initial_values, model_of, operations_of
 from checkers.foreign.recognise import recognise, rows_of
 from checkers.linearizability.check import DEFAULT, check_history
@@ -58,7 +58,7 @@ def corpus(directory: Path, rounds: int) -> int:
     print(f"{'file':<56} {'ops':>5} {'configurations':>14} {'CPU ms':>8} {'wall ms':>8}  verdict")
     for path in sorted(path for path in directory.rglob("*") if path.suffix in (".log", ".txt", ".edn")):
         form = recognise(path)
-        events = [row for row in rows_of(path, form) if not isinstance(row, Malformed)] if form else []
+        events = [row for row in rows_of(path, form) if isinstance(row, Event)] if form else []
         operations, _ = operations_of(events, form or "")
         model = model_of(operations)
         if form is None or model is None:

@@ -6,14 +6,15 @@ Spark job; everything else is judged where it stands.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from checkers.foreign.events import Event, Malformed, Value
+from checkers.foreign.events import Aside, Event, Malformed, Value
 from checkers.foreign.jepsen_kafka import judge_kafka
 from checkers.foreign.kafka import KafkaOperation, is_kafka, kafka_history
 from checkers.foreign.operations import ALIASES, initial_values, model_of, operations_of
@@ -35,6 +36,7 @@ PROFILES: Final[Mapping[str, str]] = {
 EVENTS_MAX = 5_000_000
 """A foreign history is held in memory; at about a kilobyte an event, this is what a small machine can hold."""
 MALFORMED_KEPT_MAX = 20
+NAMED_MAX = 5
 
 CheckRuns = Callable[[Sequence[Path]], list[RunResult]]
 """Checks runs of our own, all in one Spark job."""
@@ -79,6 +81,9 @@ class _Read:
     events: list[Event]
     malformed: list[Malformed]
     malformed_total: int = 0
+    asides: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # (process, what it did) of those that are no clients
 
     def complain(self, problems: Iterable[Malformed]) -> None:
         for problem in problems:
@@ -144,6 +149,9 @@ def _read(path: Path, form: str) -> _Read:
         if isinstance(row, Malformed):
             read.complain([row])
             continue
+        if isinstance(row, Aside):
+            read.asides[row.process, row.what] += 1
+            continue
         read.events.append(row)
         if len(read.events) > EVENTS_MAX:
             raise UnreadableError(f"expected at most {EVENTS_MAX:,} events of a foreign history, found more; cut it")
@@ -159,8 +167,22 @@ def _unrecognised(path: Path, form: str | None) -> str:
 
 
 def _empty(file: str, read: _Read) -> FileVerdict:
-    nothing = FileVerdict(file, "unknown", (), {"operations": 0}, "expected operations of clients, found none")
+    reason = f"expected operations of clients, found {_others(read.asides) or 'none'}"
+    nothing = FileVerdict(file, "unknown", (), {"operations": 0}, reason)
     return with_malformed(nothing, read.malformed, read.malformed_total)
+
+
+def _others(asides: Counter[tuple[str, str]]) -> str:
+    """What a history holds that no client did: `12 events of nemesis (start, stop) alone`."""
+    if not asides:
+        return ""
+    processes, done = (list(dict.fromkeys(names)) for names in zip(*asides, strict=True))
+    events = f"{asides.total():,} event{'s' if asides.total() > 1 else ''}"
+    return f"{events} of {_first(processes)} ({_first(done)}) alone"
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED_MAX]) + (", …" if len(names) > NAMED_MAX else "")
 
 
 def _is_kafka_history(events: Sequence[Event], wanted: Wanted) -> bool:

@@ -62,10 +62,8 @@ def edn_rows(text: str) -> Rows:
         if isinstance(form, Malformed):
             yield form
             continue
-        row = event_of(form.value, place, form.line)
+        yield event_of(form.value, place, form.line)
         place += 1
-        if row is not None:
-            yield row
 
 
 def forms(text: str) -> Iterator[Form | Malformed]:

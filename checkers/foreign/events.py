@@ -39,7 +39,14 @@ class Malformed(NamedTuple):
     problem: str
 
 
-Rows = Iterator[Event | Malformed]
+class Aside(NamedTuple):
+    """An event of something that is no client: a nemesis."""
+
+    process: str
+    what: str
+
+
+Rows = Iterator[Event | Malformed | Aside]
 
 
 class Keyword(str):
@@ -71,8 +78,8 @@ def frozen(value: Value, depth: int = 0) -> Hashable:
     return (type(value).__name__, repr(value))
 
 
-def event_of(form: object, place: int, line: int) -> Event | Malformed | None:
-    """Make an event of an operation map, as EDN and JSON lines have it; None for what no client did (a nemesis)."""
+def event_of(form: object, place: int, line: int) -> Event | Malformed | Aside:
+    """Make an event of an operation map, as EDN and JSON lines have it."""
     if not isinstance(form, dict):
         return Malformed(line, "expected an operation, a map")
     kind, f = form.get("type"), form.get("f")
@@ -84,7 +91,7 @@ def event_of(form: object, place: int, line: int) -> Event | Malformed | None:
     if process is None:
         return Malformed(line, "expected a :process")
     if isinstance(process, bool) or not isinstance(process, int):
-        return None
+        return Aside(str(process), str(f))
     time = form.get("time")
     try:
         key, rebalanced = frozen(form.get("key")), _rebalanced(form)

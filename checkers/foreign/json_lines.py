@@ -22,7 +22,5 @@ def json_rows(lines: Iterable[str]) -> Rows:
         except (ValueError, RecursionError):
             yield Malformed(number, "expected an operation as one line of JSON")
             continue
-        row = event_of(form, place, number)
+        yield event_of(form, place, number)
         place += 1
-        if row is not None:
-            yield row

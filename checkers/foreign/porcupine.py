@@ -21,5 +21,4 @@ def porcupine_rows(lines: Iterable[str]) -> Rows:
         place += 1
         if isinstance(row, Event) and row.f not in FUNCTIONS:
             row = Malformed(number, "expected an :f among get, put and append")
-        if row is not None:
-            yield row
+        yield row

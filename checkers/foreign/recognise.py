@@ -9,7 +9,7 @@ from typing import Final
 
 from checkers.foreign.edn import edn_rows
 from checkers.foreign.events import Rows
-from checkers.foreign.jepsen_log import EVENT, log_rows
+from checkers.foreign.jepsen_log import event_in, log_rows
 from checkers.foreign.json_lines import json_rows
 from checkers.foreign.porcupine import porcupine_rows
 
@@ -43,7 +43,7 @@ def recognise(path: Path) -> str | None:
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff")
     lines = [line for line in head.splitlines() if line.strip()]
-    if any(EVENT.fullmatch(line) for line in lines[:200]):
+    if any(event_in(line) for line in lines[:200]):
         return "jepsen-log"
     said = next((line for line in lines if not line.lstrip().startswith(";")), "")
     if _KEY_VALUE.fullmatch(said):

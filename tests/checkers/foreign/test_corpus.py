@@ -11,6 +11,7 @@ import pytest
 
 import checkers
 from checkers.foreign.check import FileVerdict, Wanted, check_files
+from checkers.foreign.verdicts import MALFORMED
 
 CORPUS = Path(checkers.__file__).parent.parent.parent / "shared" / "corpus"
 
@@ -43,6 +44,20 @@ def test_a_history_gets_its_verdict(entry: dict[str, Any]) -> None:
     assert (found.verdict, found.kinds) == (
         ("valid", ()) if entry["linearizable"] else ("invalid", ("not-linearizable",))
     ), found.reason
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in LINEARIZABILITY if entry["file"].endswith(".log")][::9],
+    ids=lambda entry: entry["file"],
+)
+def test_blanks_for_tabs_change_no_verdict(entry: dict[str, Any], tmp_path: Path) -> None:
+    text = (CORPUS / entry["file"]).read_text()
+    assert "\t:" in text
+    path = tmp_path / "history.log"
+    path.write_text(text.expandtabs(4))
+    (found,) = checked([path])
+    assert (found.verdict, MALFORMED in found.counts) == ("valid" if entry["linearizable"] else "invalid", False)
 
 
 @pytest.mark.parametrize("entry", LINEARIZABILITY[::7], ids=lambda entry: entry["file"])

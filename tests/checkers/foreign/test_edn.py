@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkers.foreign.edn import Form, edn_rows, forms
-from checkers.foreign.events import Event, Malformed, Value
+from checkers.foreign.events import Aside, Event, Malformed, Value
 
 
 def read(text: str) -> list[Value]:
@@ -52,9 +52,9 @@ def test_deep_nesting_is_malformed_and_exhausts_nothing() -> None:
     ]
 
 
-def test_operations_of_the_nemesis_are_passed_over() -> None:
+def test_what_the_nemesis_does_is_told_apart() -> None:
     rows = list(edn_rows("{:process :nemesis, :type :info, :f :start} {:process 1, :type :ok, :f :read, :value 3}"))
-    assert rows == [Event(1, 1, "ok", "read", 3)]
+    assert rows == [Aside("nemesis", "start"), Event(1, 1, "ok", "read", 3)]
 
 
 def test_a_map_that_is_no_operation_is_malformed() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.foreign.events import Event, Malformed
+from checkers.foreign.events import Aside, Event, Malformed
 from checkers.foreign.recognise import FORMATS, UnreadableError, recognise, rows_of
 
 SAMPLES = {
@@ -34,6 +34,46 @@ def test_a_format_is_recognised_and_read(form: str, tmp_path: Path) -> None:
     rows = list(rows_of(path, form))
     assert [(row.type, row.place) for row in rows if isinstance(row, Event)] == [("invoke", 0), ("ok", 1)]
     assert len(rows) == 2
+
+
+LINES = ("0\t:invoke\t:cas\t[1 2]", "0\t:fail\t:cas\t[1 2]", ":nemesis\t:info\t:start\tnil", "1\t:fail\t:read")
+PREFIXES = (
+    "INFO  jepsen.util - ",
+    "",
+    "2020-06-16 13:50:39,187{GMT}\tINFO\t[jepsen worker 3] jepsen.util: ",
+    "12:01 INFO [jepsen node n1] jepsen.util - ",
+)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("blanks", [" ", "    ", " \t "])
+def test_a_log_whose_columns_are_parted_by_blanks_is_read_as_one_with_tabs(
+    blanks: str, prefix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "history"
+    path.write_text("".join(f"{prefix}{line}\n" for line in LINES).replace("\t", blanks))
+    assert recognise(path) == "jepsen-log"
+    assert list(rows_of(path, "jepsen-log")) == [
+        Event(0, 0, "invoke", "cas", (1, 2)),
+        Event(1, 0, "fail", "cas", (1, 2)),
+        Aside("nemesis", "start"),
+        Event(3, 1, "fail", "read", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{:index 1 :type :invoke :process 0 :f :read :value nil}\n{:index 2 :type :ok :process 0 :f :read :value 3}",
+        "{:process 0\n :type :invoke\n :f :read\n :value nil}\n",
+        "[{:f :read :process 0 :type :invoke}]",
+        "; 0 :invoke :read nil\n{:process 0, :type :invoke, :f :read, :value nil}",
+    ],
+)
+def test_edn_without_commas_is_no_log_that_is_parted_by_blanks(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_text(text)
+    assert recognise(path) == "jepsen-edn"
 
 
 def test_every_format_of_a_file_has_a_sample() -> None:
