@@ -6,7 +6,7 @@
 set -u
 umask "$UMASK"
 cd "$PLACE" || exit 1
-git clone --quiet /machines/harrow.bundle harrow && cd harrow || exit 1
+git -c advice.detachedHead=false clone --quiet /machines/harrow.bundle harrow && cd harrow || exit 1
 
 run() {
   name=$1
