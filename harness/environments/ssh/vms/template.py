@@ -20,6 +20,7 @@ from typing import IO
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.keeper import Keeper
+from harness.environments.machine.sockets import place_for_sockets
 from harness.environments.ssh.cache import cache_directory, keep
 from harness.environments.ssh.connection import Connection
 from harness.environments.ssh.facts import Facts, examine, facts_as_told, facts_told
@@ -88,7 +89,7 @@ def template(keeper: Keeper) -> Template:
     memory = cache_directory() / "vms" / "templates" / f"{name}.memory"
     if not (memory.exists() and _facts_file(memory).exists()):
         memory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="harrow-vm-") as place:
+        with tempfile.TemporaryDirectory(prefix="harrow-vm-", dir=place_for_sockets()) as place:
             fresh = memory.with_suffix(f".{os.getpid()}")
             try:
                 facts = _make(keeper, booted_from, accelerator, Path(place), fresh)
@@ -173,7 +174,7 @@ def _accelerator(keeper: Keeper, booted_from: Image) -> str:
     started = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     verdict = cache_directory() / "vms" / f"kvm-{started}-{os.geteuid()}"
     if not verdict.exists():
-        with tempfile.TemporaryDirectory(prefix="harrow-kvm-") as place:
+        with tempfile.TemporaryDirectory(prefix="harrow-kvm-", dir=place_for_sockets()) as place:
             try:
                 Vm(keeper, booted_from, Path(place), "trial", "kvm", boot_timeout_s=_KVM_TRIAL_S).kill()
                 found = "kvm"
