@@ -69,7 +69,7 @@ def _conduct(wanted: Suite, state: State, progress: Progress, heal: str) -> Ende
 
     def judge(run: Path) -> RunResult:
         spark.start_once()
-        progress.phase("check", run.name)
+        progress.phase("check", run.name.partition("-")[2])
         result = results_of([run], spark.session())[0]
         render(run)
         return result

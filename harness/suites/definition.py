@@ -101,10 +101,19 @@ def _canary(table: Table) -> Sequence[Cell]:
         raise table.wrong("settings.flaws", "a flaw that the suite must find", "none")
     environment = table.one_of("environment", KNOWN_ENVIRONMENTS)
     anomaly, faults = table.text("anomaly", "any"), table.text("faults")
+    table.see_names("anomaly", [anomaly], _anomalies(environment))
     return [
         Cell(number, environment, "canary", faults, *seeds, settings, _limit(table, environment, settings), anomaly)
         for number, seeds in enumerate(_seeds(table, environment), 1)
     ]
+
+
+def _anomalies(environment: str) -> Sequence[str]:
+    """What a canary may be found out by: anomalies of the checkers, and properties of the simulation."""
+    from harness.simulation.observer.properties import PROPERTIES
+    from reports.contract import BREACHES
+
+    return ("any", *BREACHES, *(("crash", *PROPERTIES) if environment == SIMULATION else ()))
 
 
 def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Iterator[Cell]:

@@ -147,6 +147,10 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
             'name = "s"\nbudget = "1m"\n[canary]\nenvironment = "local"\nfaults = "kill"',
             "a flaw that the suite must find",
         ),
+        (
+            f"{HEAD}anomaly = 'lost-acked-wrte'\n{ONE_RUN}",
+            "canary.anomaly: expected a name, found 'lost-acked-wrte'; did you mean lost-acked-write?",
+        ),
         ("matrix = [", "expected a suite as TOML"),
     ],
 )
