@@ -1,14 +1,84 @@
-"""What holds for every test."""
+"""What holds for every test: who may run it, which share what they need, and in which order files come."""
 
+from __future__ import annotations
+
+import ast
 import os
 import sys
+from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # A machine that is busy is no failure: how long an example takes is not what the properties are about.
 settings.register_profile("harrow", deadline=None)
 settings.load_profile("harrow")
+
+
+LONG = ("slow", "spark", "cluster")
+"""Marks of tests that take long, the longest first; nothing takes as long as what shares the Spark session."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The Spark session. Files whose tests ask for it all run in one process, so that there is only one."""
+    from checkers.spark import start_session
+
+    session = start_session("local[2]")
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first the files that take longest, so that no process is left alone with one of them at the end."""
+    marked = {(mark, item.path) for item in items for mark in LONG if item.get_closest_marker(mark) is not None}
+    items.sort(key=lambda item: (not asks_for_spark(item.path), *((mark, item.path) not in marked for mark in LONG)))
+    for item in items:
+        if all(item.get_closest_marker(mark) is not None for mark in ("default_job", "slow")):
+            raise pytest.UsageError(
+                f"expected the default job to be in `make test`, found it marked slow: {item.nodeid}"
+            )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep files that ask for the Spark session together, with `--dist loadfile`, which keeps those of a file so."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class BySession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "the Spark session" if asks_for_spark(config.rootpath / file) else file
+
+    config.option.loadscopereorder = False  # the order is that of the collection
+    return BySession(config, log)
+
+
+@cache
+def asks_for_spark(file: Path) -> bool:
+    """Whether a function of a test file has a parameter `spark`. (Who distributes files has not imported them.)"""
+    text = file.read_text()
+    return "spark" in text and any(
+        isinstance(node, ast.arg) and node.arg == "spark" for node in ast.walk(ast.parse(text))
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a skip hide an extra, but never the default job, which has to work on every machine."""
+    report = yield
+    if report.skipped and item.get_closest_marker("default_job") is not None:
+        report.outcome = "failed"
+        report.longrepr = f"expected the default job to be tested on every machine, found it skipped: {report.longrepr}"
+    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.check import check
 from checkers.verdict import RunResult
-from tests.checkers import cases, group_cases
 from tests.checkers.case_register import Case
-
-CASES = [*cases.CASES, *group_cases.CASES]
+from tests.checkers.conftest import CASES, checked
 
 pytestmark = pytest.mark.spark
 
@@ -22,22 +18,10 @@ WITHOUT_DUPLICATES = [case for case in CASES if not case.history.has_duplicates(
 """A batch of these is screened; one with others among them is looked at as a whole."""
 
 
-def results_of(batch: list[Case], spark: SparkSession, directory: Path) -> Mapping[str, RunResult]:
-    runs: list[Path] = [case.history.write(directory) for case in batch]
-    checked = check(runs, spark, acknowledged_min=0)
-    assert [result.directory for result in checked] == runs
-    return {result.run_id: result for result in checked}
-
-
-@pytest.fixture(scope="module")
-def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunResult]:
-    assert len(WITHOUT_DUPLICATES) < len(CASES)
-    return results_of(CASES, spark, tmp_path_factory.mktemp("cases"))
-
-
 @pytest.fixture(scope="module")
 def results_of_screening(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunResult]:
-    return results_of(WITHOUT_DUPLICATES, spark, tmp_path_factory.mktemp("screened"))
+    assert len(WITHOUT_DUPLICATES) < len(CASES)
+    return checked([case.history for case in WITHOUT_DUPLICATES], spark, tmp_path_factory)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.history.name)

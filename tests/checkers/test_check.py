@@ -26,7 +26,7 @@ DECIDED = (("tear-down", "harness"), ("main", "cluster"))
 """Trouble of a run, by phase and source, that keeps it from being valid, and that does not."""
 
 
-def healthy(name: str, records: int = 3) -> History:
+def healthy(name: str, records: int = 120) -> History:
     history = History(name)
     history.written(range(100, 100 + records))
     history.poll(0, list(range(100, 100 + records)), (5_000, 5_010), assigned=True)
@@ -94,17 +94,21 @@ def broken_runs(directory: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunResult]:
-    """All runs of this module, checked together, by the name of their directory."""
+    """All runs of this module, checked together, by their directory in that of all."""
     directory = tmp_path_factory.mktemp("runs")
-    good, bad = healthy("good", records=120).write(directory), lossy("bad").write(directory)
+    good, bad = healthy("good").write(directory), lossy("bad").write(directory)
     (bad / "anomalies").mkdir()
     pq.write_table(ANOMALIES.empty_table(), bad / "anomalies" / "part-000007.parquet")
     others = [build(build.__name__).write(directory) for build in (waiting, losing_everything)]
     for phase, source in (*UNDECIDED, *DECIDED):
         others.append(troubled(f"valid-{phase}-{source}", phase, source, healthy).write(directory))
         others.append(troubled(f"invalid-{phase}-{source}", phase, source, lossy).write(directory))
-    runs = [good, bad, *others, healthy(ODD_NAME).write(directory), *broken_runs(directory)]
-    return {result.directory.name: result for result in check(runs, spark, acknowledged_min=0)}
+    first, second = healthy("run", records=3).write(directory / "first"), lossy("run").write(directory / "second")
+    odd = healthy(ODD_NAME).write(directory)
+    runs = [good, bad, *others, odd, *broken_runs(directory), first, second, first]
+    checked = check(runs, spark)
+    assert [result.directory for result in checked] == runs
+    return {str(result.directory.relative_to(directory)): result for result in checked}
 
 
 @pytest.mark.spark
@@ -219,14 +223,10 @@ def test_metrics_tell_how_long_each_fault_kept_writers_waiting(results: Mapping[
 
 
 @pytest.mark.spark
-def test_copies_of_one_run_do_not_mix(spark: SparkSession, tmp_path: Path) -> None:
-    first = healthy("run").write(tmp_path / "first")
-    second = lossy("run").write(tmp_path / "second")
-
-    verdicts = [result.verdict for result in check([first, second, first], spark)]
-
-    assert verdicts == ["unknown", "invalid", "unknown"]
-    assert "only 3 records were acknowledged" in (first / "results.json").read_text()
+def test_copies_of_one_run_do_not_mix(results: Mapping[str, RunResult]) -> None:
+    first, second = results["first/run"], results["second/run"]
+    assert (first.verdict, second.verdict) == ("unknown", "invalid")
+    assert "only 3 records were acknowledged" in (first.directory / "results.json").read_text()
 
 
 def test_a_directory_without_a_history_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from harness.simulation.case import Case, run
 from harness.simulation.judged import Named, judge_dataset, write_dataset
@@ -64,7 +65,7 @@ def test_aggressive_recovery_promises_no_more_than_unclean_elections(tmp_path: P
 
 
 @pytest.mark.spark
-def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path) -> None:
+def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path, spark: SparkSession) -> None:
     judgements = judge_dataset(dataset)
     assert len(judgements) == 24
     fine = {run_id: judged for run_id, judged in judgements.items() if run_id.startswith("fine")}

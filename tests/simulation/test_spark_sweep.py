@@ -57,6 +57,7 @@ def test_what_a_seed_raises_is_its_failure(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_sweep_on_local_threads_is_the_same_as_on_processes() -> None:
     assert swept("local[2]") == expected()
 

@@ -16,6 +16,8 @@ import pyspark
 from checkers.spark import find_java
 
 READY_S = 90.0
+UNTUNED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""The optimizing compiler, of each of five virtual machines, costs more than the small jobs of a test."""
 
 
 @contextmanager
@@ -56,6 +58,7 @@ def started(directory: Path, name: str, arguments: list[str]) -> Iterator[Path]:
         command[-1:-1] = ["--work-dir", str(directory)]
     environment = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "JAVA_HOME": str(find_java().home)}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}  # as its own scripts would find out
+    environment["JAVA_TOOL_OPTIONS"] = UNTUNED  # which a worker hands on to its executors
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from pyspark.sql import SparkSession
 from checkers.check import check
 from checkers.foreign.check import Wanted, check_files
 from checkers.foreign.recognise import EDN, FORMATS, STORE
+from checkers.verdict import RunResult
+from tests.checkers.garbage import write_garbage
 
 KAFKA = "".join(
     json.dumps(operation) + "\n"
@@ -53,19 +57,24 @@ PIECES += [
 ]
 
 
+def mutate(content: bytes, pick: Callable[[Sequence[bytes]], bytes], number: Callable[[int, int], int]) -> bytes:
+    """Cut, double or overwrite a history in a few places. `number` is one between two, both included."""
+    for _ in range(number(1, 4)):
+        begin = number(0, len(content))
+        end = number(begin, min(len(content), begin + 40))
+        content = content[:begin] + pick([*PIECES, content[begin:end] * 2]) + content[end:]
+    return content
+
+
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
-    """A history that was cut, doubled or overwritten in a few places."""
     content = draw(st.sampled_from(SEEDS))
-    for _ in range(draw(st.integers(1, 4))):
-        begin = draw(st.integers(0, len(content)))
-        end = draw(st.integers(begin, min(len(content), begin + 40)))
-        content = content[:begin] + draw(st.sampled_from([*PIECES, content[begin:end] * 2])) + content[end:]
-    return content
+    return mutate(content, lambda pieces: draw(st.sampled_from(pieces)), lambda *span: draw(st.integers(*span)))
 
 
 CONTENTS = st.one_of(st.binary(max_size=200), mutated())
 FORMS = st.sampled_from([None, None, *(form for form in FORMATS if form != STORE)])
+RUNS, FILES = 40, 25
 SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -92,15 +101,27 @@ def test_there_is_a_verdict(
 
 
 @pytest.mark.spark
-@given(contents=st.lists(mutated(), min_size=25, max_size=25))
-@settings(SETTINGS, max_examples=1)
-def test_there_is_a_verdict_from_spark(contents: list[bytes], spark: SparkSession, tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.history" for number in range(len(contents))]
-    for path, content in zip(paths, contents, strict=True):
-        path.write_bytes(content)
-    verdicts = check_files(paths, Wanted(), lambda runs: check(runs, spark))
-    assert [found.file for found in verdicts] == [str(path) for path in paths]
+def test_there_is_a_verdict_from_spark_on_any_bytes_and_on_any_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """Other content each time; pytest's `--randomly-seed`, with the number that it begins with, brings it back."""
+    runs = [tmp_path / f"garbage-{seed}" for seed in random.sample(range(2**32), RUNS)]
+    for run in runs:
+        write_garbage(run, int(run.name.removeprefix("garbage-")))
+    files = [tmp_path / f"{number}.history" for number in range(FILES)]
+    for file, content in zip(files, itertools.cycle(SEEDS), strict=False):
+        file.write_bytes(mutate(content, random.choice, random.randint))
+    checked: list[RunResult] = []
+
+    def check_runs(directories: Sequence[Path]) -> list[RunResult]:
+        checked.extend(check(directories, spark))
+        return checked
+
+    verdicts = check_files([*runs, *files], Wanted(), check_runs)
+    assert [found.file for found in verdicts] == [str(path) for path in (*runs, *files)]
     assert all(found.verdict in ("valid", "invalid", "unknown") and found.reason for found in verdicts)
+    assert len(checked) > RUNS, "some of the files are judged by Spark too"
+    assert [result.directory for result in checked[:RUNS]] == runs
+    assert all((run / "results.json").is_file() for run in runs)
+    assert "valid" not in {result.verdict for result in checked[:RUNS]}
 
 
 def test_a_file_that_is_cut_within_an_operation_is_unknown(tmp_path: Path) -> None:

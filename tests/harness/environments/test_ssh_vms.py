@@ -24,7 +24,7 @@ from nemesis.shapes import Shape
 from tests.support.real_faults import all_links, fire, fresh_site, standing
 from tests.support.stand_in import order
 
-pytestmark = [pytest.mark.qemu, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.qemu, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _READY_S = 120.0
 _LOOK_S = 0.05

@@ -22,7 +22,13 @@ from reports.terminal import summary_lines
 from tests.support.foreign_systems import spec_for
 from tests.support.third_party import PACKAGES, kill_again_and_again, need, results
 
-pytestmark = [pytest.mark.third_party, pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.third_party,
+    pytest.mark.cluster,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,13 @@ from tests.support.images import image_on
 from tests.support.ssh_lab import NamespaceFleet, lacking
 from tests.support.third_party import kill_again_and_again, need, results
 
-pytestmark = [pytest.mark.third_party, pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.third_party,
+    pytest.mark.cluster,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 
 DEFINITION = SYSTEMS.files()["noida-db"]
 

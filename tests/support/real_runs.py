@@ -1,0 +1,23 @@
+"""Runs of real clusters of this machine's processes, performed in this process."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+
+from rich.console import Console
+
+from harness import runner
+from harness.environments import registry
+from harness.phases.stage import Plan
+from harness.progress import Progress
+from harness.stopping import Stop
+from harness.systems.harrow_broker import HarrowBroker
+
+
+def perform(plan: Plan, system: HarrowBroker) -> None:
+    """Carry a plan out from set-up to tear-down; the history is left to be judged. Raises what the runner raises."""
+    with Progress(Console(file=io.StringIO())) as progress:
+        runner.run(
+            plan, system, partial(registry.make, plan.spec, frozenset(), plan.directory, system), progress, Stop()
+        )
