@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"default: all of {', '.join(row.name for row in ROWS)}")
     parser.add_argument("--duration", type=int, default=15, help="main phase of the demo in seconds (15)")
     parser.add_argument("--jobs", type=int, default=2, help="machines at a time (2)")
-    parser.add_argument("--kept", type=Path, default=Path("store/machines"), help="where output stays, a directory a row")
+    parser.add_argument("--kept", type=Path, default=Path("store/machines"), help="where output stays, by row")
     parser.add_argument("--table", type=Path, help="write the table here as well")
     given = parser.parse_args()
     unknown = sorted(set(given.rows) - {row.name for row in ROWS})
