@@ -23,6 +23,7 @@ from checkers.linearizability.operations import (
 from checkers.linearizability.partition import by_key
 from checkers.linearizability.search import Search, StatesTooLarge
 from checkers.linearizability.special import Contradiction, decide_quickly
+from naming import unknown
 
 FIRST_SLICE: Final = 1_000
 SLICE_MAX: Final = 200_000
@@ -48,7 +49,7 @@ def model_named(name: str) -> Model:
     """Return a model by its name. Raises `UnknownModelError`."""
     model = MODELS.get(name)
     if model is None:
-        raise UnknownModelError(f"no model is called {name!r}: there are {', '.join(MODELS)}")
+        raise UnknownModelError(unknown(name, MODELS, "a model"))
     return model
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
 from harness.simulation.tape import Stream
+from naming import unknown
 
 COMMON_FAULTS = (
     "kill",
@@ -101,7 +102,7 @@ class Configuration:
         known = {one.name for one in fields(cls)}
         for key in data:
             if key not in known:
-                raise ValueError(f"expected one of {', '.join(sorted(known))}, found {key!r}")
+                raise ValueError(unknown(key, sorted(known), "a setting of the simulation"))
         plain = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
         return cls(**plain)  # type: ignore[arg-type]
 

@@ -108,7 +108,7 @@ def test_values_nested_without_end_are_malformed():
 
 
 def test_an_unknown_model_is_told_with_those_that_exist():
-    with pytest.raises(UnknownModelError, match=r"no model is called 'stack': .*fifo-queue"):
+    with pytest.raises(UnknownModelError, match=r"expected a model, one of .*fifo-queue.* found 'stack'"):
         check_history([], "stack")
 
 
