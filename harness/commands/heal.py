@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import click
 
+from harness.commands.names import OneOf
 from harness.commands.stores import store_option
+from harness.doctor.titles import TITLES
 from harness.exits import Exit
 from harness.store import StoreError, find_run
 
@@ -31,20 +34,49 @@ def heal(place: str | None, store: Path) -> None:
 
 
 @click.command("doctor")
+@click.argument("capabilities", nargs=-1, metavar="[CAPABILITY]...", type=OneOf(TITLES, "a capability"))
 @click.option("--faults", is_flag=True, help="Which environment can inject which fault, and which it can here.")
+@click.option("--remedies", is_flag=True, help="Every cause that it knows for something to be missing, and its remedy.")
 @click.option(
-    "--markdown", is_flag=True, help="With --faults: as a table for a document, whatever this machine can do."
+    "--markdown", is_flag=True, help="With --faults or --remedies: as a table for a document, whatever this machine is."
 )
+@click.option("--json", "for_programs", is_flag=True, help="Print what was found as JSON, for programs.")
 @store_option
-def doctor(faults: bool, markdown: bool, store: Path) -> None:
-    """Try what this machine can do, and say which command would add what is missing."""
+def doctor(
+    capabilities: tuple[str, ...], faults: bool, remedies: bool, markdown: bool, for_programs: bool, store: Path
+) -> None:
+    """Try what this machine can do, and say which command would add what is missing.
+
+    The last line says whether `harrow run` works here, and by which mechanisms. If a CAPABILITY is named, as `harrow
+    doctor --remedies` names them, only it is tried.
+
+    \b
+    harrow doctor                  everything
+    harrow doctor fuse shaping     these two again, after a remedy
+
+    Exit status: 0 if the default job works, or all that were named do; else 4.
+    """  # noqa: D301 (\b is for click)
     if faults:
         from harness import matrix
 
         click.echo(matrix.markdown() if markdown else matrix.here())
         return
-    from harness.doctor import examine, is_fit, render
+    if remedies:
+        from harness.doctor import document
 
-    findings = examine(store)
-    render(findings)
-    sys.exit(Exit.VALID if is_fit(findings) else Exit.FAILED)
+        click.echo(document.markdown() if markdown else document.plain())
+        return
+    from harness.doctor.examination import default_job, examine
+
+    findings = examine(store, capabilities)
+    job = None if capabilities else default_job(findings)
+    if for_programs:
+        from harness.doctor.findings import as_json
+
+        click.echo(json.dumps(as_json(findings, job), indent=2))
+    else:
+        from harness.doctor.output import render
+
+        render(findings, job)
+    works = all(finding.available for finding in findings) if job is None else job.works
+    sys.exit(Exit.VALID if works else Exit.FAILED)

@@ -182,6 +182,7 @@ def _schedule(spec: Spec, file: Path | None) -> Schedule:
 
 def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     from harness.environments import registry
+    from harness.remedies.table import to_install
     from workloads.clients import client_named
     from workloads.clients.administration import admin_library
     from workloads.clients.base import ClientMissingError
@@ -194,7 +195,7 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
         if spec.workload == "admin":
             admin_library(library)
     except ClientMissingError as error:
-        raise SpecError(str(error)) from error
+        raise SpecError(f"{error}{f'; {to_install(error.distribution)}' if error.distribution else ''}") from error
     wanted = [KINDS[part] for fault in spec.faults for part in schedules.parts(fault)]
     registry.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
+from harness.environments.causes import Caused
 from nemesis.cluster import Capability, Cluster, Endpoint, NodeRole, PartitionView, VoterView
 
 Address = tuple[str, int]
 
 
-class EnvironmentFailed(Exception):
+class EnvironmentFailed(Caused):
     """The environment could not do its work (exit status 4). One line: what was wanted, what was found, what to do."""
 
 

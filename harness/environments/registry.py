@@ -58,8 +58,13 @@ def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
     capabilities = offers.offered(mechanisms)
     cannot = system.cannot(*mechanisms)
     for name, needs in wanted.items():
-        if needs - capabilities:
-            raise _not_offered(spec, name, needs - capabilities, " and ".join(mechanisms))
+        if lack := needs - capabilities:
+            if (reason := offers.lacking(lack)) is not None:
+                raise SpecError(
+                    f"faults: {name} needs {', '.join(sorted(lack))}, which this machine lacks: {reason}; "
+                    "or leave it out of --faults"
+                )
+            raise _not_offered(spec, name, lack, " and ".join(mechanisms))
         if needs & cannot:
             raise SpecError(
                 f"faults: {name} needs {', '.join(sorted(needs & cannot))}, which {system.name} does not go along with "

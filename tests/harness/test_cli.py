@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.environments.causes import Refused
 from harness.environments.local import offers
 from harness.environments.machine.trials import Trial
 from harness.exits import Exit, worst
+from harness.remedies.here import Here
 from nemesis.faults import KINDS
 
 
@@ -150,12 +153,20 @@ def test_a_machine_without_java_is_told_before_anything_starts(
         (
             "docker",
             "run --environment docker",
-            "expected a Docker engine for the environment docker, found: not here; ",
+            "expected a Docker engine for the environment docker, found: no Docker engine is installed (not here); ",
         ),
         ("docker", "cluster up --environment docker", "expected a Docker engine for the environment docker, found: "),
-        ("qemu", "run --vms 3", "expected the program qemu-system-x86_64 for VMs, found none; apt-get install"),
-        ("paramiko", "run --vms 3", "expected the package paramiko for the environment ssh, found none; pip install"),
-        ("paramiko", "run --inventory hosts", "expected the package paramiko for the environment ssh, found none; "),
+        (
+            "qemu",
+            "run --vms 3",
+            "expected what VMs need, found that the program `qemu-system-x86_64` is not installed; ",
+        ),
+        ("paramiko", "run --vms 3", "expected what the environment ssh needs, found that the Python package paramiko "),
+        (
+            "paramiko",
+            "run --inventory hosts",
+            "expected what the environment ssh needs, found that the Python package ",
+        ),
         ("java", "run", "expected a Java for Spark"),
         ("java", "sim --seeds 1:2 --histories seen", "expected a Java for Spark"),
         ("clients", "run --client aiokafka", "client aiokafka is not installed"),
@@ -170,11 +181,13 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
     tmp_path: Path,
 ) -> None:
     if lacking == "docker":
-        monkeypatch.setattr("harness.environments.docker.offers.try_docker", lambda: Trial(False, "not here"))
+        silent = Trial(False, "not here", "docker", Refused(errno.ENOENT, "Docker engine"))
+        monkeypatch.setattr("harness.environments.docker.offers.try_docker", lambda: silent)
+        monkeypatch.setattr("harness.remedies.table._here", lambda: Here(root=True))
     if lacking == "qemu":
-        monkeypatch.setattr("harness.environments.ssh.vms.trial.shutil.which", lambda _program: None)
+        monkeypatch.setattr("harness.environments.ssh.vms.programs.shutil.which", lambda _program, **_: None)
     if lacking == "paramiko":
-        monkeypatch.setattr("harness.environments.ssh.fleets.importlib.util.find_spec", lambda _name: None)
+        monkeypatch.setattr("harness.environments.ssh.trial.importlib.util.find_spec", lambda _name: None)
     if lacking == "java":
         monkeypatch.setattr("checkers.spark.java_found", lambda: None)
     if lacking == "clients":
@@ -184,6 +197,7 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
     assert output.out == ""
     assert output.err.startswith(f"harrow: {told}")
     assert output.err.count("\n") == 1
+    assert "install" in output.err
     assert not list(tmp_path.iterdir())
 
 
@@ -243,4 +257,5 @@ def test_a_client_that_is_not_installed_is_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, "workloads.clients.aio", None)
     assert harrow("run", "--client", "aiokafka") == Exit.USAGE
-    assert "pip install harrow[clients]" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "pip install 'aiokafka>=0.12'" in line

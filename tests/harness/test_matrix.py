@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,14 @@ import pytest
 import harness
 from harness import matrix
 from harness.cli import main
+from harness.environments.causes import Refused
 from harness.environments.docker import offers as docker
 from harness.environments.local import offers
+from harness.environments.machine import choice
 from harness.environments.machine.trials import Trial
 from harness.environments.ssh import offers as ssh
+from harness.remedies import table
+from harness.remedies.here import Here
 from nemesis.faults import KINDS
 
 DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "faults.md"
@@ -79,13 +84,32 @@ def test_what_this_machine_cannot_do_has_a_reason(
 
 
 def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(offers, "try_fuse", lambda: Trial(True, "works, and another was asked for"))
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "disk-stall", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("harrow: faults: disk-stall needs disk-trouble, which the environment local does not offer")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_fault_that_the_machine_lacks_the_means_for_is_told_with_the_cause_and_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = Trial(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
+    monkeypatch.setattr(offers, "try_shaping", lambda: closed)
+    monkeypatch.setattr(choice, "try_namespaces", lambda: Trial(True, "works"))
+    monkeypatch.setattr(table, "_here", Here)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--faults", "slow-network", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        "harrow: faults: slow-network needs network-shaping, which this machine lacks: namespaces: `/dev/net/tun` is "
+        "closed to this user (Permission denied); sudo chmod a+rw /dev/net/tun; or leave it out of --faults"
+    )
     assert not (tmp_path / "store").exists()
 
 

@@ -16,11 +16,16 @@ HERE = Path(__file__).parent
 
 
 def in_machine(
-    row: Row, shared: Mapping[Path, str], command: Sequence[str], settings: Mapping[str, str] | None = None
+    row: Row,
+    shared: Mapping[Path, str],
+    command: Sequence[str],
+    settings: Mapping[str, str] | None = None,
+    over: Sequence[Path] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a command as root on the row's machine; what it changes there is gone afterwards.
 
-    `shared` directories are seen there as well, `settings` are added to its environment.
+    `shared` directories are seen there as well, `settings` are added to its environment. What is in the directories
+    `over` lies over the root, but not in a container.
     """
     everything = {**_ENVIRONMENT, **(settings or {})}
     if row.container is not None:
@@ -29,7 +34,7 @@ def in_machine(
     devices = {"TUN": row.tun, "FUSE": row.fuse}
     yes = {True: "yes", False: "no"}
     special = {
-        "LOWER": str(root_of(row)),
+        "LOWER": ":".join(map(str, [*over, root_of(row)])),
         "SCRATCH": str(scratch),
         "SHARED": " ".join(f"{source}={target}" for source, target in shared.items()),
         "USER_NAMESPACES": yes[row.user_namespaces],

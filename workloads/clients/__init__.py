@@ -11,10 +11,10 @@ from workloads.clients.base import ClientLibrary, ClientMissingError
 
 DEFAULT_CLIENT: Final = "kafka-python"
 
-_MODULES: Final[Mapping[str, tuple[str, str]]] = {
-    "kafka-python": ("workloads.clients.kafka_python", "harrow"),
-    "confluent-kafka": ("workloads.clients.confluent", "harrow[clients]"),
-    "aiokafka": ("workloads.clients.aio", "harrow[clients]"),
+_MODULES: Final[Mapping[str, str]] = {
+    "kafka-python": "workloads.clients.kafka_python",
+    "confluent-kafka": "workloads.clients.confluent",
+    "aiokafka": "workloads.clients.aio",
 }
 
 
@@ -27,9 +27,8 @@ def client_named(name: str) -> ClientLibrary:
     """Load a client library. Raises `ClientMissingError` if it is unknown or not installed."""
     if name not in _MODULES:
         raise ClientMissingError(unknown(name, _MODULES, "a client"))
-    module, extra = _MODULES[name]
     try:
-        library = cast("Callable[[], ClientLibrary]", import_module(module).library)
+        library = cast("Callable[[], ClientLibrary]", import_module(_MODULES[name]).library)
     except ModuleNotFoundError as error:
-        raise ClientMissingError(f"client {name} is not installed ({error}): pip install {extra}") from error
+        raise ClientMissingError(f"client {name} is not installed ({error})", name) from error
     return library()

@@ -37,7 +37,12 @@ class PositionLostError(ClientError):
 
 
 class ClientMissingError(Exception):
-    """An optional client library is not installed. One line that says how to install it."""
+    """A client library is not there, or cannot do what it is wanted for. One line."""
+
+    def __init__(self, line: str, distribution: str = "") -> None:
+        super().__init__(line)
+        self.distribution = distribution
+        """The package that would bring it, if that is what is missing."""
 
 
 class Outcome(NamedTuple):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Missing, NotRoot, Refused
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -20,18 +22,34 @@ _GOING = (404, 409)
 """What the engine says of a container that is gone, or is being removed by somebody else."""
 
 
+def need_package() -> None:
+    """See that the library is installed. Raises `EnvironmentFailed`."""
+    if importlib.util.find_spec("docker") is None:
+        raise EnvironmentFailed("no Python package docker", Missing("Python package", "docker"))
+
+
 def connect() -> DockerClient:
     """Find the engine as Docker's own client does (`DOCKER_HOST`); `EnvironmentFailed` when none answers."""
-    try:
-        import docker
-    except ImportError:
-        raise EnvironmentFailed("no Python package docker: pip install 'harrow[docker]'") from None
+    need_package()
+    import docker
+
     try:
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()
     except docker.errors.DockerException as error:
-        raise EnvironmentFailed(f"no Docker engine answers ({told(error)})") from error
+        raise EnvironmentFailed(
+            f"no Docker engine answers ({told(error)})", Refused(_number(error), "Docker engine")
+        ) from error
     return client
+
+
+def _number(error: BaseException | None) -> int:
+    """The `errno` below an error of the library; 0 if there is none."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None:
+            return error.errno
+        error = error.__cause__ or error.__context__
+    return 0
 
 
 def told(error: Exception) -> str:
@@ -82,4 +100,4 @@ def remove_containers(client: DockerClient, token: str) -> list[str]:
 def need_root() -> None:
     """The namespaces of containers, and disks that they can see, are made by us, and that takes root."""
     if os.geteuid() != 0:
-        raise EnvironmentFailed("the network between containers, and their disks, need root")
+        raise EnvironmentFailed("this user is not root", NotRoot())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Unfit
 from harness.environments.docker.engine import LABEL, expecting
 from harness.environments.docker.image import PYTHON
 from harness.environments.machine import processes
@@ -55,5 +56,8 @@ def hold_namespace(
     pid = int(container.attrs["State"]["Pid"])
     # The number may be that of another process, if the engine runs elsewhere.
     if pid not in processes.of_run(token):
-        raise EnvironmentFailed("expected the engine's containers to run on this machine, found no process of theirs")
+        raise EnvironmentFailed(
+            "expected the engine's containers to run on this machine, found no process of theirs",
+            Unfit("Docker engine"),
+        )
     return f"/proc/{pid}/ns/net"

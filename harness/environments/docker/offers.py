@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.environments.base import EnvironmentFailed, Mechanisms
-from harness.environments.docker.trial import remedy, try_docker
+from harness.environments.docker.trial import try_docker
 from harness.environments.machine import families
 from harness.environments.machine.families import ALWAYS, CLOCKS, DISKS, Family
 from harness.environments.machine.trials import try_clock, try_ext4, try_fuse, try_shaping
@@ -20,9 +20,7 @@ def sure_of(needs: frozenset[Capability]) -> bool:  # noqa: ARG001
 def choose(network: str, page_cache: str, needs: frozenset[Capability]) -> Mechanisms:
     """See `harness.environments.base.Offers.choose`."""
     if not (engine := try_docker()).available:
-        raise EnvironmentFailed(
-            f"expected a Docker engine for the environment docker, found: {engine.found}; {remedy()}"
-        )
+        raise EnvironmentFailed(f"expected a Docker engine for the environment docker, found: {engine}", engine.cause)
     if network == "proxies":
         raise EnvironmentFailed("expected containers to have a real network, found --network proxies; leave it out")
     return Mechanisms("namespaces", families.choose_disk(page_cache, needs))
@@ -46,7 +44,7 @@ def ways(needs: frozenset[Capability]) -> tuple[tuple[str, ...], ...]:
 def lacking(needs: frozenset[Capability]) -> str | None:
     """See `harness.environments.base.Offers.lacking`."""
     if not (engine := try_docker()).available:
-        return engine.found
+        return str(engine)
     trials = {
         "namespaces": try_shaping if "network-shaping" in needs else try_docker,
         "ext4": try_ext4,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import secrets
-import shutil
 from functools import cache
 
 from harness.environments.base import EnvironmentFailed
@@ -22,21 +19,13 @@ def try_docker() -> Trial:
 
     The image is made if it is not there, which takes some seconds the first time.
     """
-    return attempt(_trial)
-
-
-def remedy() -> str:
-    """The one command that would add what a trial found missing."""
-    if importlib.util.find_spec("docker") is None:
-        return "pip install 'harrow[docker]'"
-    if shutil.which("dockerd") is None and not os.environ.get("DOCKER_HOST"):
-        return "apt-get install docker.io"
-    return "sudo harrow run" if os.geteuid() != 0 else "sudo systemctl start docker"
+    return attempt("docker", _trial)
 
 
 def _trial() -> str:
-    client = engine.connect()
+    engine.need_package()
     engine.need_root()
+    client = engine.connect()
     token = secrets.token_hex(8)
     try:
         namespace = hold_namespace(client, image.python_image(client), token, 1, {}, briefly=True)

@@ -60,6 +60,6 @@ def lacking(choices: Collection[Collection[str]], trials: Mapping[str, Callable[
     for choice in choices:
         tried = {name: trials[name]() if name in trials else None for name in choice}
         if all(trial is not None and not trial.available for trial in tried.values()):
-            told = [f"{name}: {trial.found}" for name, trial in tried.items() if trial is not None]
+            told = [f"{name}: {trial}" for name, trial in tried.items() if trial is not None]
             return "; ".join(told) or "no mechanism for it"
     return None

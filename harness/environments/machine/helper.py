@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Caused, from_json
 from harness.environments.machine import forks
 from harness.environments.machine.lines import receive_line
 from harness.environments.machine.own_python import module_command
@@ -24,7 +25,7 @@ _ANSWER_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 15.0
 
 
-class HelperRefused(Exception):
+class HelperRefused(Caused):
     """A helper could not do what it was asked; the message is its reason."""
 
 
@@ -74,7 +75,7 @@ class Helper:
             raise EnvironmentFailed(f"expected the {self.name} to be running, found that it died")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise HelperRefused(answer["error"])
+            raise HelperRefused(answer["error"], from_json(answer.get("cause")))
         return answer["result"]
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.environments.causes import cause_of, to_json
 from harness.environments.machine import forks, linux, processes
 from harness.environments.machine.lines import receive_line
 from harness.environments.network.namespaces import Switch
@@ -152,10 +153,13 @@ def main() -> None:
     def send(answer: object) -> None:
         harness.sendall(json.dumps(answer).encode() + b"\n")
 
+    settings, _ = receive_line(harness)
+    if not settings:  # it has ended meanwhile
+        return
     try:
-        keeper = _Keeper(Settings(**json.loads(receive_line(harness)[0])))
+        keeper = _Keeper(Settings(**json.loads(settings)))
     except OSError as error:
-        send({"error": f"{type(error).__name__}: {error}"})
+        send({"error": str(error), "cause": to_json(cause_of(error))})
         return
     send({"result": None})
     while True:
@@ -166,7 +170,7 @@ def main() -> None:
         try:
             answer: object = {"result": keeper.answer(json.loads(line), descriptors)}
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            answer = {"error": str(error)}
+            answer = {"error": str(error), "cause": to_json(cause_of(error))}
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)

@@ -19,6 +19,7 @@ CLONE_NEWNET = 0x40000000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 
+_NAMESPACES = {"CLONE_NEWUSER": CLONE_NEWUSER, "CLONE_NEWNS": CLONE_NEWNS, "CLONE_NEWNET": CLONE_NEWNET}
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _LOOP_CTL_GET_FREE = 0x4C82
@@ -41,7 +42,7 @@ def _check(result: int, what: str) -> None:
 
 def unshare(flags: int) -> None:
     """Move this (single-threaded) process into new namespaces."""
-    _check(_libc.unshare(flags), "unshare")
+    _check(_libc.unshare(flags), f"unshare({'|'.join(name for name, flag in _NAMESPACES.items() if flags & flag)})")
 
 
 def enter_namespace(descriptor: int, kind: int) -> None:

@@ -6,21 +6,21 @@ A trial does in small what a run does in earnest, so that what it finds is what 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Cause, NotRoot, Refused, cause_of
 from harness.environments.machine import wall_clock
 from harness.environments.machine.helper import HelperRefused
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from harness.environments.storage import fuse
-from harness.environments.storage.page_cache import find_mkfs, make_file_system
+from harness.environments.storage.page_cache import make_file_system
+from harness.remedies.table import Explanation, explain
 
 _TRIAL_IMAGE_BYTES = 8 << 20
 
@@ -31,14 +31,28 @@ class Trial:
 
     available: bool
     found: str  # one line: what worked, or why not
+    capability: str = ""  # of the table of remedies
+    cause: Cause | None = None  # if it did not work, and something is known of why
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """The cause in words, and a remedy; None if it worked, or the table does not know the cause."""
+        return None if self.available else explain(self.capability, self.cause)
+
+    def __str__(self) -> str:
+        """What was found, in one line, with the remedy if there is one."""
+        if (known := self.explanation) is None:
+            return self.found
+        refusal = f" ({self.found})" if isinstance(self.cause, Refused) else ""
+        return f"{known.words}{refusal}; {known.remedy.text}"
 
 
-def attempt(trial: Callable[[], str]) -> Trial:
+def attempt(capability: str, trial: Callable[[], str]) -> Trial:
     """Make a trial that tells what worked, or raises with the reason."""
     try:
-        return Trial(True, trial())
+        return Trial(True, trial(), capability)
     except (EnvironmentFailed, HelperRefused, OSError) as error:
-        return Trial(False, str(error))
+        return Trial(False, str(error), capability, cause_of(error))
 
 
 @cache
@@ -60,7 +74,7 @@ def try_namespaces() -> Trial:
             )
         return "as root" if os.geteuid() == 0 else "in a user namespace, without root"
 
-    return attempt(trial)
+    return attempt("namespaces", trial)
 
 
 @cache
@@ -69,7 +83,7 @@ def try_ext4() -> Trial:
 
     def trial() -> str:
         if os.geteuid() != 0:
-            raise EnvironmentFailed("loop devices and mounts need root")
+            raise EnvironmentFailed("this user is not root", NotRoot())
         with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
             image, disk = Path(directory, "disk.img"), Path(directory, "disk")
             disk.mkdir()
@@ -82,7 +96,7 @@ def try_ext4() -> Trial:
             finally:
                 keeper.close()
 
-    return attempt(trial)
+    return attempt("ext4", trial)
 
 
 @cache
@@ -91,7 +105,7 @@ def try_shaping() -> Trial:
 
     def trial() -> str:
         if not (namespaces := try_namespaces()).available:
-            raise EnvironmentFailed(namespaces.found)
+            raise EnvironmentFailed(namespaces.found, namespaces.cause)
         keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
         try:
             seen = []
@@ -104,7 +118,7 @@ def try_shaping() -> Trial:
             raise EnvironmentFailed(f"expected packets to pass but while all are lost, found {seen}")
         return "a user-space switch works"
 
-    return attempt(trial)
+    return attempt("shaping", trial)
 
 
 def _crash_and_compare(keeper: Keeper, image: Path, disk: Path) -> str:
@@ -125,7 +139,7 @@ def _crash_and_compare(keeper: Keeper, image: Path, disk: Path) -> str:
 @cache
 def try_fuse() -> Trial:
     """Mount the forgetful file system, and see that it loses what was not synced and keeps what was."""
-    return attempt(fuse.trial)
+    return attempt("fuse", fuse.trial)
 
 
 @cache
@@ -136,20 +150,4 @@ def try_clock() -> Trial:
         with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
             return wall_clock.trial(Path(directory))
 
-    return attempt(trial)
-
-
-def remedy(name: Literal["namespaces", "ext4", "fuse", "clock"]) -> str:
-    """The one command that would add a mechanism which a trial found missing."""
-    if name == "namespaces":
-        restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-        if restricted.exists() and restricted.read_text().strip() == "1":
-            return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-        return "sudo sysctl -w user.max_user_namespaces=10000"
-    if name == "clock":
-        return "apt-get install gcc libc6-dev"
-    if name == "ext4":
-        return "sudo harrow run" if find_mkfs() else "apt-get install e2fsprogs"
-    if shutil.which("fusermount3") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        return "apt-get install fuse3"
-    return "pip install 'harrow[fuse]'"
+    return attempt("clock", trial)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Missing
 from nemesis.cluster import NodeError
 
 _SOURCE = Path(__file__).with_name("skewed_clock.c")
@@ -34,14 +35,24 @@ def compile_library(target: Path) -> Path:
     """Make the library; `EnvironmentFailed` when there is no compiler, or it refuses."""
     compiler = find_compiler()
     if compiler is None:
-        raise EnvironmentFailed("expected a C compiler for the skewed clock, found none: apt-get install gcc libc6-dev")
+        raise EnvironmentFailed(
+            "expected a C compiler for the skewed clock, found none", Missing("program", "C compiler")
+        )
     command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(_SOURCE), "-ldl"]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode != 0:
         raise EnvironmentFailed(
-            f"expected {compiler} to compile the skewed clock, found: {' '.join(made.stderr.split())}"
+            f"expected {compiler} to compile the skewed clock, found: {' '.join(made.stderr.split())}",
+            None if _has_headers(compiler) else Missing("header", "headers of the C library"),
         )
     return target
+
+
+def _has_headers(compiler: str) -> bool:
+    """Whether the compiler finds the headers of the C library: they are a package of their own."""
+    command = [compiler, "-E", "-x", "c", "-o", os.devnull, "-"]
+    asked = subprocess.run(command, input="#include <stdlib.h>", capture_output=True, text=True, check=False)
+    return asked.returncode == 0
 
 
 class WallClock:

@@ -14,6 +14,13 @@ import struct
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_EXCL, _NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400
 _NLMSG_ERROR = 2
 _RTM_NEWLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWRULE, _RTM_DELRULE = 16, 20, 24, 32, 33
+_NAMES = {
+    _RTM_NEWLINK: "RTM_NEWLINK",
+    _RTM_NEWADDR: "RTM_NEWADDR",
+    _RTM_NEWROUTE: "RTM_NEWROUTE",
+    _RTM_NEWRULE: "RTM_NEWRULE",
+    _RTM_DELRULE: "RTM_DELRULE",
+}
 _NLA_F_NESTED = 0x8000
 
 _IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_NET_NS_FD = 3, 18, 28
@@ -120,7 +127,7 @@ class Wire:
         if answer_kind != _NLMSG_ERROR or sequence != self._sequence:
             raise OSError(0, f"expected the acknowledgement of netlink request {self._sequence}, found {answer!r}")
         if error:
-            raise OSError(-error, os.strerror(-error), f"netlink request {kind}")
+            raise OSError(-error, os.strerror(-error), f"netlink {_NAMES[kind]}")
 
 
 def _route(prefix_length: int, scope: int, flags: int) -> bytes:

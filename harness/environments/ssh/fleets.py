@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -13,6 +12,7 @@ from harness.environments.ssh.fleet import Fleet
 from harness.environments.ssh.hosts import SshHost
 from harness.environments.ssh.inventory import for_nodes
 from harness.environments.ssh.offers import OFFERS_OF_VMS, SshOffers
+from harness.environments.ssh.trial import try_ssh
 from harness.spec import Spec
 
 
@@ -61,7 +61,5 @@ def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshOffers:
 
 
 def _need_paramiko() -> None:
-    if importlib.util.find_spec("paramiko") is None:
-        raise EnvironmentFailed(
-            "expected the package paramiko for the environment ssh, found none; pip install 'harrow[ssh]'"
-        )
+    if not (trial := try_ssh()).available:
+        raise EnvironmentFailed(f"expected what the environment ssh needs, found that {trial}", trial.cause)

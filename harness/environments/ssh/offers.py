@@ -82,7 +82,7 @@ class SshOffers:
     def lacking(self, needs: frozenset[Capability]) -> str | None:
         """Why these machines cannot inject a fault with these needs; None if they can."""
         if self.ours and not (trial := try_vms()).available:
-            return f"VMs: {trial.found}"
+            return f"VMs: {trial}"
         missing = needs - self.offered(self.choose("auto", "auto", needs))
         return f"not on these machines: {', '.join(sorted(missing))}" if missing else None
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from harness.durable import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
+from harness.environments.causes import Missing
 from harness.environments.machine import linux
 from harness.environments.machine.helper import Helper
 from harness.environments.machine.processes import wait_until
@@ -20,6 +21,7 @@ from harness.journal import Journal
 from nemesis.disks import PageCacheLoss, Trouble
 
 _MODULE = "harness.environments.storage.fuse_process"
+_MOUNTED = "/etc/mtab"
 _UNMOUNT_TIMEOUT_S = 5.0
 
 
@@ -135,11 +137,14 @@ def put_back(backing: Path, mount_point: Path) -> None:
 def trial() -> str:
     """Mount one, and see that it loses what was not synced and keeps what was. Raises with the reason if not."""
     if shutil.which("fusermount3") is None:
-        raise EnvironmentFailed("no program fusermount3")
+        raise EnvironmentFailed("no program fusermount3", Missing("program", "fusermount3"))
     if importlib.util.find_spec("mfusepy") is None:
-        raise EnvironmentFailed("no Python package mfusepy")
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        raise EnvironmentFailed("this user may not open /dev/fuse")
+        raise EnvironmentFailed("no Python package mfusepy", Missing("Python package", "mfusepy"))
+    if not Path(_MOUNTED).exists():
+        raise EnvironmentFailed(
+            f"no file {_MOUNTED}, and fusermount3 does not unmount without", Missing("file", _MOUNTED)
+        )
+    os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))  # as fusermount3 does, which asks as this user
     with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
         disk = Path(directory, "disk")
         mount = FuseMount(Path(directory, "backing"), disk, {})

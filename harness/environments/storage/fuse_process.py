@@ -26,6 +26,7 @@ from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
+from harness.environments.causes import Refused, to_json
 from harness.environments.machine import linux
 from harness.environments.machine.lines import receive_line
 from harness.environments.storage.forgetful import ForgetfulTree
@@ -35,6 +36,10 @@ _END_TIMEOUT_S = 1.0
 """How long the file system may take to end when it is unmounted."""
 
 _LIBFUSE = "libfuse3.so.3"
+
+_STANDARD_ERROR = 2
+_COMPLAINTS_BYTES = 4096
+_REFUSALS = (errno.EPERM, errno.EACCES, errno.ENODEV, errno.ENOENT)
 
 GRAVEYARD = "removed"
 TREE = "tree"
@@ -180,6 +185,28 @@ def _mount(base: type) -> Any:  # noqa: ANN401
     return Mount
 
 
+class _Complaints:
+    """What is written to standard error until the file system is mounted: a refusal's reason, in FUSE's words alone."""
+
+    def __init__(self) -> None:
+        self._before = os.dup(_STANDARD_ERROR)
+        self._kept = os.memfd_create("complaints", os.MFD_CLOEXEC)
+        os.dup2(self._kept, _STANDARD_ERROR)
+
+    def end(self) -> None:
+        """Have standard error be what it was."""
+        os.dup2(self._before, _STANDARD_ERROR)
+
+    def words(self) -> str:
+        """All that was said, in one line."""
+        return "; ".join(os.pread(self._kept, _COMPLAINTS_BYTES, 0).decode(errors="replace").split("\n")).strip("; ")
+
+
+def _number(words: str) -> int:
+    """The error that FUSE names in words; 0 if it names none."""
+    return next((number for number in _REFUSALS if os.strerror(number) in words), 0)
+
+
 def unmount(mount_point: Path) -> None:
     """Unmount a FUSE file system, if there is one, whether or not its process lives and files are open."""
     if not linux.is_mounted(mount_point):
@@ -197,7 +224,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     harness = socket.socket(fileno=int(sys.argv[1]))
     harness.set_inheritable(False)
-    orders = json.loads(receive_line(harness)[0])
+    line, _ = receive_line(harness)
+    if not line:  # it has ended meanwhile
+        return
+    orders = json.loads(line)
     mount_point = Path(orders["mount_point"])
     tree = ForgetfulTree(Path(orders["backing"], TREE), Path(orders["backing"], GRAVEYARD))
     lock = threading.Lock()
@@ -213,6 +243,7 @@ def main() -> None:
         mounted.wait()
         if over.is_set():
             return
+        said.end()
         answer({"result": None})
         while line := receive_line(harness)[0]:
             try:
@@ -246,6 +277,7 @@ def main() -> None:
     except (ImportError, OSError) as error:
         answer({"error": str(error)})
         return
+    said = _Complaints()
     obedient = threading.Thread(target=obey)
     obedient.start()
     try:
@@ -261,7 +293,13 @@ def main() -> None:
             negative_timeout=0,
         )
     except RuntimeError as error:
-        answer({"error": f"the file system could not be mounted (FUSE error {error})"})
+        words = said.words()
+        answer(
+            {
+                "error": f"the file system could not be mounted ({words or f'FUSE error {error}'})",
+                "cause": to_json(Refused(_number(words), "mount of a FUSE file system")),
+            }
+        )
     finally:
         over.set()
         mounted.set()

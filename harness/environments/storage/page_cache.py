@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
+from harness.environments.causes import Missing
 from harness.environments.machine.helper import HelperRefused
 from harness.environments.machine.keeper import Keeper
 from harness.journal import Journal
@@ -181,7 +182,7 @@ def make_file_system(image: Path) -> None:
     """Put an empty ext4 into an image."""
     program = find_mkfs()
     if program is None:
-        raise EnvironmentFailed("expected the program mkfs.ext4, found none: apt-get install e2fsprogs")
+        raise EnvironmentFailed("expected the program mkfs.ext4, found none", Missing("program", "mkfs.ext4"))
     made = subprocess.run([program, "-q", "-F", image], capture_output=True, text=True, check=False)
     if made.returncode != 0:
         raise EnvironmentFailed(f"expected mkfs.ext4 to format {image}, found: {made.stderr.strip()}")

@@ -23,7 +23,7 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.cache import cache_directory
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.cpio import Entry, archive
-from harness.environments.ssh.vms.programs import missing_program
+from harness.environments.ssh.vms.programs import need_programs
 from harness.environments.storage.page_cache import find_mkfs
 
 PACKAGES = ("busybox-static", "dash", "fuse3", "iproute2", "nftables", "openssh-server", "python3", "python3-crc32c")
@@ -97,8 +97,7 @@ def _release() -> Iterator[str]:
 
 
 def _make(target: Path, place: Path) -> None:
-    if (line := missing_program()) is not None:
-        raise EnvironmentFailed(line)
+    need_programs()
     packages = _fetch(place)
     root = place / "root"
     for name in (

@@ -5,21 +5,44 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from pathlib import Path
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Missing, Unfit
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MIB = 320
 """Of each VM: an agent and a broker, and what they keep in the page cache."""
 
+_LISTS = Path("/var/lib/apt/lists")
 
-def missing_program() -> str | None:
-    """What this machine lacks to make an image, in one line; None if nothing."""
+
+def need_programs() -> None:
+    """See that this machine has what it takes to make an image. Raises `EnvironmentFailed`."""
     if platform.machine() != "x86_64":
-        return f"expected a processor of the kind x86_64 to make a VM, found {platform.machine()}"
-    for program, package in (("apt-get", ""), ("dpkg-deb", "dpkg"), ("mkfs.ext4", "e2fsprogs")):
+        raise EnvironmentFailed(
+            f"expected a processor of the kind x86_64 to make a VM, found {platform.machine()}", Unfit("processor")
+        )
+    for program in ("apt-get", "dpkg-deb", "mkfs.ext4"):
         if find_program(program) is None:
-            advice = f"apt-get install {package}" if package else "VMs are made of Debian's packages, by its own tools"
-            return f"expected the program {program} to make a VM, found none; {advice}"
-    return None
+            raise EnvironmentFailed(
+                f"expected the program {program} to make a VM, found none", Missing("program", program)
+            )
+
+
+def need_package_lists() -> None:
+    """See that apt-get knows what packages there are. Raises `EnvironmentFailed`."""
+    if not any(_LISTS.glob("*_Packages*")):
+        raise EnvironmentFailed(
+            f"expected lists of packages in {_LISTS} to make a VM, found none",
+            Missing("package lists", "package lists"),
+        )
+
+
+def need_qemu() -> None:
+    """See that VMs can be run. Raises `EnvironmentFailed`."""
+    if shutil.which(QEMU) is None:
+        raise EnvironmentFailed(f"expected the program {QEMU} for VMs, found none", Missing("program", QEMU))
 
 
 def find_program(name: str) -> str | None:

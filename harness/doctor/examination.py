@@ -1,0 +1,132 @@
+"""Tries everything that runs may want of this machine, each thing in a thread of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from pathlib import Path
+
+from harness.doctor import basics
+from harness.doctor.findings import DefaultJob, Finding
+from harness.doctor.titles import TITLES
+from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Missing
+from harness.environments.docker.trial import try_docker
+from harness.environments.local import offers as local
+from harness.environments.machine.trials import (
+    Trial,
+    attempt,
+    try_clock,
+    try_ext4,
+    try_fuse,
+    try_namespaces,
+    try_shaping,
+)
+from harness.environments.ssh.trial import try_ssh
+from harness.environments.ssh.vms.trial import try_vms
+from harness.errors import describe
+from harness.remedies.here import find
+from nemesis.cluster import Capability
+from nemesis.faults import KINDS, USUAL
+
+_TIMEOUT_S = 120.0
+"""A machine with a load of ten takes ten times as long."""
+
+NEEDED = ("python", "packages", "java", "store", "temporary-directory", "memory", "tasks", "processes", "loopback")
+"""What the default job cannot do without."""
+
+
+def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
+    """Try everything, or only these capabilities, each within two minutes.
+
+    `store` is where runs are kept, or would be.
+    """
+    trials: Mapping[str, Callable[[], Trial]] = {
+        "python": basics.try_python,
+        "packages": basics.try_packages,
+        "java": basics.try_java,
+        "store": lambda: basics.try_store(store),
+        "temporary-directory": basics.try_temporary_directory,
+        "memory": basics.try_memory,
+        "tasks": basics.try_tasks,
+        "processes": basics.try_processes,
+        "loopback": basics.try_loopback,
+        "namespaces": try_namespaces,
+        "shaping": try_shaping,
+        "proxies": lambda: Trial(True, "needs nothing"),
+        "ext4": try_ext4,
+        "fuse": try_fuse,
+        "page-cache": lambda: Trial(True, "needs nothing; works for Harrow's own broker"),
+        "clock": try_clock,
+        "docker": try_docker,
+        "ssh": try_ssh,
+        "vms": try_vms,
+        "aiokafka": lambda: _try_package("aiokafka", "aiokafka"),
+        "confluent-kafka": lambda: _try_package("confluent-kafka", "confluent_kafka"),
+        "kcat": _try_kcat,
+    }
+    wanted = {name: trial for name, trial in trials.items() if not only or name in only}
+    # Alone, because it would leave no thread for the others; where there are few, they have to take turns as well.
+    tasks = _end(_begin(trials["tasks"]))
+    known = {"tasks": tasks}
+    if tasks.available:
+        waiting = {name: _begin(trial) for name, trial in wanted.items() if name not in known}
+        known |= {name: _end(future) for name, future in waiting.items()}
+    else:
+        known |= {name: _end(_begin(trial)) for name, trial in wanted.items() if name not in known}
+    return [Finding.of(known[name], name, TITLES[name], needed=name in NEEDED) for name in wanted]
+
+
+def default_job(findings: Sequence[Finding]) -> DefaultJob:
+    """Whether `harrow run` works, by what was found, and by which mechanisms it would."""
+    lacks = [finding for finding in findings if finding.needed and not finding.available]
+    if lacks:
+        return DefaultJob({}, lacks)
+    needs: frozenset[Capability] = frozenset().union(*(KINDS[name].needs for name in USUAL))
+    chosen = local.choose("auto", "auto", needs)
+    java = next(finding.found for finding in findings if finding.capability == "java")
+    return DefaultJob({"network": chosen.network, "page-cache loss": chosen.page_cache, "Spark": java}, ())
+
+
+def _begin(trial: Callable[[], Trial]) -> Future[Trial]:
+    future: Future[Trial] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(trial())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # One that hangs shall not keep the command from ending: what it has started ends with us.
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+def _end(future: Future[Trial]) -> Trial:
+    try:
+        return future.result(_TIMEOUT_S)
+    except TookTooLong:
+        return Trial(False, f"no answer within {_TIMEOUT_S:g} s")
+    except Exception as error:  # whatever it is, all the others have something to say as well
+        return Trial(False, describe(error))
+
+
+def _try_package(distribution: str, module: str) -> Trial:
+    def trial() -> str:
+        if importlib.util.find_spec(module) is None:
+            raise EnvironmentFailed("not installed", Missing("Python package", distribution))
+        return "installed"
+
+    return attempt(distribution, trial)
+
+
+def _try_kcat() -> Trial:
+    def trial() -> str:
+        if (program := find("kcat")) is None:
+            raise EnvironmentFailed("not installed", Missing("program", "kcat"))
+        return program
+
+    return attempt("kcat", trial)
