@@ -67,7 +67,7 @@ def test_all_is_every_family() -> None:
     [
         ("clock", "faults: expected a fault of clock that can be injected, found none of its kinds; leave it out"),
         ("network,clock,kill", "faults: expected a fault of clock that can be injected"),
-        ("network,slow-network", "faults: slow-network needs network-shaping, which the environment local does not"),
+        ("network,slow-network", "faults: slow-network needs network-shaping, which this machine lacks: namespaces"),
     ],
 )
 def test_what_cannot_be_injected_is_refused_before_anything_starts(

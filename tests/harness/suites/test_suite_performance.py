@@ -158,7 +158,7 @@ def test_a_suite_that_does_not_find_its_canary_fails(stage: Stage) -> None:
 
 
 def test_the_wrong_anomaly_is_no_canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = FILE.replace('seeds = ["1:2", "3:4"]', 'anomaly = "P-99"')
+    text = FILE.replace('seeds = ["1:2", "3:4"]', 'anomaly = "P-9"')
     _, ended = Stage(tmp_path, monkeypatch, text).perform()
     assert not ended.canary_found
 
