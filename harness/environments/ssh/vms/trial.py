@@ -20,8 +20,10 @@ _MIB = 1 << 20
 
 
 def need_vms(count: int) -> None:
-    """See that so many VMs can be run here. Raises `EnvironmentFailed`, with what to do."""
+    """See that so many VMs can be run here. Raises `EnvironmentFailed`, with what to do or how much is missing."""
     if not (trial := attempt("vms", lambda: _try(count))).available:
+        if isinstance(trial.cause, TooLittle):
+            _try(count)  # its message has the figures
         raise EnvironmentFailed(f"expected what VMs need, found that {trial}", trial.cause)
 
 
