@@ -26,6 +26,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from checkers.programs_place import may_execute, place_for_programs
+
 JAVA_VERSION_MIN = 17
 DRIVER_MEMORY = "3g"
 DRIVER_MEMORY_LARGE = "6g"
@@ -180,7 +182,7 @@ def end_java() -> None:
 def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkConf:
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG_SETTINGS.format(path=log))
-    java_options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
+    java_options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", f"-Djava.io.tmpdir={_for_libraries(scratch)}"]
     settings = {
         "spark.master": master,
         "spark.app.name": "harrow",
@@ -200,6 +202,16 @@ def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkCon
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
         settings["spark.driver.extraJavaOptions"] += f" {METASPACE} {TUNED_LARGE if large else TUNED_SMALL}"
     return SparkConf(loadDefaults=False).setAll(list(settings.items()))
+
+
+def _for_libraries(scratch: Path) -> Path:
+    """Return where Java may unpack native libraries: beside everything else, if they can be loaded from there."""
+    place = place_for_programs()
+    if may_execute(scratch) or place is None:
+        return scratch
+    made = Path(tempfile.mkdtemp(prefix="harrow-libraries-", dir=place))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def _installed_executables() -> Iterator[Path]:

@@ -83,7 +83,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip for a plain user what only root can do."""
-    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+    needs_root = any(item.get_closest_marker(mark) is not None for mark in ("root", "machines"))
+    if needs_root and os.geteuid() != 0:
         pytest.skip("root: this is another user")
 
 

@@ -12,9 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from checkers.programs_place import place_for_programs
 from harness.doctor import limits
 from harness.environments.base import EnvironmentFailed
-from harness.environments.causes import Cause, Missing, Refused, TooLittle
+from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
 from harness.environments.machine.keeper import Keeper
 from harness.environments.machine.keeper_process import Settings
 from harness.environments.machine.sockets import place_for_sockets
@@ -131,7 +132,7 @@ def try_store(store: Path) -> Trial:
 
 
 def try_temporary_directory() -> Trial:
-    """Write into the directory for temporary files, and listen on a socket where those of nodes are."""
+    """Write into the directory for temporary files, listen where nodes do, look for a place to unpack libraries."""
 
     def trial() -> str:
         with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
@@ -141,6 +142,11 @@ def try_temporary_directory() -> Trial:
             socket.socket(socket.AF_UNIX) as listener,
         ):
             listener.bind(f"{directory}/socket")
+        if place_for_programs() is None:
+            raise EnvironmentFailed(
+                f"expected to load libraries from {tempfile.gettempdir()} or the user's cache, found both noexec",
+                Unfit("temporary directory"),
+            )
         return _room(Path(tempfile.gettempdir()))
 
     return attempt("temporary-directory", trial)

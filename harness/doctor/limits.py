@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
@@ -14,8 +14,10 @@ _UNLIMITED = 1 << 60
 def memory_left() -> int | None:
     """Bytes that this process and those beside it may still take; None where nothing limits them."""
     left = [
-        *_left("memory", "memory.max", "memory.current", "inactive_file"),
-        *_left("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        *_left("memory", "memory.max", "memory.current", ("active_file", "inactive_file")),
+        *_left(
+            "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")
+        ),
     ]
     return min(left, default=None)
 
@@ -25,11 +27,12 @@ def tasks_left() -> int | None:
     return min(_left("pids", "pids.max", "pids.current"), default=None)
 
 
-def _left(controller: str, limit_name: str, use_name: str, given_back: str = "") -> Iterator[int]:
+def _left(controller: str, limit_name: str, use_name: str, cached: Sequence[str] = ()) -> Iterator[int]:
+    """What is left in each group; `cached` are statistics of what is given back when there is need: pages of files."""
     for group in _groups(controller):
         limit, use = _number(group / limit_name), _number(group / use_name)
         if limit is not None and use is not None and limit < _UNLIMITED:
-            yield limit - use + (_statistic(group / "memory.stat", given_back) if given_back else 0)
+            yield limit - use + sum(_statistic(group / "memory.stat", name) for name in cached)
 
 
 def _groups(controller: str) -> Iterator[Path]:
@@ -56,7 +59,6 @@ def _number(path: Path) -> int | None:
 
 
 def _statistic(path: Path, name: str) -> int:
-    """Pages of files that were not used for long are given back when there is need."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 
-from harness.environments.causes import Cause, Missing, Refused, TooLittle
+from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
 from harness.remedies.commands import Remedy, as_root, install, install_python, sentence
 from harness.remedies.here import Here
-from harness.remedies.rows import Row, always, missing, refused, too_little
+from harness.remedies.rows import Row, always, missing, refused, too_little, unfit
 
 _MIB = 1 << 20
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -66,6 +66,13 @@ STORES = (
 )
 
 TEMPORARIES = (
+    Row(
+        "noexec",
+        "no library can be loaded from it, nor from the user's cache: both are mounted `noexec`",
+        unfit(TEMPORARY),
+        sentence("set TMPDIR to a directory on a file system that is not mounted `noexec`"),
+        Unfit(TEMPORARY),
+    ),
     Row(
         "not-writable",
         "no directory for temporary files can be written",

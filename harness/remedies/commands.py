@@ -51,15 +51,16 @@ def set_kernel(here: Here, name: str, value: int) -> Remedy:
     return as_root(here, f"echo {value} > /proc/sys/{name.replace('.', '/')}")
 
 
-def install(here: Here, *packages: str, then: tuple[str, ...] = ()) -> Remedy:
-    """Install packages, named as Debian names them."""
+def install(here: Here, *packages: str, then: tuple[str, ...] = (), lean: bool = False) -> Remedy:
+    """Install packages, named as Debian names them; `lean`: without what they merely recommend, which can be a lot."""
     if "apt-get" not in here.programs:
         return sentence(
             f"install what Debian calls {' and '.join(packages)}, by this machine's own package manager"
             + "".join(f"; then, as root: {one}" for one in then)
         )
     update = () if here.package_lists else ("apt-get update",)
-    return as_root(here, *update, f"apt-get install -y {' '.join(packages)}", *then)
+    options = "-y --no-install-recommends" if lean else "-y"
+    return as_root(here, *update, f"apt-get install {options} {' '.join(packages)}", *then)
 
 
 def install_python(here: Here, distribution: str) -> Remedy:

@@ -100,7 +100,7 @@ ROWS = (
     Row(
         "network-not-ours",
         "root may not administer networks here: a container, as a rule",
-        refused("netlink ", errno.EPERM),
+        any_of(refused("netlink ", errno.EPERM), refused("/proc/sys/net/", errno.EPERM, errno.EACCES)),
         PRIVILEGED,
         Refused(errno.EPERM, "netlink RTM_NEWLINK"),
         {"root": True},

@@ -18,13 +18,13 @@ def python_package(distribution: str) -> Row:
     )
 
 
-def program(name: str, package: str, **machine: object) -> Row:
+def program(name: str, package: str, *, lean: bool = False, **machine: object) -> Row:
     """A row for a program that a package of the distribution would bring."""
     return Row(
         f"no-{package}",
         f"the program `{name}` is not installed",
         missing(name),
-        always(lambda here: install(here, package)),
+        always(lambda here: install(here, package, lean=lean)),
         Missing("program", name),
         machine,
     )

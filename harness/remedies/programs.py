@@ -111,7 +111,7 @@ def _room(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
 
 VMS = (
     *SSH,
-    program("qemu-system-x86_64", "qemu-system-x86"),
+    program("qemu-system-x86_64", "qemu-system-x86", lean=True),
     program("mkfs.ext4", "e2fsprogs"),
     Row(
         "no-apt",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from harness.doctor.examination import NEEDED, default_job, examine
 from harness.doctor.findings import DefaultJob, Finding, as_json
 from harness.doctor.output import render
 from harness.doctor.titles import TITLES
-from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit, from_json, to_json
+from harness.environments.causes import Missing, Refused, TooLittle
 from harness.environments.local import offers as local
 from harness.environments.machine import choice, families
 from harness.environments.machine.trials import Trial
@@ -90,6 +91,27 @@ def test_a_trial_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_pat
     hanging.set()
     assert findings["ext4"].found == "no answer within 5 s"
     assert not findings["ext4"].available
+
+
+@pytest.mark.usefixtures("trials_are_quick")
+def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    few = Trial(False, "few", "tasks", TooLittle("tasks", 400, 10, "ulimit -u"))
+    monkeypatch.setattr(basics, "try_tasks", lambda: few)
+    begin = examination._begin
+    begun: list[Future[Trial]] = []
+
+    def begin_when_all_have_ended(trial: Callable[[], Trial]) -> Future[Trial]:
+        assert all(future.done() for future in begun)
+        begun.append(begin(trial))
+        return begun[-1]
+
+    monkeypatch.setattr(examination, "_begin", begin_when_all_have_ended)
+    findings = {one.capability: one for one in examine(tmp_path)}
+    assert len(begun) == len(findings) == len(TITLES)
+    assert not findings["tasks"].available
+    assert findings["fuse"].available
 
 
 @pytest.mark.usefixtures("trials_are_quick")
@@ -197,13 +219,6 @@ def test_what_the_default_job_lacks_is_named_for_programs() -> None:
     assert as_json([], DefaultJob({}, lacks))["default_job"] == {"works": False, "mechanisms": {}, "lacks": ["java"]}
 
 
-@pytest.mark.parametrize(
-    "cause", [None, Refused(errno.EPERM, "x"), Missing("program", "x"), TooLittle("disk", 2, 1, "x"), Unfit("x")]
-)
-def test_a_cause_survives_a_pipe(cause: Cause | None) -> None:
-    assert from_json(json.loads(json.dumps(to_json(cause)))) == cause
-
-
 # The parts of the default job, each on a machine (or for a process) that lacks one of them.
 
 
@@ -299,7 +314,7 @@ def test_the_tightest_of_the_groups_around_a_process_counts(control_groups: File
             "membership": "0::/outer/inner\n",
             "outer/memory.max": "1000\n",
             "outer/memory.current": "700\n",
-            "outer/memory.stat": "anon 1\ninactive_file 50\n",
+            "outer/memory.stat": "anon 1\ninactive_file 30\nactive_file 20\n",
             "outer/inner/memory.max": "max\n",
             "outer/inner/memory.current": "600\n",
             "outer/pids.max": "100\n",
@@ -316,7 +331,7 @@ def test_groups_of_version_1_are_known_and_a_container_s_own_are_at_the_root(con
             "membership": "5:pids:/docker/abc\n4:cpu,memory:/docker/abc\n",
             "memory/memory.limit_in_bytes": "2000\n",
             "memory/memory.usage_in_bytes": "500\n",
-            "memory/memory.stat": "total_inactive_file 100\n",
+            "memory/memory.stat": "total_inactive_file 60\ntotal_active_file 40\n",
             "pids/docker/abc/pids.max": "max\n",
             "pids/docker/abc/pids.current": "3\n",
         }

@@ -84,6 +84,14 @@ def keep_mounts_to_ourselves() -> None:
     mount("none", "/", "none", MS_REC | MS_PRIVATE)
 
 
+def write_setting(path: str, value: str) -> None:
+    """Write to a file of the kernel's. A refusal names the file, whether it is of the opening or of the writing."""
+    try:
+        Path(path).write_text(value)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+
+
 def become_owner_of_namespaces(flags: int) -> None:
     """Enter a user namespace in which we keep our user id but hold all capabilities, and new namespaces in it.
 
@@ -91,9 +99,9 @@ def become_owner_of_namespaces(flags: int) -> None:
     """
     user, group = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | flags)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    write_setting("/proc/self/setgroups", "deny")
+    write_setting("/proc/self/uid_map", f"{user} {user} 1")
+    write_setting("/proc/self/gid_map", f"{group} {group} 1")
 
 
 def attach_loop_device(image: Path) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from checkers.programs_place import place_for_programs
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, NotRoot, Refused, cause_of
 from harness.environments.machine import wall_clock
@@ -147,7 +148,7 @@ def try_clock() -> Trial:
     """Bend the wall clock of a process."""
 
     def trial() -> str:
-        with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+        with tempfile.TemporaryDirectory(prefix="harrow-trial-", dir=place_for_programs()) as directory:
             return wall_clock.trial(Path(directory))
 
     return attempt("clock", trial)

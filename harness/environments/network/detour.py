@@ -9,7 +9,6 @@ import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 
 from harness.environments.machine import linux
 from harness.environments.machine.lines import receive_line
@@ -33,7 +32,7 @@ class Detour:
         self._rules: set[tuple[str, str]] = set()
         tun = linux.open_tun(_INTERFACE)
         for name in _REVERSE_PATH_FILTERS:  # packets come back from another side than they went
-            Path(f"/proc/sys/net/ipv4/conf/{name}/rp_filter").write_text("0")
+            linux.write_setting(f"/proc/sys/net/ipv4/conf/{name}/rp_filter", "0")
         index = socket.if_nametoindex(_INTERFACE)
         wire.bring_up(index)
         wire.add_route_into(index, _TABLE)

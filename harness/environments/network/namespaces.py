@@ -178,7 +178,7 @@ _SETTINGS = Path("/proc/sys/net/ipv4")
 
 
 def _write_setting(name: str, value: int) -> None:
-    (_SETTINGS / name).write_text(str(value))
+    linux.write_setting(str(_SETTINGS / name), str(value))
 
 
 class _inside:  # noqa: N801

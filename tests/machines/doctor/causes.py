@@ -150,6 +150,16 @@ VISITS = (
         otherwise={"environment": {}},
     ),
     Visit(
+        "temporary-directory",
+        "noexec",
+        prepare=(
+            "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp",
+            "mkdir /cache && mount -t tmpfs -o noexec,mode=1777 tmpfs /cache",
+        ),
+        environment={"XDG_CACHE_HOME": "/cache"},
+        otherwise={"environment": {"XDG_CACHE_HOME": "/cache", "TMPDIR": HOME}},
+    ),
+    Visit(
         "memory",
         "limited",
         replace(_CONTAINER, container=("--memory=1g",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import tempfile
 import tomllib
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from tests.machines.doctor.visit import USER_ID
 from tests.machines.machine import in_machine
-from tests.machines.roots import cache
+from tests.machines.roots import cache, locked, root_of
 from tests.machines.rows import Row
 from tests.machines.wheels import wheels_of
 
@@ -37,17 +38,23 @@ def installation() -> Path:
 
     Harrow's sources are looked for in /harrow.
     """
-    wanted = (CHECKOUT / "pyproject.toml").read_text() + _INSTALL
+    wanted = json.dumps(_PROJECT["project"]) + _INSTALL
     layer = cache() / f"doctor-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
     if not layer.exists():
         row = Row("installing", "installs Harrow")
-        wheels = wheels_of(row, CHECKOUT)
-        unfinished = Path(tempfile.mkdtemp(prefix=".doctor-", dir=cache()))
-        unfinished.chmod(0o755)
-        shared = {unfinished: "/made", CHECKOUT: "/checkout", wheels: "/wheels"}
-        done = in_machine(row, shared, ["sh", "-c", _INSTALL], {"PIP_FIND_LINKS": "/wheels"})
-        if done.returncode != 0:
-            shutil.rmtree(unfinished)
-            raise RuntimeError(f"expected to install Harrow, found: {done.stderr[-2000:]}")
-        unfinished.rename(layer)
+        wheels, _ = wheels_of(row, CHECKOUT), root_of(row)  # which lock the cache as well
+        with locked():
+            if not layer.exists():  # another has made it meanwhile
+                _make(layer, row, wheels)
     return layer
+
+
+def _make(layer: Path, row: Row, wheels: Path) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=".doctor-", dir=layer.parent))
+    unfinished.chmod(0o755)
+    shared = {unfinished: "/made", CHECKOUT: "/checkout", wheels: "/wheels"}
+    done = in_machine(row, shared, ["sh", "-c", _INSTALL], {"PIP_FIND_LINKS": "/wheels"})
+    if done.returncode != 0:
+        shutil.rmtree(unfinished)
+        raise RuntimeError(f"expected to install Harrow, found: {done.stderr[-2000:]}")
+    unfinished.rename(layer)

@@ -28,7 +28,7 @@ def has_engine() -> bool:
 
 def marks(visit: Visit) -> list[pytest.MarkDecorator]:
     in_container = visit.machine.container is not None
-    return [pytest.mark.machines, *([pytest.mark.docker] if in_container else [])]
+    return [pytest.mark.machines, pytest.mark.slow, *([pytest.mark.docker] if in_container else [])]
 
 
 @pytest.fixture(scope="session")

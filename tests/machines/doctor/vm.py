@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.machines.doctor.causes import MTAB, ORDERS, Visit
 from tests.machines.doctor.installation import installation
-from tests.machines.roots import cache, root_of
+from tests.machines.roots import cache, locked, root_of
 from tests.machines.rows import Row
 
 HERE = Path(__file__).parent
@@ -72,12 +72,13 @@ def _boot(place: Path) -> None:
 def _disk() -> Path:
     """The VM's disk: a root with a kernel's modules, and the installation. Made once."""
     init = (HERE / "init.sh").read_text()
-    key = hashlib.sha256(f"{root_of(KERNEL).name} {installation().name} {init}".encode()).hexdigest()[:12]
+    sources = (root_of(KERNEL), installation())
+    key = hashlib.sha256(f"{[source.name for source in sources]} {init}".encode()).hexdigest()[:12]
     disk = cache() / f"doctor-vm-{key}.img"
     if not disk.exists():
-        with tempfile.TemporaryDirectory(prefix=".vm-", dir=cache()) as directory:
+        with locked(), tempfile.TemporaryDirectory(prefix=".vm-", dir=cache()) as directory:
             tree, unfinished = Path(directory, "tree"), Path(directory, "disk.img")
-            for source in (root_of(KERNEL), installation()):
+            for source in sources:
                 subprocess.run(["cp", "--archive", "--reflink=auto", f"{source}/.", tree], check=True)
             shutil.rmtree(tree / "boot")
             (tree / "doctor-init").write_text(init)

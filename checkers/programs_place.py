@@ -1,0 +1,29 @@
+"""Finds a directory from which what was just unpacked or compiled can be executed.
+
+Java unpacks native libraries (Snappy's, without which it reads no Parquet file of ours) and cannot load them from a
+file system that is mounted `noexec`, as /tmp is on hardened machines.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def may_execute(place: Path) -> bool:
+    """Whether files of a directory may be executed, or mapped as code."""
+    return not os.statvfs(place).f_flag & os.ST_NOEXEC
+
+
+def place_for_programs() -> Path | None:
+    """Return the directory for temporary files, or else Harrow's in the user's cache; None if neither will do."""
+    temporary = Path(tempfile.gettempdir())
+    if may_execute(temporary):
+        return temporary
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "harrow"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return cache if may_execute(cache) and os.access(cache, os.W_OK) else None
