@@ -25,6 +25,10 @@ LONG = ("slow", "spark", "cluster")
 """Marks of tests that take long, the longest first; nothing takes as long as what shares the Spark session."""
 
 
+SPARK_S_MAX = 1200
+"""A check that many tests wait for takes minutes on a machine that does much else, and is not interrupted for that."""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The Spark session. Files whose tests ask for it all run in one process, so that there is only one."""
@@ -40,6 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = {(mark, item.path) for item in items for mark in LONG if item.get_closest_marker(mark) is not None}
     items.sort(key=lambda item: (not asks_for_spark(item.path), *((mark, item.path) not in marked for mark in LONG)))
     for item in items:
+        if asks_for_spark(item.path) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SPARK_S_MAX))
         if all(item.get_closest_marker(mark) is not None for mark in ("default_job", "slow")):
             raise pytest.UsageError(
                 f"expected the default job to be in `make test`, found it marked slow: {item.nodeid}"

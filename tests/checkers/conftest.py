@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,21 +20,29 @@ from tests.checkers.mutations import MUTATIONS, Log, acknowledged
 CASES = [*cases.CASES, *group_cases.CASES]
 """Every anomaly and every near miss."""
 
-SEEDS = 40
+MUTATED = 40
+
+
+WITHOUT_DUPLICATES = [case for case in CASES if not case.history.has_duplicates()]
+"""A batch of these is screened; one with others among them is looked at as a whole."""
+
+MUTATED = 40
 
 
 @pytest.fixture(scope="session")
-def mutated(request: pytest.FixtureRequest) -> Sequence[tuple[History, str | None]]:
-    """Correct random histories, most with one thing broken, and the anomaly that each must show.
+def seed(request: pytest.FixtureRequest) -> int | None:
+    """Of random histories: another each time, and that of pytest's `--randomly-seed`, which it begins with, again."""
+    return request.config.getoption("randomly_seed", None)
 
-    They are others each time; pytest's `--randomly-seed`, with the number that it begins with, brings them back.
-    """
-    choices = random.Random(request.config.getoption("randomly_seed", None))
+
+@pytest.fixture(scope="session")
+def mutated(seed: int | None) -> Sequence[tuple[History, str | None]]:
+    """Correct random histories, most with one thing broken, and the anomaly that each must show."""
     log_changes, group_changes = itertools.cycle((None, *MUTATIONS)), itertools.cycle((None, *GROUP_MUTATIONS))
     made: list[tuple[History, str | None]] = []
     tried = set()
-    for seed in choices.sample(range(2**32), SEEDS):
-        log, group = Log(f"log-{seed}", seed), Group(f"group-{seed}", seed)
+    for number in random.Random(seed).sample(range(2**32), MUTATED):
+        log, group = Log(f"log-{number}", number), Group(f"group-{number}", number)
         change_group = next(group_changes)
         made.append((group.history, None if change_group is None else change_group(group)))
         change_log = next(log_changes) if len(acknowledged(log)) >= 3 else None
@@ -45,19 +53,37 @@ def mutated(request: pytest.FixtureRequest) -> Sequence[tuple[History, str | Non
 
 
 @pytest.fixture(scope="session")
-def results(
-    spark: SparkSession, mutated: Sequence[tuple[History, str | None]], tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, RunResult]:
-    """The cases and the random histories, checked as a whole, by run id."""
-    return checked([*(case.history for case in CASES), *(history for history, _ in mutated)], spark, tmp_path_factory)
+def copies() -> tuple[History, History]:
+    """Two histories of one run id, the second with a loss."""
+    whole, lossy = History("copied"), History("copied")
+    for history, read in ((whole, [100, 101]), (lossy, [100])):
+        history.written([100, 101])
+        history.final(read)
+    return whole, lossy
 
 
-def checked(
-    histories: Sequence[History], spark: SparkSession, places: pytest.TempPathFactory
-) -> Mapping[str, RunResult]:
-    """Check histories in one batch; results by run id."""
-    directory: Path = places.mktemp("runs")
-    runs = [history.write(directory) for history in histories]
+@dataclass(frozen=True)
+class Batches:
+    """What was found in histories, by run id."""
+
+    whole: Mapping[str, RunResult]
+    screened: Mapping[str, RunResult]
+
+
+@pytest.fixture(scope="session")
+def batches(
+    spark: SparkSession,
+    mutated: Sequence[tuple[History, str | None]],
+    copies: tuple[History, History],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Batches:
+    """All of these in one call: a batch of every history, and one of the copies of those without duplicates."""
+    whole = [copies[0], *(case.history for case in CASES), *(history for history, _ in mutated)]
+    screened = [copies[1], *(case.history for case in WITHOUT_DUPLICATES)]
+    assert {history.name for history in screened} <= {history.name for history in whole}
+    one, other = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("screened")
+    runs = [*(history.write(one) for history in whole), *(history.write(other) for history in screened)]
     found = check(runs, spark, acknowledged_min=0)
     assert [result.directory for result in found] == runs
-    return {result.run_id: result for result in found}
+    first, second = found[: len(whole)], found[len(whole) :]
+    return Batches({result.run_id: result for result in first}, {result.run_id: result for result in second})

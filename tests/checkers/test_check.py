@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,15 +15,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import RunNotFoundError, check
+from checkers.elsewhere import bring
+from checkers.foreign.check import Wanted, check_files
+from checkers.foreign.verdicts import FileVerdict
 from checkers.runs import facts_of
 from checkers.tables import REQUIRED_TABLES, survey
 from checkers.verdict import AnomalyCount, RunResult
 from history.reader import read_table
 from history.schema import ANOMALIES, TABLES
+from tests.checkers.garbage import write_garbage
 from tests.checkers.histories import MS, History
+from tests.checkers.spoilt_files import SEEDS, mutate
 
 BROKEN = ("torn", "truncated", "mistyped", "short", "bare")
 ODD_NAME = "braces{a,b}[1] *"
+FAR = "far"
+GARBAGE, FILES = 40, 25
 UNDECIDED = (("main", "harness"), ("recovery", "harness"), ("main", "node"))
 DECIDED = (("tear-down", "harness"), ("main", "cluster"))
 """Trouble of a run, by phase and source, that keeps it from being valid, and that does not."""
@@ -92,23 +102,63 @@ def broken_runs(directory: Path) -> list[Path]:
     return list(runs.values())
 
 
+@dataclass(frozen=True)
+class Checked:
+    """Runs of ours and files of other tools, all in one Spark job."""
+
+    results: Mapping[str, RunResult]
+    """Of the runs, by the name of their directory."""
+    garbage: Sequence[Path]
+    """Those of the runs whose tables make no sense."""
+    verdicts: Mapping[str, FileVerdict]
+    """By the name of the directory or file."""
+    of_files: Sequence[RunResult]
+    """Of those files that Spark has judged."""
+
+
 @pytest.fixture(scope="module")
-def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunResult]:
-    """All runs of this module, checked together, by their directory in that of all."""
+def checked(spark: SparkSession, seed: int | None, tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    chance = random.Random(seed)
     directory = tmp_path_factory.mktemp("runs")
     good, bad = healthy("good").write(directory), lossy("bad").write(directory)
     (bad / "anomalies").mkdir()
     pq.write_table(ANOMALIES.empty_table(), bad / "anomalies" / "part-000007.parquet")
     others = [build(build.__name__).write(directory) for build in (waiting, losing_everything)]
+    others.append(healthy("few", records=3).write(directory))
     for phase, source in (*UNDECIDED, *DECIDED):
         others.append(troubled(f"valid-{phase}-{source}", phase, source, healthy).write(directory))
         others.append(troubled(f"invalid-{phase}-{source}", phase, source, lossy).write(directory))
-    first, second = healthy("run", records=3).write(directory / "first"), lossy("run").write(directory / "second")
-    odd = healthy(ODD_NAME).write(directory)
-    runs = [good, bad, *others, odd, *broken_runs(directory), first, second, first]
-    checked = check(runs, spark)
-    assert [result.directory for result in checked] == runs
-    return {str(result.directory.relative_to(directory)): result for result in checked}
+    lost = lossy("far").write(tmp_path_factory.mktemp("on[e]*"))  # which would be a pattern to Spark
+    far = bring(spark, f"file://{lost}", directory).rename(directory / FAR)
+    assert not list(far.glob("history/operations/*.parquet"))
+    runs = [good, bad, *others, healthy(ODD_NAME).write(directory), *broken_runs(directory), far]
+    garbage = [directory / f"garbage-{number}" for number in chance.sample(range(2**32), GARBAGE)]
+    for run in garbage:
+        write_garbage(run, int(run.name.removeprefix("garbage-")))
+    files = [directory / f"{number}.history" for number in range(FILES)]
+    for file, content in zip(files, itertools.cycle(SEEDS), strict=False):
+        file.write_bytes(mutate(content, chance.choice, chance.randint))
+    results: list[RunResult] = []
+
+    def check_runs(directories: Sequence[Path]) -> list[RunResult]:
+        results.extend(check(directories, spark))
+        return results
+
+    verdicts = check_files([*runs, *garbage, *files], Wanted(), check_runs)
+    assert [verdict.file for verdict in verdicts] == [str(path) for path in (*runs, *garbage, *files)]
+    ours = len(runs) + len(garbage)
+    assert [result.directory for result in results[:ours]] == [*runs, *garbage]
+    return Checked(
+        {result.directory.name: result for result in results[:ours]},
+        garbage,
+        {Path(verdict.file).name: verdict for verdict in verdicts},
+        results[ours:],
+    )
+
+
+@pytest.fixture
+def results(checked: Checked) -> Mapping[str, RunResult]:
+    return checked.results
 
 
 @pytest.mark.spark
@@ -223,10 +273,30 @@ def test_metrics_tell_how_long_each_fault_kept_writers_waiting(results: Mapping[
 
 
 @pytest.mark.spark
-def test_copies_of_one_run_do_not_mix(results: Mapping[str, RunResult]) -> None:
-    first, second = results["first/run"], results["second/run"]
-    assert (first.verdict, second.verdict) == ("unknown", "invalid")
-    assert "only 3 records were acknowledged" in (first.directory / "results.json").read_text()
+def test_a_run_with_few_records_tells_nothing(results: Mapping[str, RunResult]) -> None:
+    few = results["few"]
+    assert few.verdict == "unknown"
+    assert "only 3 records were acknowledged" in (few.directory / "results.json").read_text()
+
+
+@pytest.mark.spark
+def test_a_run_elsewhere_is_judged_like_one_here(results: Mapping[str, RunResult]) -> None:
+    far, near = results[FAR], results["bad"]
+    assert (far.verdict, far.anomalies, far.counts) == (near.verdict, near.anomalies, near.counts)
+    assert far.anomalies["lost-acked-write"].violations == 1
+    assert (far.directory / "results.json").is_file()
+
+
+@pytest.mark.spark
+def test_whatever_is_in_the_tables_there_is_a_verdict(checked: Checked) -> None:
+    assert all((run / "results.json").is_file() for run in checked.garbage)
+    assert "valid" not in {checked.results[run.name].verdict for run in checked.garbage}
+
+
+@pytest.mark.spark
+def test_whatever_bytes_are_in_a_file_there_is_a_verdict(checked: Checked) -> None:
+    assert all(found.verdict in ("valid", "invalid", "unknown") and found.reason for found in checked.verdicts.values())
+    assert checked.of_files, "some of the files are judged by Spark too"
 
 
 def test_a_directory_without_a_history_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs that only Spark can reach, by URIs."""
+"""Runs that only Spark can reach, by URIs. (That they are judged like those here is in `test_check`.)"""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.check import check
 from checkers.elsewhere import ElsewhereError, bring, is_elsewhere
 from checkers.tables import ELSEWHERE, survey
 from tests.checkers.histories import History
@@ -21,29 +20,14 @@ def test_a_uri_is_told_from_a_path(place: str, elsewhere: bool) -> None:
     assert is_elsewhere(place) == elsewhere
 
 
-def lossy(name: str) -> History:
-    history = History(name)
-    history.written([100, 101])
-    history.final([100])
-    return history
-
-
 @pytest.fixture
 def lost(tmp_path: Path) -> Path:
     """A run with a lost record, in a directory whose name would be a pattern to Spark."""
+    history = History("lost")
+    history.written([100, 101])
+    history.final([100])
     (tmp_path / "on[e]*").mkdir()
-    return lossy("lost").write(tmp_path / "on[e]*")
-
-
-@pytest.mark.spark
-def test_a_run_elsewhere_is_judged_like_one_here(spark: SparkSession, tmp_path: Path, lost: Path) -> None:
-    brought = bring(spark, f"file://{lost}", tmp_path / "here")
-    assert not list(brought.glob("history/operations/*.parquet"))
-    of_elsewhere, of_here = check([brought, lossy("of-here").write(tmp_path)], spark)
-    assert (of_elsewhere.verdict, of_elsewhere.anomalies) == (of_here.verdict, of_here.anomalies)
-    assert of_elsewhere.counts == of_here.counts
-    assert of_elsewhere.anomalies["lost-acked-write"].violations == 1
-    assert (brought / "results.json").is_file()
+    return history.write(tmp_path / "on[e]*")
 
 
 @pytest.mark.spark

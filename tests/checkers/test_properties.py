@@ -1,12 +1,12 @@
 """Properties over random histories.
 
 A correct log, however its clients interleave, is valid. A correct log with one thing broken shows the anomaly that
-belongs to it. (That a check ends with a verdict, whatever is in the tables, is in `foreign/test_any_bytes.py`.)
+belongs to it. (That a check ends with a verdict, whatever is in the tables, is in `test_check`.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,17 +14,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import check
-from checkers.verdict import RunResult
+from tests.checkers.conftest import Batches
 from tests.checkers.histories import History
 
 pytestmark = pytest.mark.spark
 
 
 def test_what_is_correct_is_valid_and_each_mutation_shows_its_anomaly(
-    mutated: Sequence[tuple[History, str | None]], results: Mapping[str, RunResult]
+    mutated: Sequence[tuple[History, str | None]], batches: Batches
 ) -> None:
     for history, wanted in mutated:
-        result = results[history.name]
+        result = batches.whole[history.name]
         if wanted is None:
             assert (result.verdict, result.anomalies) == ("valid", {}), history.name
         else:

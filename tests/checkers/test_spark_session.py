@@ -81,8 +81,25 @@ def test_an_unwritable_cache_is_no_obstacle(nowhere: Path, monkeypatch: pytest.M
     assert (find_java().home / "bin" / "java").is_file()
 
 
+TWO_LIVES = """
+from pyspark import SparkContext
+from checkers.spark import end_java, start_session
+
+session = start_session("local[1]")
+print(session.range(3).count())
+process = SparkContext._gateway.proc
+print(process.poll())
+end_java()
+print(process.poll() is None)
+end_java()
+session = start_session("local[2]")
+print(session.range(10).count(), session is start_session())
+session.stop()
+"""
+
+
 @pytest.mark.spark
-def test_a_session_on_the_bundled_java_is_quiet_and_leaves_nothing_behind(nowhere: Path) -> None:
+def test_a_session_on_the_bundled_java_is_quiet_ends_with_its_java_and_leaves_nothing_behind(nowhere: Path) -> None:
     tools = nowhere / "tools"
     tools.mkdir()
     for tool in ("bash", "sh", "ps", "dirname", "cat"):
@@ -91,15 +108,9 @@ def test_a_session_on_the_bundled_java_is_quiet_and_leaves_nothing_behind(nowher
     temporary = nowhere / "temporary"
     working.mkdir()
     temporary.mkdir()
-    program = (
-        "from checkers.spark import start_session\n"
-        "session = start_session('local[2]')\n"
-        "print(session.range(10).count(), session is start_session())\n"
-        "session.stop()\n"
-    )
     root = Path(spark.__file__).parent.parent
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", TWO_LIVES],
         cwd=working,
         env={**os.environ, "PATH": str(tools), "TMPDIR": str(temporary), "PYTHONPATH": str(root)},
         capture_output=True,
@@ -107,7 +118,7 @@ def test_a_session_on_the_bundled_java_is_quiet_and_leaves_nothing_behind(nowher
         timeout=200,
         check=False,
     )
-    assert (done.stdout, done.stderr) == ("10 True\n", "")
+    assert (done.stdout, done.stderr) == ("3\nNone\nFalse\n10 True\n", "")
     assert list(working.iterdir()) == []
     assert list(temporary.glob("harrow-*")) == []
 
@@ -134,21 +145,3 @@ def test_a_java_that_cannot_run_spark_is_one_line(nowhere: Path) -> None:
     assert done.stdout.startswith(f"Spark did not start on Java 21 in {home}: ")
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
-
-
-def test_the_virtual_machine_is_gone_when_a_process_has_ended_it_and_may_be_started_again() -> None:
-    program = """
-from pathlib import Path
-from pyspark import SparkContext
-from checkers.spark import end_java, start_session
-
-for _ in range(2):
-    session = start_session("local[1]")
-    assert session.range(3).count() == 3
-    process = SparkContext._gateway.proc
-    assert process.poll() is None
-    end_java()
-    assert process.poll() is not None
-end_java()
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -84,7 +84,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.spark
 def test_a_correct_broker_keeps_its_promises_under_the_usual_faults(folder: Path) -> None:
-    command = module_command("harness", "run", "--duration", "20", "--interval", "3", "--seed", "1")
+    command = module_command("harness", "run", "--duration", "15", "--interval", "3", "--seed", "1")
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == Exit.VALID, done.stdout + done.stderr
     assert "the user" not in done.stderr

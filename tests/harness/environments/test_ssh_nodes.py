@@ -266,21 +266,27 @@ def test_a_clock_is_the_nodes_own_and_never_this_machines(environment: SshEnviro
         assert "gaining +100 %" in fault.evidence
 
 
-def test_the_cluster_ends_with_its_logs_here_and_nothing_there(tmp_path: Path) -> None:
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a short name: the path of a Unix socket in it may have 107 bytes only."""
+    return tmp_path_factory.mktemp("ssh")
+
+
+def test_the_cluster_ends_with_its_logs_here_and_nothing_there(place: Path) -> None:
     need_servers()
-    made = make(tmp_path, 1, 0, installed=False)
+    made = make(place, 1, 0, installed=False)
     made.set_up()
     made.await_ready(_READY_S)
     pid = made.cluster.nodes[1].pid
     made.tear_down()
-    assert (tmp_path / "run" / "nodes" / "1" / "node.log").read_text().startswith("serving")
+    assert (place / "run" / "nodes" / "1" / "node.log").read_text().startswith("serving")
     assert not Path(f"/proc/{pid}").exists()
-    assert not list((tmp_path / "hosts" / "1" / "runs").iterdir())
+    assert not list((place / "hosts" / "1" / "runs").iterdir())
 
 
-def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed(tmp_path: Path) -> None:
+def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed(place: Path) -> None:
     need_servers()
-    made = make(tmp_path, 1, 0)
+    made = make(place, 1, 0)
     try:
         made.set_up()
         made.await_ready(_READY_S)
@@ -297,11 +303,11 @@ def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed
             node.is_alive()
         assert wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10.0)
         assert "harrow_" in _rules(server)
-        assert (tmp_path / "hosts" / "1" / "runs").iterdir()
-        told = _heal(tmp_path / "run", made)
+        assert (place / "hosts" / "1" / "runs").iterdir()
+        told = _heal(place / "run", made)
         assert any("rules" in line for line in told)
         assert "harrow_" not in _rules(server)
-        assert not list((tmp_path / "hosts" / "1" / "runs").iterdir())
+        assert not list((place / "hosts" / "1" / "runs").iterdir())
     finally:
         made.tear_down()
 
