@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any
 
 import pytest
@@ -37,6 +39,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("sources")
     for package in PACKAGES:
         shutil.copytree(CHECKOUT / package, place / package)
+    # Users of the machines cannot keep what they compile, and on an emulated processor that takes longest.
+    compileall.compile_dir(place, quiet=2, force=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
     for parent in (place, *place.parents):
         if parent.stat().st_uid == os.geteuid():
             parent.chmod(parent.stat().st_mode | 0o055)
