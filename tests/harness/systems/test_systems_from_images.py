@@ -70,7 +70,7 @@ def test_without_an_engine_an_image_is_refused_as_for_any_other_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offers, "try_docker", lambda: Trial(False, "no engine"))
-    with pytest.raises(SpecError, match="expected a Docker engine for the environment docker, found: no engine; "):
+    with pytest.raises(SpecError, match="expected a Docker engine for the environment docker, found: no engine"):
         made(definition(tmp_path, "some:1"), environment="docker")
 
 
