@@ -297,13 +297,34 @@ STORM = [
 ]
 
 
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_what_is_sent_after_it_ran_out_of_time_is_unknown(broker, connect, monkeypatch, idempotence):
+    producer = connect(idempotence=idempotence)
+    assert send(producer, 1)[0].status == "ok"
+    connection = producer._current.connection  # the process is held up after a batch was chosen to be sent
+    accumulator = connection._producer._accumulator
+    drain = accumulator.drain
+
+    def held_up(*arguments, **options):
+        chosen = drain(*arguments, **options)
+        for batch in (batch for batches in chosen.values() for batch in batches):
+            monkeypatch.setattr(batch, "created", batch.created - 60)
+        return chosen
+
+    appended = threading.Event()
+    broker.on_produce = lambda *_: appended.set() or 0
+    monkeypatch.setattr(accumulator, "drain", held_up)
+    assert send(producer, 2) == [Outcome("info", None, "KafkaTimeoutError")]
+    assert appended.wait(10)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_no_storm_of_troubles_makes_an_outcome_untrue(broker, connect, monkeypatch, seed, idempotence):
     monkeypatch.setattr("workloads.clients.renewal.RENEWAL_INTERVAL_S", 0.0)
     weather = random.Random(seed)
     broker.on_produce = lambda *_: weather.choice(STORM)
-    producer = connect(idempotence=idempotence, request_timeout_ms=100, delivery_timeout_ms=300)
+    producer = connect(idempotence=idempotence, request_timeout_ms=200, delivery_timeout_ms=600)
     answers: queue.SimpleQueue[tuple[int, Partition, Outcome]] = queue.SimpleQueue()
 
     def start(number):

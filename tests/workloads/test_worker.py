@@ -187,7 +187,7 @@ def test_a_worker_that_is_killed_leaves_a_history_that_says_it_is_not_whole(brok
 
 
 def test_ends_that_are_never_reached_are_reported_as_missing(broker, tmp_path):
-    with worker(orders(broker, tmp_path, final_timeout_s=1.0, duration_s=0.5)) as running:
+    with worker(orders(broker, tmp_path, final_timeout_s=5.0, duration_s=0.5)) as running:
         running.wait_for("drained")
         end = broker.end("chaos", 0)
         running.tell(f'final {{"chaos": {{"0": {end + 5}, "1": 0}}}}')

@@ -26,11 +26,12 @@ CONNECT_TIMEOUT_MS: Final = 1_000
 seconds."""
 
 
-def watched_client(watch: Watch) -> Callable[..., Untyped]:
+def watched_client(watch: Watch, before_poll: Callable[[], None] | None = None) -> Callable[..., Untyped]:
     """Give a factory for `kafka_client=` whose clients show their requests to `watch`.
 
     That happens on the thread that sends them. `watch` adds its callbacks before the library does, so they
-    run first, on the thread that receives the response.
+    run first, on the thread that receives the response. `before_poll` is called on the sending thread before it
+    waits for the network, when it has sent all that it had decided to send.
     """
 
     def make(**configs: Untyped) -> Untyped:
@@ -45,6 +46,15 @@ def watched_client(watch: Watch) -> Callable[..., Untyped]:
             return future
 
         manager.send = watched_send
-        return KafkaNetClient(net=network, manager=manager)
+        client = KafkaNetClient(net=network, manager=manager)
+        if before_poll is not None:
+            poll = client.poll
+
+            def watched_poll(*arguments: Untyped, **options: Untyped) -> Untyped:
+                before_poll()
+                return poll(*arguments, **options)
+
+            client.poll = watched_poll
+        return client
 
     return make
