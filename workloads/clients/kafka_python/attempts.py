@@ -2,11 +2,17 @@
 
 Only trouble is written down: a record that is acknowledged at the first attempt costs nothing here. An entry
 lives until its record is answered, so the ledger is as long as the sends that are open.
+
+kafka-python 3.0.12 reports a batch that ran out of time as failed, and then sends it: what is due to be sent is
+chosen before time-outs are looked at, and not looked at afterwards. So a failure is classified when all that was
+chosen has been sent, and until then acknowledgements are written down, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, get_ident
 
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecords
@@ -16,14 +22,52 @@ from workloads.clients.kafka_python.wire import Untyped
 
 
 class AttemptLedger:
-    """Attempts of one producer. All methods run on the producer's sending thread."""
+    """Attempts of one producer. All methods run on its sending thread but those that say otherwise."""
 
     def __init__(self) -> None:
         self._unanswered: dict[int, Untyped] = {}
         self._ends: dict[bytes, list[AttemptEnd]] = {}
+        self._handing_over: set[int] = set()
+        self._failures: list[Callable[[], None]] = []
+        self._closed = False
+        self._lock = Lock()
         self.node: int | None = None
         """The broker whose answer is being handed out: who acknowledged, while an acknowledgement is
         reported."""
+
+    @contextmanager
+    def handing_over(self) -> Iterator[None]:
+        """Have acknowledgements remembered from before a record is sent until its outcome is listened for.
+
+        On any thread.
+        """
+        self._handing_over.add(get_ident())
+        try:
+            yield
+        finally:
+            self._handing_over.discard(get_ident())
+
+    def when_sent(self, report: Callable[[], None]) -> None:
+        """Call `report`, which classifies a failure, when all that was chosen to be sent has been. On any thread."""
+        with self._lock:
+            if not self._closed:
+                self._failures.append(report)
+                return
+        report()
+
+    def all_sent(self) -> None:
+        """Classify failures, as nothing is left to be sent."""
+        if self._failures:
+            with self._lock:
+                failures, self._failures = self._failures, []
+            for report in failures:
+                report()
+
+    def close(self) -> None:
+        """Classify failures, also those to come, at once: nothing is sent any more. On any thread."""
+        with self._lock:
+            self._closed = True
+        self.all_sent()
 
     def watch(self, node: int | None, request: Untyped, future: Untyped) -> None:
         """See a request leave (see `watched_client`)."""
@@ -52,16 +96,16 @@ class AttemptLedger:
         self.node = node
         if response is None:  # acks=0: success means that it was written to the socket
             return
-        refused = {
+        remembered = {
             (topic.name, partition.index): int(partition.error_code)
             for topic in response.responses
             for partition in topic.partition_responses
-            if partition.error_code != 0
+            if partition.error_code != 0 or self._handing_over or self._failures
         }
-        if refused:
+        if remembered:
             for topic, partition, records in _batches(request):
-                if (topic, partition) in refused:
-                    self._note(records, refused[topic, partition])
+                if (topic, partition) in remembered:
+                    self._note(records, remembered[topic, partition])
 
     def _broken(self, request: Untyped, _error: Exception) -> None:
         self._unanswered.pop(id(request), None)

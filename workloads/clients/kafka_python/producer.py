@@ -5,17 +5,14 @@ requests, which is what makes a thousand acknowledged operations a second afford
 two cores.
 
 An old record cannot be sent again under a new operation: kafka-python retries a batch only until it has
-answered it. But 3.0.12 reports a batch that ran out of time as failed, and then sends it: what is due to be sent
-is chosen before time-outs are looked at, and not looked at afterwards. So a failure is classified when the sending
-thread has sent all that it had chosen.
+answered it, and what it sends after that still belongs to the old operation (see `attempts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from threading import Lock
 from typing import Final
 
 from kafka import KafkaProducer
@@ -35,7 +32,6 @@ class KafkaPythonConnection:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._ledger = AttemptLedger()
-        self._failures = _Failures()
         self._acks = settings.acks
         self._may_send = False
         """Whether the sending thread went on when the connection was closed."""
@@ -54,7 +50,7 @@ class KafkaPythonConnection:
                 metadata_max_age_ms=settings.metadata_max_age_ms,
                 allow_auto_create_topics=False,
                 metrics_enabled=False,
-                kafka_client=watched_client(self._ledger.watch, self._failures.report),
+                kafka_client=watched_client(self._ledger.watch, self._ledger.all_sent),
             )
         except (KafkaError, OSError) as error:
             raise ClientError(type(error).__name__) from error
@@ -62,22 +58,24 @@ class KafkaPythonConnection:
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
         """Send records (see `workloads.clients.base.Producer`)."""
         answers = Answers(len(values), done)
-        for place, value in enumerate(values):
-            try:
-                future = self._producer.send(partition.topic, value=value, partition=partition.partition)
-            except (KafkaError, ValueError) as error:
-                # Raised before the record was put into any batch (no metadata, no such partition, closed).
-                answers.give(place, Outcome("fail", error=type(error).__name__))
-            except RuntimeError as error:
-                # The library's own when its network was closed while the send was waiting for metadata.
-                answers.give(place, Outcome("info", error=type(error).__name__))
-            else:
-                future.add_callback(self._acknowledged, answers, place, value)
-                future.add_errback(
-                    lambda error, place=place, value=value: self._failures.add(
-                        partial(self._failed, answers, place, value, error)
-                    )
-                )
+        with self._ledger.handing_over():
+            for place, value in enumerate(values):
+                self._send(partition, answers, place, value)
+
+    def _send(self, partition: Partition, answers: Answers, place: int, value: bytes) -> None:
+        try:
+            future = self._producer.send(partition.topic, value=value, partition=partition.partition)
+        except (KafkaError, ValueError) as error:
+            # Raised before the record was put into any batch (no metadata, no such partition, closed).
+            answers.give(place, Outcome("fail", error=type(error).__name__))
+        except RuntimeError as error:
+            # The library's own when its network was closed while the send was waiting for metadata.
+            answers.give(place, Outcome("info", error=type(error).__name__))
+        else:
+            future.add_callback(self._acknowledged, answers, place, value)
+            future.add_errback(
+                lambda error: self._ledger.when_sent(partial(self._failed, answers, place, value, error))
+            )
 
     def close(self, *, idle: bool) -> None:
         """Disconnect. Without `idle`, batches are given up first: `KafkaProducer.close` would insist on flushing."""
@@ -88,7 +86,7 @@ class KafkaPythonConnection:
         with suppress(KafkaError):  # a thread that hangs is a daemon, and ends when it notices
             self._producer.close(timeout=CLOSE_S)
         self._may_send = sender.is_alive()
-        self._failures.close()
+        self._ledger.close()
 
     def _acknowledged(self, answers: Answers, place: int, value: bytes, metadata: Untyped) -> None:
         self._ledger.forget(value)
@@ -108,37 +106,8 @@ class KafkaPythonConnection:
             return
         attempts = self._ledger.attempts(value)
         names = [type(error).__name__]
-        if attempts and isinstance(attempts[-1], int):
+        if attempts and isinstance(attempts[-1], int) and attempts[-1] != 0:
             names.append(for_code(attempts[-1]).__name__)
         # A client that runs out of time says only that; what it was told at last explains more.
         described = " after ".join(dict.fromkeys(names))
         answers.give(place, Outcome(classify_failed_send(attempts), error=described))
-
-
-class _Failures:
-    """Failures that wait until the sending thread has sent all that it had chosen to send."""
-
-    def __init__(self) -> None:
-        self._waiting: list[Callable[[], None]] = []
-        self._closed = False
-        self._lock = Lock()
-
-    def add(self, report: Callable[[], None]) -> None:
-        with self._lock:
-            if not self._closed:
-                self._waiting.append(report)
-                return
-        report()
-
-    def report(self) -> None:
-        while self._waiting:
-            with self._lock:
-                waiting, self._waiting = self._waiting, []
-            for report in waiting:
-                report()
-
-    def close(self) -> None:
-        """Report what waits, and what comes later at once: nothing is sent any more."""
-        with self._lock:
-            self._closed = True
-        self.report()
