@@ -49,7 +49,19 @@ rmdir /.before
 
 [ "$IPV6" = yes ] || set -- python3 /machines/without_ipv6.py "$@"
 if [ "$USER_NAMESPACES" = no ]; then # a limit of a user namespace holds below it, so the machine needs one of its own
-  exec unshare --user --map-users=0,0,65536 --map-groups=0,0,65536 \
-    sh -c 'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"' sh "$@"
+  mkfifo /run/mapped
+  # Nobody is root in there until the ids are mapped, and then whoever starts a program.
+  unshare --user sh -c 'read -r _ </run/mapped && exec sh -c "$0" sh "$@"' \
+    'rm /run/mapped && echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"' "$@" &
+  inside=$!
+  while [ "$(readlink /proc/$inside/ns/user)" = "$(readlink /proc/self/ns/user)" ]; do
+    kill -0 "$inside"
+    sleep 0.1
+  done
+  echo "0 0 65536" >"/proc/$inside/uid_map" # `unshare --map-users` would ask for programs that are not on this machine
+  echo "0 0 65536" >"/proc/$inside/gid_map"
+  echo mapped >/run/mapped
+  wait "$inside"
+  exit
 fi
 exec "$@"
