@@ -28,7 +28,7 @@ from checkers.repairs import repair_records
 from checkers.runs import RunFacts, facts_of
 from checkers.screening.short import Short, screened_short
 from checkers.sizes import Size, partitions_for, settings_for, size_of
-from checkers.spark import SQL_SETTINGS, start_session
+from checkers.spark import SQL_SETTINGS, is_usable, start_session
 from checkers.stories import explanation, faults_near
 from checkers.tables import RunFiles, survey
 from checkers.verdict import ACKNOWLEDGED_MIN, Figures, RunResult, judge
@@ -50,7 +50,8 @@ def check(
     """Check runs; write `anomalies/`, `repairs/` and `results.json` into each directory; return the results in order.
 
     `repair`: a send of unknown outcome whose record was read is taken to have happened (`checkers.repairs`).
-    Without `spark` a session is started on `master` (all cores of this machine by default) and kept for the next call.
+    Without `spark`, or if one of its calls was interrupted, a session is started on `master` (all cores of this machine
+    by default) and kept for the next call.
     No content of a history raises. Raises `RunNotFoundError` for a directory without a history,
     `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
     """
@@ -64,7 +65,7 @@ def check(
     batches = _with_distinct_ids(surveyed)
     with ThreadPoolExecutor(1) as reader:  # Java takes seconds to start, and this process has nothing else to do
         short = [reader.submit(_screened_if_short, batch) for batch in batches]
-        session = spark or start_session(master, large=size_of(surveyed) is Size.LONG)
+        session = _session(spark, master, surveyed)
         for batch, screened in zip(batches, short, strict=True):
             for result in _check_batch(session, batch, acknowledged_min, screened.result(), repair=repair):
                 results[result.directory] = result
@@ -87,8 +88,14 @@ def check_dataset(
         raise RunNotFoundError(f"{directory} holds no runs: expected the table {directory / 'history' / 'runs'}")
     for run in runs:
         run.directory.mkdir(parents=True, exist_ok=True)
-    session = spark or start_session(master, large=size_of(runs) is Size.LONG)
+    session = _session(spark, master, runs)
     return _check_batch(session, runs, acknowledged_min, _screened_if_short(runs))
+
+
+def _session(spark: SparkSession | None, master: str | None, runs: Sequence[RunFiles]) -> SparkSession:
+    if spark is not None and is_usable(spark):
+        return spark
+    return start_session(master, large=size_of(runs) is Size.LONG)
 
 
 def _screened_if_short(runs: Sequence[RunFiles]) -> Short | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,11 +17,13 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def of_long_histories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunResult]:
+def of_long_histories(
+    start_spark: Callable[[], SparkSession], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, RunResult]:
     directory = tmp_path_factory.mktemp("long")
     with longer_than(0):
         runs = [case.history.write(directory) for case in WITHOUT_DUPLICATES]
-        return {result.run_id: result for result in check(runs, spark, acknowledged_min=0)}
+        return {result.run_id: result for result in check(runs, start_spark(), acknowledged_min=0)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.history.name)
