@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.programs_place import may_execute, place_for_programs
+
+# What goes through pandas here is integers and texts, which are the same in both; a user wants a verdict alone.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas >= 3", FutureWarning)
 
 JAVA_VERSION_MIN = 17
 DRIVER_MEMORY = "3g"

@@ -82,6 +82,27 @@ def test_an_unwritable_cache_is_no_obstacle(nowhere: Path, monkeypatch: pytest.M
     assert (find_java().home / "bin" / "java").is_file()
 
 
+OTHER_PANDAS = """
+import warnings
+import pandas
+import checkers.spark
+from pyspark.sql.pandas.utils import require_minimum_pandas_version
+
+pandas.__version__ = "3.0.1"
+require_minimum_pandas_version()
+warnings.warn("another", FutureWarning)
+"""
+
+
+def test_of_warnings_only_that_of_a_newer_pandas_is_silenced() -> None:
+    root = Path(spark.__file__).parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_PANDAS], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "<string>:9: FutureWarning: another\n"
+
+
 TWO_LIVES = """
 from pyspark import SparkContext
 from checkers.spark import end_java, start_session
