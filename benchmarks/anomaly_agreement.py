@@ -2,8 +2,8 @@
 
     python -m benchmarks.anomaly_agreement --histories 100000
 
-A batch is one Spark job. Prints a line an anomaly: histories that show it; then the disagreements, which end the
-command with status 1.
+Half of a batch is screened by the driver, as short histories are, the other half by Spark. Prints a line an anomaly:
+histories that show it; then the disagreements, which end the command with status 1.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import sys
 import time
 
 from checkers.spark import start_session
-from tests.checkers.agreement import Agreement, compare
+from tests.checkers.agreement import Agreement, Screener, compare
 from tests.checkers.oracle import ORACLE
 
 FIRST_SEED = 1 << 41
+SCREENERS: tuple[Screener, ...] = ("driver", "spark")
 ROWS_OF_DISAGREEMENTS = 20
 
 
@@ -30,7 +31,9 @@ def main() -> int:
     total, began = Agreement(), time.monotonic()
     for first in range(chosen.first, chosen.first + chosen.histories, chosen.batch):
         last = min(first + chosen.batch, chosen.first + chosen.histories)
-        total.add(compare(spark, range(first, last), shuffle_partitions=4))
+        seeds = range(first, last)
+        for screener, of_it in zip(SCREENERS, (seeds[::2], seeds[1::2]), strict=True):
+            total.add(compare(spark, of_it, screener))
         print(f"{total.histories:>9,} histories, {time.monotonic() - began:,.0f} s", file=sys.stderr, flush=True)
     for name in ORACLE:
         print(f"{name:<28} shown by {total.shown[name]:>9,} of {total.histories:,}")

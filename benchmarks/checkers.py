@@ -21,7 +21,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.long_history import make_history
-from checkers.check import ROWS_LARGE, check, rows_of
+from checkers.check import check
+from checkers.sizes import Size, rows_of, size_of
 from checkers.spark import start_session
 from checkers.tables import survey
 
@@ -71,7 +72,7 @@ def main() -> None:
             flush=True,
         )
         began = time.monotonic()
-        session = start_session(arguments.master, large=rows_of([survey(run)]) > ROWS_LARGE)
+        session = start_session(arguments.master, large=size_of([survey(run)]) is Size.LONG)
         print(f"session: {time.monotonic() - began:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
         for _ in range(arguments.repeat):
             before, used = time.monotonic(), processor_seconds(session)

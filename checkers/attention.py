@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,9 +12,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from checkers.findings import KEY
 from checkers.polled import returned_by_poll
-from checkers.screening.screen import Screened, at_places, screened, under_suspicion
+from checkers.screening.screen import Answers, at_places, under_suspicion
+from checkers.screening.sources import Source
 from checkers.screening.summaries import Suspicion
-from checkers.tables import RunFiles
+from checkers.sizes import Size
 from checkers.wellformed import (
     examined_logs,
     examined_operations,
@@ -43,19 +44,19 @@ class Attention:
     suspicion: Suspicion | None
 
 
-def whole_history(recorded: dict[str, DataFrame], kept: Callable[[DataFrame], DataFrame]) -> Attention:
+def whole_history(recorded: Mapping[str, DataFrame], size: Size) -> Attention:
     """Look at everything closely."""
-    operations = kept(examined_operations(recorded["operations"]))
+    operations = size.kept(examined_operations(recorded["operations"]))
     examined = {
         "operations": operations,
-        "sends": kept(by_key(examined_sends(recorded["sends"], operations))),
-        "reads": kept(by_key(examined_reads(recorded["reads"], operations))),
-        "cluster": kept(by_key(examined_samples(recorded["cluster"]))),
-        "logs": kept(by_key(examined_logs(recorded["logs"]))),
+        "sends": size.kept(size.together(examined_sends(recorded["sends"], operations), *KEY)),
+        "reads": size.kept(size.together(examined_reads(recorded["reads"], operations), *KEY)),
+        "cluster": size.kept(size.together(examined_samples(recorded["cluster"]), *KEY)),
+        "logs": size.kept(size.together(examined_logs(recorded["logs"]), *KEY)),
     }
     reads, sends, logs = (usable(examined[table]) for table in ("reads", "sends", "logs"))
     returned = returned_by_poll(examined["reads"])
-    examined["polls"] = kept(by_key(examined_polls(recorded["polls"], operations, returned)))
+    examined["polls"] = size.kept(size.together(examined_polls(recorded["polls"], operations, returned), *KEY))
     return Attention(
         examined=examined,
         sends=sends,
@@ -70,50 +71,33 @@ def whole_history(recorded: dict[str, DataFrame], kept: Callable[[DataFrame], Da
 
 
 def screened_history(
-    spark: SparkSession,
-    runs: Sequence[RunFiles],
-    recorded: dict[str, DataFrame],
-    kept: Callable[[DataFrame], DataFrame],
+    spark: SparkSession, recorded: Mapping[str, DataFrame], source: Source, size: Size
 ) -> Attention | None:
     """Look closely at what screening suspects; None where it cannot tell."""
     with ThreadPoolExecutor(1) as planner:  # planning is most of the work on a small history, so two plan
-        of_reads = planner.submit(lambda: kept(returned_by_poll(recorded["reads"])))
-        of_cluster = planner.submit(lambda: kept(by_key(examined_samples(recorded["cluster"]))))
-        of_logs = planner.submit(lambda: kept(_replicas(recorded["logs"])))
-        operations = kept(examined_operations(recorded["operations"].repartition("run_id", "op"), unique=True))
-        sends = kept(examined_sends(recorded["sends"], operations, unique=True))
+        of_reads = planner.submit(lambda: source.returned)
+        of_cluster = planner.submit(lambda: size.kept(size.together(examined_samples(recorded["cluster"]), *KEY)))
+        of_logs = planner.submit(lambda: source.replicas)
+        performed = size.together(recorded["operations"], "run_id", "op")
+        operations = size.kept(examined_operations(performed, unique=True))
+        sends = size.kept(examined_sends(recorded["sends"], operations, unique=True))
         returned = of_reads.result()
-        polls = kept(by_key(examined_polls(recorded["polls"], operations, returned)))
+        polls = size.kept(size.together(examined_polls(recorded["polls"], operations, returned), *KEY))
         cluster, replicas = of_cluster.result(), of_logs.result()
-    suspicion = screened(
-        Screened(
-            operations=operations,
-            sends=sends,
-            reads=recorded["reads"],
-            polls=polls,
-            returned=returned,
-            cluster=cluster,
-            logs=recorded["logs"],
-            replicas=replicas,
-            rows_number=sum(run.large[table].rows for run in runs for table in ("sends", "reads", "logs")),
-            polls_number=sum(run.large["polls"].rows for run in runs),
-        ),
-        spark,
-    )
+    suspicion = source.suspicion(Answers(operations, sends, polls, returned, cluster))
     if suspicion is None:
         return None
-    places = suspicion.places
-    reads = examined_reads(under_suspicion(recorded["reads"], spark, suspicion), operations)
+    reads = examined_reads(source.reads(suspicion), operations)
     suspect_sends = under_suspicion(usable(sends), spark, suspicion)
-    logs = examined_logs(at_places(recorded["logs"], spark, places))
+    logs = examined_logs(source.logs(suspicion))
     barren = set()
-    if places:
-        logs = kept(by_key(logs))
+    if suspicion.places:
+        logs = size.kept(size.together(logs, *KEY))
     else:
         logs = nothing_of(logs)
         barren |= {"places"} if suspicion.malformed else {"places", "problems"}
-    if places or suspicion.values:
-        reads = kept(by_key(reads))
+    if suspicion.places or suspicion.values:
+        reads = size.kept(size.together(reads, *KEY))
     else:
         reads, suspect_sends = nothing_of(reads), nothing_of(suspect_sends)
         barren.add("values")
@@ -127,7 +111,7 @@ def screened_history(
             "polls": polls,
         },
         sends=suspect_sends,
-        walked=at_places(usable(reads), spark, places) if places else usable(nothing_of(reads)),
+        walked=at_places(usable(reads), spark, suspicion.places) if suspicion.places else usable(nothing_of(reads)),
         dumped=usable(examined_logs(recorded["logs"])),
         replicas=replicas.where("usable > 0").select(*KEY, "broker"),
         touched=_touched(usable(sends), returned.where("values > 0")),
@@ -144,24 +128,6 @@ def _touched(sends: DataFrame, reads: DataFrame) -> DataFrame:
     return sends.select(*KEY).union(reads.select(*KEY)).distinct()
 
 
-def _replicas(logs: DataFrame) -> DataFrame:
-    """Count the records in each replica's log, as they were recorded (`rows`) and those of use (`usable`).
-
-    `watermark_min` and `watermark_max`: the least and the greatest high watermark in it, -1 for one that is not known.
-    """
-    usable = fn.col("broker").isNotNull() & fn.col("topic").isNotNull() & fn.col("partition").isNotNull()
-    every_column = (fn.count(name) for name in ("leader_epoch", "value", "crc"))
-    high_watermark = fn.coalesce("high_watermark", fn.lit(-1))
-    return logs.groupBy(*KEY, "broker").agg(
-        fn.count("*").alias("rows"),
-        fn.count(fn.when(usable & (fn.col("offset") >= 0), 1)).alias("usable"),
-        fn.min(high_watermark).alias("watermark_min"),
-        fn.max(high_watermark).alias("watermark_max"),
-        # Every column is read here, so that a file that is broken anywhere is known to lack rows.
-        *every_column,
-    )
-
-
 def rows_by_run(examined: DataFrame) -> DataFrame:
     """Numbers of rows of each run (`rows`), to be summed."""
     return examined.select("run_id", fn.lit(1).cast("bigint").alias("rows"))
@@ -170,11 +136,6 @@ def rows_by_run(examined: DataFrame) -> DataFrame:
 def nothing_of(frame: DataFrame) -> DataFrame:
     """Return a frame of the same columns of which Spark knows that it has no rows: what needs it is hardly planned."""
     return frame.sparkSession.createDataFrame(to_arrow_schema(frame.schema).empty_table(), frame.schema)
-
-
-def by_key(frame: DataFrame) -> DataFrame:
-    """Bring the rows of each partition of a run together."""
-    return frame.repartition(*KEY)
 
 
 def usable(examined: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import find_anomalies
-from checkers.collected import Collected, Row, collect_findings, replicas_at
+from checkers.collected import Collected, Row, collect_findings, held_at, places_of
 from checkers.contract import classified
 from checkers.datasets import survey_dataset
 from checkers.figures import figures
@@ -22,21 +22,17 @@ from checkers.findings import unite
 from checkers.malformed import NAME as MALFORMED
 from checkers.malformed import malformed_history
 from checkers.objects import decide, nonlinearizable, write_verdict
-from checkers.relations import base_relations, kept
+from checkers.relations import base_relations
 from checkers.repairs import NAME as REPAIRED
 from checkers.repairs import repair_records
 from checkers.runs import RunFacts, facts_of
-from checkers.spark import SQL_SETTINGS, start_session
+from checkers.screening.short import Short, screened_short
+from checkers.sizes import Size, partitions_for, settings_for, size_of
+from checkers.spark import SQL_SETTINGS, is_usable, start_session
 from checkers.stories import explanation, faults_near
 from checkers.tables import RunFiles, survey
 from checkers.verdict import ACKNOWLEDGED_MIN, Figures, RunResult, judge
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
-
-PARTITIONS_MIN = 2
-PARTITIONS_MAX = 400
-ROWS_PER_PARTITION = 4_000_000
-ROWS_LARGE = 3_000_000
-"""Histories of more rows are kept on the disk between the steps of a check, so that memory stays flat."""
 
 
 class RunNotFoundError(Exception):
@@ -54,7 +50,8 @@ def check(
     """Check runs; write `anomalies/`, `repairs/` and `results.json` into each directory; return the results in order.
 
     `repair`: a send of unknown outcome whose record was read is taken to have happened (`checkers.repairs`).
-    Without `spark` a session is started on `master` (all cores of this machine by default) and kept for the next call.
+    Without `spark`, or if one of its calls was interrupted, a session is started on `master` (all cores of this machine
+    by default) and kept for the next call.
     No content of a history raises. Raises `RunNotFoundError` for a directory without a history,
     `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
     """
@@ -64,11 +61,14 @@ def check(
     if not run_directories:
         return []
     surveyed = [survey(directory) for directory in dict.fromkeys(run_directories)]
-    session = _session(spark, master, large=rows_of(surveyed) > ROWS_LARGE)
     results: dict[Path, RunResult] = {}
-    for batch in _with_distinct_ids(surveyed):
-        for result in _check_batch(session, batch, acknowledged_min, repair=repair):
-            results[result.directory] = result
+    batches = _with_distinct_ids(surveyed)
+    with ThreadPoolExecutor(1) as reader:  # Java takes seconds to start, and this process has nothing else to do
+        short = [reader.submit(_screened_if_short, batch) for batch in batches]
+        session = _session(spark, master, surveyed)
+        for batch, screened in zip(batches, short, strict=True):
+            for result in _check_batch(session, batch, acknowledged_min, screened.result(), repair=repair):
+                results[result.directory] = result
     return [results[directory] for directory in run_directories]
 
 
@@ -88,14 +88,18 @@ def check_dataset(
         raise RunNotFoundError(f"{directory} holds no runs: expected the table {directory / 'history' / 'runs'}")
     for run in runs:
         run.directory.mkdir(parents=True, exist_ok=True)
-    return _check_batch(_session(spark, master, large=rows_of(runs) > ROWS_LARGE), runs, acknowledged_min)
+    session = _session(spark, master, runs)
+    return _check_batch(session, runs, acknowledged_min, _screened_if_short(runs))
 
 
-def _session(spark: SparkSession | None, master: str | None, *, large: bool) -> SparkSession:
-    session = spark or start_session(master, large=large)
-    for name, value in SQL_SETTINGS.items():
-        session.conf.set(name, value)
-    return session
+def _session(spark: SparkSession | None, master: str | None, runs: Sequence[RunFiles]) -> SparkSession:
+    if spark is not None and is_usable(spark):
+        return spark
+    return start_session(master, large=size_of(runs) is Size.LONG)
+
+
+def _screened_if_short(runs: Sequence[RunFiles]) -> Short | None:
+    return screened_short(runs) if size_of(runs) is Size.SHORT else None
 
 
 def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
@@ -110,13 +114,13 @@ def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
 
 
 def _check_batch(
-    spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int, *, repair: bool = True
+    spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int, short: Short | None, *, repair: bool = True
 ) -> list[RunResult]:
-    partitions = _partitions(runs)
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    size, partitions = size_of(runs), partitions_for(runs)
+    for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
+        spark.conf.set(name, value)
     facts = [facts_of(run) for run in runs]
-    large = rows_of(runs) > ROWS_LARGE
-    relations = base_relations(spark, runs, facts, repair=repair, large=large, screening=True)
+    relations = base_relations(spark, runs, facts, repair=repair, screening=True, short=short)
     decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
     counting = figures(relations).coalesce(partitions)
@@ -131,12 +135,13 @@ def _check_batch(
                 repair_records(relations.repairs),
             ]
         )
-        found = kept(found.coalesce(partitions), large=large)
+        found = size.kept(found.coalesce(partitions))
         judged = classified(found, relations)
         collected = {} if judged is None else collect_findings(judged)
         numbers = _numbers_by_run(counted.result())
     repairs = {run_id: of_run.take(REPAIRED) for run_id, of_run in collected.items()}
-    replicas = replicas_at(spark, relations, [row for of_run in collected.values() for row in of_run.rows])
+    places = places_of([row for of_run in collected.values() for row in of_run.rows])
+    replicas = held_at(relations, places) if short is None else short.held_at(places)
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):
         of_run = collected.get(run.run_id, Collected())
@@ -151,16 +156,6 @@ def _check_batch(
         _write_results(run.directory, result)
         results.append(result)
     return results
-
-
-def _partitions(runs: Sequence[RunFiles]) -> int:
-    """Choose few partitions for few rows: every partition of every shuffle is a task to be shipped and started."""
-    return max(PARTITIONS_MIN, min(PARTITIONS_MAX, rows_of(runs) // ROWS_PER_PARTITION))
-
-
-def rows_of(runs: Iterable[RunFiles]) -> int:
-    """Count the rows of the large tables of some runs."""
-    return sum(parts.rows for run in runs for parts in run.large.values())
 
 
 def _numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from checkers.findings import KEY
@@ -61,19 +61,21 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     return collected
 
 
-def replicas_at(
-    spark: SparkSession, relations: Relations, rows: Iterable[Mapping[str, Any]]
-) -> dict[tuple[Any, ...], dict[int, int | None]]:
-    """Look up what the dumped logs hold where findings point: (run, topic, partition, offset) → broker → value.
+def places_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return where findings point, as far as that is known: run, topic, partition and offset."""
+    places = {tuple(row[name] for name in (*KEY, "offset")) for row in rows}
+    return sorted(place for place in places if None not in place)
+
+
+def held_at(relations: Relations, places: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
+    """Look up what the dumped logs hold at some places: place → broker → value.
 
     A broker whose log does not reach the offset is left out.
     """
-    places = {tuple(row[name] for name in (*KEY, "offset")) for row in rows if row["offset"] is not None}
-    places = {place for place in places if None not in place}
     if not places:
         return {}
     schema = "run_id string, topic string, partition int, offset bigint"
-    wanted = spark.createDataFrame(sorted(places), schema)
+    wanted = relations.dumped.sparkSession.createDataFrame(list(places), schema)
     held = relations.dumped.join(fn.broadcast(wanted), [*KEY, "offset"]).select(*KEY, "offset", "broker", "value")
     found: dict[tuple[Any, ...], dict[int, int | None]] = {}
     for row in held.collect():

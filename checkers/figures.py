@@ -111,11 +111,13 @@ def _latency(relations: Relations) -> DataFrame:
 
 def _finals(relations: Relations) -> DataFrame:
     """Every partition that anybody touched: one without an agreed end is not complete."""
-    finals = (
-        relations.touched.join(relations.finals, list(KEY), "full")
-        .join(unseen_numbers(relations), list(KEY), "left")
-        .withColumn("complete", fn.coalesce("complete", fn.lit(False)))
-        .withColumn("unseen", fn.coalesce("unseen", fn.lit(0)))
+    finals = relations.touched.join(relations.finals, list(KEY), "full")
+    if "unseen" in relations.barren:
+        finals = finals.withColumn("unseen", fn.lit(0))
+    else:
+        finals = finals.join(unseen_numbers(relations), list(KEY), "left")
+    finals = finals.withColumn("complete", fn.coalesce("complete", fn.lit(False))).withColumn(
+        "unseen", fn.coalesce("unseen", fn.lit(0))
     )
     return _unpivoted(finals, "final", "complete", "agreed", "end_offset", "read_to", "unseen")
 

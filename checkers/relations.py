@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
@@ -21,10 +19,14 @@ from checkers.finals import deleted_finals, final_reads
 from checkers.findings import ACKS_ALL, KEY
 from checkers.groups import GroupRelations, group_relations
 from checkers.polled import with_legs
+from checkers.premises import VALUES, premises_not_met, watched
 from checkers.repairs import repaired_sends
 from checkers.runs import RunFacts
-from checkers.screening.screen import at_places, places_out_of_order
+from checkers.screening.screen import at_disorders, disorders
+from checkers.screening.short import Short
+from checkers.screening.sources import LongSource, ShortSource
 from checkers.screening.summaries import Suspicion
+from checkers.sizes import size_of
 from checkers.tables import LARGE_TABLES, RunFiles, read_large
 from checkers.wellformed import (
     examined_commands,
@@ -83,7 +85,8 @@ class Relations:
     """Numbers of rows that Spark read of each large table: `run_id`, `rows`, to be summed."""
     barren: frozenset[str]
     """What cannot show an anomaly: "values", "places" (of logs, reads and ways of readers), "sends" (their order in
-    time), "problems" (rows that make no sense, but those of commands and groups)."""
+    time), "problems" (rows that make no sense, but those of commands and groups), premises of values that none meets
+    (`checkers.premises`), "uncommitted" (reads), "time" (after the last heal, too short for `unavailable`)."""
     suspicion: Suspicion | None
     """What screening suspects; None where everything is looked at."""
 
@@ -94,24 +97,28 @@ def base_relations(
     facts: Sequence[RunFacts],
     *,
     repair: bool = True,
-    large: bool = False,
     screening: bool = False,
+    short: Short | None = None,
 ) -> Relations:
     """Derive the base relations of some runs with distinct ids.
 
-    `repair`: a send that was read has happened. `large`: keep what is computed on the disk, not in memory.
-    `screening`: look closely only at what deserves it (`checkers.screening`); what is found stays the same.
+    `repair`: a send that was read has happened. `screening`: look closely only at what deserves it
+    (`checkers.screening`); what is found stays the same. `short`: what the driver has screened already.
     """
-    keep = partial(kept, large=large)
+    size = size_of(runs)
+    keep = size.kept
     # Most runs have nothing of objects or groups, and every frame must be planned.
     has = {table: any(run.large[table].rows for run in runs) for table in LARGE_TABLES}
     has_groups = has["commits"] or has["ownerships"]
     read = {"commands": has["commands"], "commits": has_groups, "ownerships": has_groups}
-    recorded = {table: read_large(spark, runs, table) for table in LARGE_TABLES if read.get(table, True)}
+    recorded = {table: size.gathered(read_large(spark, runs, table)) for table in LARGE_TABLES if read.get(table, True)}
     deleted = _deleted_frame(spark, facts)
-    close = screened_history(spark, runs, recorded, keep) if screening else None
+    close = None
+    if screening:
+        source = LongSource(spark, runs, recorded, size) if short is None else ShortSource(spark, short, size)
+        close = screened_history(spark, recorded, source, size)
     if close is None:
-        close = whole_history(recorded, keep)
+        close = whole_history(recorded, size)
     examined = close.examined
     operations = examined["operations"]
     if has["commands"]:
@@ -126,10 +133,14 @@ def base_relations(
     repairs = repaired_sends(values, wanted=repair)
     sends, barren = attempts, close.barren
     if close.suspicion is not None:
-        repairs = nothing_of(repairs) if "values" in barren else keep(repairs)
-        places = places_out_of_order(attempts, repairs, polls)
-        sends = at_places(attempts, spark, places) if places else nothing_of(attempts)
-        barren |= frozenset() if places else frozenset({"sends"})
+        barren |= VALUES.keys() if "values" in barren else premises_not_met(values)
+        barren |= {"uncommitted"} if barren >= {"gone", "places"} else set()
+        repairs = nothing_of(repairs) if "unanswered" in barren else keep(repairs)
+        out_of_order = disorders(attempts, repairs, polls)
+        sends = at_disorders(attempts, spark, out_of_order) if out_of_order else nothing_of(attempts)
+        barren |= set() if out_of_order else {"sends"}
+    if short is not None and not watched(facts, short.last_ns):
+        barren |= {"time"}
     walk, conflicts = _walk(close.walked, polls), log_conflicts(logs, cluster)
     calm = "places" in barren
     finals = keep(
@@ -160,15 +171,6 @@ def base_relations(
         barren=barren,
         suspicion=close.suspicion,
     )
-
-
-def kept(frame: DataFrame, *, large: bool) -> DataFrame:
-    """Compute a frame once, when it is first needed, and cut its plan: what builds on it is planned from here.
-
-    Planning is most of the work on a small history, and it grows with the depth of the plan. `large`: keep it on the
-    disk, not in memory.
-    """
-    return frame.localCheckpoint(False, StorageLevel.DISK_ONLY) if large else frame.localCheckpoint(eager=False)
 
 
 def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:

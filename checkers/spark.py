@@ -15,18 +15,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from py4j.java_gateway import GatewayClient, JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.programs_place import may_execute, place_for_programs
+
+# What goes through pandas here is integers and texts, which are the same in both; a user wants a verdict alone.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas >= 3", FutureWarning)
 
 JAVA_VERSION_MIN = 17
 DRIVER_MEMORY = "3g"
@@ -45,6 +50,8 @@ TUNED_LARGE = (
 JAVA_END_S = 10
 """A virtual machine that has not ended so long after it was told to is killed."""
 LOOPBACK = "127.0.0.1"
+_INTERRUPTED = "harrow_interrupted"
+"""Attribute of a gateway to Java, there once a call was left before its answer was read."""
 
 SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -122,11 +129,13 @@ def find_java() -> Java:
 
 
 def start_session(master: str | None = None, *, large: bool = False) -> SparkSession:
-    """Return the Spark session of this process, started if there is none.
+    """Return the Spark session of this process, started if there is none, or none that can be trusted.
 
     `master` is a Spark master URL, all cores of this machine by default. `large`: for histories of many millions of
     rows, where a compiler that optimizes and more memory pay. Raises `SparkUnavailableError`.
     """
+    if _was_interrupted():
+        end_java()
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
@@ -147,7 +156,9 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
         ):
             # Spark's launcher writes to standard output when something is wrong, and never otherwise.
             # One virtual machine serves all sessions that this process has, one after the other.
-            gateway = SparkContext._gateway or launch_gateway(settings, {"stdout": errors, "stderr": errors})
+            gateway = SparkContext._gateway or _noting_interrupts(
+                launch_gateway(settings, {"stdout": errors, "stderr": errors})
+            )
             context = SparkContext(conf=settings, gateway=gateway)
     except (PySparkException, OSError) as error:
         raise SparkUnavailableError(f"Spark did not start on {java.description}: {_last_line(log) or error}") from error
@@ -155,6 +166,37 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
     # Python tasks need this interpreter's packages, not those of the first python3 in PATH.
     context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return SparkSession(context)
+
+
+def is_usable(session: SparkSession) -> bool:
+    """Whether a session still runs and no call of it was interrupted: the next one might take an old answer for its."""
+    return session.sparkContext._jsc is not None and not _was_interrupted()
+
+
+def _was_interrupted() -> bool:
+    gateway = SparkContext._gateway
+    return gateway is not None and _INTERRUPTED in vars(gateway)  # it takes any name for one of Java's
+
+
+def _noting_interrupts(gateway: JavaGateway) -> JavaGateway:
+    """Have it noted when a call is left before its answer was read: by Ctrl-C, or by the time limit of a test.
+
+    Neither is an `Exception`, and Py4J tidies up after `KeyboardInterrupt` alone.
+    """
+    client: GatewayClient = gateway._gateway_client
+    send_command = client.send_command
+
+    def noting(command: str, retry: bool = True, binary: bool = False) -> object:
+        try:
+            return send_command(command, retry, binary)
+        except Exception:
+            raise
+        except BaseException:
+            setattr(gateway, _INTERRUPTED, True)
+            raise
+
+    client.send_command = noting
+    return gateway
 
 
 def end_java() -> None:
@@ -165,8 +207,11 @@ def end_java() -> None:
     gateway = SparkContext._gateway
     if gateway is None:
         return
-    if SparkContext._active_spark_context is not None:
-        SparkContext._active_spark_context.stop()
+    context = SparkContext._active_spark_context
+    if context is not None:
+        if _was_interrupted():
+            context._jsc = None  # it cannot be asked to stop, and does so when its virtual machine ends
+        context.stop()
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
     process: subprocess.Popen[bytes] = gateway.proc

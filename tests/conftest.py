@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Generator, Iterator
-from functools import cache
+from collections.abc import Callable, Generator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,18 +25,27 @@ LONG = ("slow", "spark", "cluster")
 """Marks of tests that take long, the longest first; nothing takes as long as what shares the Spark session."""
 
 
+SESSION = ("spark", "start_spark")
+"""Parameters of tests and fixtures that use the Spark session."""
 SPARK_S_MAX = 1200
 """A check that many tests wait for takes minutes on a machine that does much else, and is not interrupted for that."""
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The Spark session. Files whose tests ask for it all run in one process, so that there is only one."""
+def start_spark() -> Callable[[], SparkSession]:
+    """Return the Spark session. Files whose tests ask for it all run in one process, so that there is only one.
+
+    A test may reach its time limit within a call of the session. The next test gets another session.
+    """
     from checkers.spark import start_session
 
-    session = start_session("local[2]")
-    yield session
-    session.stop()
+    return partial(start_session, "local[2]")
+
+
+@pytest.fixture
+def spark(start_spark: Callable[[], SparkSession]) -> SparkSession:
+    """The Spark session, as `start_spark` has it."""
+    return start_spark()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,10 +79,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 @cache
 def asks_for_spark(file: Path) -> bool:
-    """Whether a function of a test file has a parameter `spark`. (Who distributes files has not imported them.)"""
+    """Whether a function of a test file has the session for a parameter. (Not imported: they are distributed first.)"""
     text = file.read_text()
     return "spark" in text and any(
-        isinstance(node, ast.arg) and node.arg == "spark" for node in ast.walk(ast.parse(text))
+        isinstance(node, ast.arg) and node.arg in SESSION for node in ast.walk(ast.parse(text))
     )
 
 

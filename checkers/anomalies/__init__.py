@@ -60,6 +60,14 @@ SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
         reads.aborted_read,
         reads.dirty_read,
     ),
+    "absent": (loss.lost_acked_write,),
+    "gone": (loss.lost_read,),
+    "unseen": (loss.unseen,),
+    "elsewhere": (offsets.wrong_offset,),
+    "at-two-offsets": (offsets.duplicate,),
+    "unsent": (reads.phantom_read,),
+    "failed": (reads.aborted_read,),
+    "uncommitted": (reads.dirty_read,),
     "places": (
         offsets.inconsistent_offset,
         order.nonmonotonic_poll,
@@ -69,6 +77,7 @@ SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
         epochs.epoch_regression,
     ),
     "sends": (order.reordered_send, order.nonmonotonic_send, order.stale_read),
+    "time": (availability.no_acknowledged_write, availability.no_progress_of_readers, availability.isr_not_full),
 }
 """What must not be barren (`Relations.barren`) for an anomaly to be there; all others are always looked for."""
 

@@ -8,7 +8,7 @@ whole partition is told by summaries, which the driver compares (`checkers.scree
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -74,11 +74,15 @@ def screen_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     if not received:
         return
     table = pa.Table.from_batches(received)
-    notes = list(screen(_unpacked({name: table.column(name).to_numpy() for name in table.column_names})))
+    yield batch_of(list(screen(_unpacked({name: table.column(name).to_numpy() for name in table.column_names}))))
+
+
+def batch_of(notes: Sequence[Note]) -> pa.RecordBatch:
+    """Write notes as rows of `NOTES_SCHEMA`."""
     columns = zip(*notes, strict=True) if notes else ([] for _ in Note._fields)
     types = (pa.int32(), *(pa.int64() for _ in Note._fields[1:]))
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, names=list(Note._fields))
+    return pa.RecordBatch.from_arrays(arrays, names=list(Note._fields))
 
 
 def _unpacked(packed: Rows) -> Rows:

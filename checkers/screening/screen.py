@@ -26,22 +26,32 @@ _DUPLICATE = -1
 """Kind of note: an operation or a value is there twice."""
 
 
+_OF_A_DISORDER = ("place", "offset_min", "invoked_ns_max")
+
+
 @dataclass(frozen=True)
-class Screened:
-    """The frames that screening looks at."""
+class Answers:
+    """The frames that screening looks at in a history of any length."""
 
     operations: DataFrame
     """Examined, with `copy` 1 everywhere."""
     sends: DataFrame
     """Examined, as if no value had been sent twice."""
-    reads: DataFrame
-    """As they were recorded."""
     polls: DataFrame
     """Examined."""
     returned: DataFrame
     """`checkers.polled.returned_by_poll`."""
     cluster: DataFrame
     """Examined."""
+
+
+@dataclass(frozen=True)
+class Screened:
+    """The frames that screening looks at in a long history."""
+
+    answers: Answers
+    reads: DataFrame
+    """As they were recorded."""
     logs: DataFrame
     """As they were recorded."""
     replicas: DataFrame
@@ -58,23 +68,54 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
     What comes twice takes all other rows of it to tell which counts, so such a history is not screened.
     """
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
-    polls, cluster = history.polls.where("usable"), history.cluster.where("usable")
-    dirty = not_yet_committed(furthest_reads(polls, history.returned), lagging_samples(cluster))
+    answers = history.answers
     notes = unite([
         _notes_of_kernel(history),
         _watermarks(history.replicas),
-        _notes([
-            history.sends.where("problem is not null").select(place_of()),
-            uneven_ways(polls, history.returned).select(place_of()),
-            dirty.select(place_of()),
-        ], kernel.SUSPECT),
-        _notes([_malformed(frame) for frame in (history.operations, history.polls, history.cluster)], kernel.MALFORMED),
-        _notes([_twice(history.operations, "op"), _twice(history.sends, "value")], _DUPLICATE),
+        _notes([answers.sends.where("problem is not null").select(place_of()), *_odd_answers(answers)], kernel.SUSPECT),
+        _notes(
+            [_malformed(frame) for frame in (answers.operations, answers.polls, answers.cluster)],
+            kernel.MALFORMED,
+        ),
+        _notes([_twice(answers.operations, "op"), _twice(answers.sends, "value")], _DUPLICATE),
     ])  # fmt: skip
     collected = notes.coalesce(partitions).toArrow()
     if _DUPLICATE in collected.column("note").to_pylist():
         return None
     return suspicion_of(collected)
+
+
+def notes_of_answers(answers: Answers) -> pa.Table:
+    """Return the notes on polls and samples alone, which are few."""
+    return unite([
+        _notes(_odd_answers(answers), kernel.SUSPECT),
+        _notes([_malformed(frame) for frame in (answers.polls, answers.cluster)], kernel.MALFORMED),
+    ]).toArrow()  # fmt: skip
+
+
+def _odd_answers(answers: Answers) -> list[DataFrame]:
+    """Return the places of polls that do not follow each other, and of polls of what may not have been committed."""
+    polls, cluster = answers.polls.where("usable"), answers.cluster.where("usable")
+    dirty = not_yet_committed(furthest_reads(polls, answers.returned), lagging_samples(cluster))
+    return [uneven_ways(polls, answers.returned).select(place_of()), dirty.select(place_of())]
+
+
+def replicas_of(logs: DataFrame) -> DataFrame:
+    """Count the records in each replica's log, as they were recorded (`rows`) and those of use (`usable`).
+
+    `watermark_min` and `watermark_max`: the least and the greatest high watermark in it, -1 for one that is not known.
+    """
+    usable = fn.col("broker").isNotNull() & fn.col("topic").isNotNull() & fn.col("partition").isNotNull()
+    every_column = (fn.count(name) for name in ("leader_epoch", "value", "crc"))
+    high_watermark = fn.coalesce("high_watermark", fn.lit(-1))
+    return logs.groupBy(*KEY, "broker").agg(
+        fn.count("*").alias("rows"),
+        fn.count(fn.when(usable & (fn.col("offset") >= 0), 1)).alias("usable"),
+        fn.min(high_watermark).alias("watermark_min"),
+        fn.max(high_watermark).alias("watermark_max"),
+        # Every column is read here, so that a file that is broken anywhere is known to lack rows.
+        *every_column,
+    )
 
 
 def place_of() -> Column:
@@ -103,8 +144,20 @@ def under_suspicion(frame: DataFrame, spark: SparkSession, suspicion: Suspicion)
     return close.unionByName(peculiar.drop("place"))
 
 
-def places_out_of_order(sends: DataFrame, repairs: DataFrame, polls: DataFrame) -> frozenset[int]:
-    """Return the places where something may have been told that an earlier answer contradicts.
+@dataclass(frozen=True)
+class Disorder:
+    """Of what may be out of order at a place, the least offset and the latest beginning.
+
+    What contradicts it is at no lower offset, and began no later.
+    """
+
+    place: int
+    offset_min: int
+    invoked_ns_max: int
+
+
+def disorders(sends: DataFrame, repairs: DataFrame, polls: DataFrame) -> list[Disorder]:
+    """Return where something may have been told that an earlier answer contradicts, one for each such place.
 
     ::
 
@@ -135,8 +188,18 @@ def places_out_of_order(sends: DataFrame, repairs: DataFrame, polls: DataFrame) 
         .union(asked)
         .withColumn("told_ns", fn.min("completed_ns").over(above))
         .where("told_ns <= invoked_ns")
+        .groupBy("place")
+        .agg(fn.min("offset").alias("offset_min"), fn.max("invoked_ns").alias("invoked_ns_max"))
     )
-    return frozenset(row.place for row in out_of_order.select("place").distinct().collect())
+    return [Disorder(**row.asDict()) for row in out_of_order.collect()]
+
+
+def at_disorders(sends: DataFrame, spark: SparkSession, found: Sequence[Disorder]) -> DataFrame:
+    """Keep the sends that may be out of order, and those that may contradict them."""
+    columns = {name: pa.array([getattr(each, name) for each in found], pa.int64()) for name in _OF_A_DISORDER}
+    within = (fn.col("offset") >= fn.col("offset_min")) & (fn.col("invoked_ns") <= fn.col("invoked_ns_max"))
+    placed = sends.withColumn("place", place_of())
+    return placed.join(fn.broadcast(spark.createDataFrame(pa.table(columns))), "place").where(within).drop(*columns)
 
 
 def _notes_of_kernel(history: Screened) -> DataFrame:
@@ -151,7 +214,7 @@ def _notes_of_kernel(history: Screened) -> DataFrame:
 def _sends(history: Screened) -> DataFrame:
     acknowledged = fn.coalesce((fn.col("status") == "ok") & fn.col("acks").isin(-1, 1), fn.lit(False))
     return _rows(
-        history.sends.where("problem is null"),
+        history.answers.sends.where("problem is null"),
         kernel.SEND,
         offset=fn.coalesce("offset", fn.lit(kernel.NOWHERE)),
         value=fn.col("value"),
@@ -160,7 +223,7 @@ def _sends(history: Screened) -> DataFrame:
 
 
 def _reads(history: Screened) -> DataFrame:
-    polls = history.operations.where("kind = 'poll' and problem is null").select(
+    polls = history.answers.operations.where("kind = 'poll' and problem is null").select(
         "run_id", "op", ((fn.col("status") == "ok") & (fn.coalesce("phase", fn.lit("")) == "final")).alias("final")
     )
     few = history.polls_number <= POLLS_BROADCAST_MAX

@@ -14,7 +14,6 @@ import click
 from harness import spec as specs
 from harness.commands.starting import before_start
 from harness.commands.stores import command_for, store_option
-from harness.errors import describe
 from harness.exits import VERDICTS, Exit
 from harness.run_names import of_run
 from harness.shipped import SCHEDULES
@@ -205,6 +204,7 @@ def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
     from harness.judging import WarmSpark, judge, need_java
     from harness.phases.stage import Plan
     from harness.progress import Progress
+    from harness.reporting import write_report
     from harness.store import make_run_directory
     from reports.terminal import summary_lines
 
@@ -227,7 +227,7 @@ def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
             progress.phase("check", "Spark reads the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
-            page = _report(directory, progress)
+            page = write_report(directory, progress)
     except (Interrupted, KeyboardInterrupt):
         told = f"interrupted; nothing of it is running; the history is in {directory}"
         click.echo(f"harrow: {told}; see `harrow check {directory}`", err=True)
@@ -240,17 +240,6 @@ def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
     if page is not None:
         console.print(f"report: {page}", soft_wrap=True)
     return VERDICTS[verdict]
-
-
-def _report(directory: Path, progress: Progress) -> Path | None:
-    """Write the page; if that fails the verdict stands, and one line says why there is no page."""
-    from reports import render
-
-    try:
-        return render(directory)
-    except Exception as error:
-        progress.note(f"no report: {describe(error)}; see `harrow report {directory}`", style="yellow")
-        return None
 
 
 def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_at_rest: Callable[[], None]) -> None:

@@ -58,9 +58,9 @@ def suite(named: str, store: Path, fresh: bool) -> None:
 
 def _conduct(wanted: Suite, state: State, progress: Progress, heal: str) -> Ended:
     from harness.judging import WarmSpark, results_of
+    from harness.reporting import write_report
     from harness.stopping import Stop, on_signals
     from harness.suites.conducting import Hands, conduct
-    from reports import render
     from reports.suite import render_suite
 
     spark = WarmSpark()
@@ -71,7 +71,7 @@ def _conduct(wanted: Suite, state: State, progress: Progress, heal: str) -> Ende
         spark.start_once()
         progress.phase("check", run.name.partition("-")[2])
         result = results_of([run], spark.session())[0]
-        render(run)
+        write_report(run, progress)
         return result
 
     def note(cell: Cell, result: Result) -> None:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.anomalies import SHOWN_BY, find_anomalies
+from checkers import sizes
+from checkers.anomalies import SHOWN_BY, Anomaly, find_anomalies
 from checkers.datasets import survey_dataset
 from checkers.findings import unite
 from checkers.malformed import malformed_history
+from checkers.premises import VALUES, watched
 from checkers.relations import base_relations
 from checkers.runs import facts_of
 from checkers.screening.screen import place_of
+from checkers.screening.short import screened_short
 from checkers.screening.summaries import Suspicion
+from checkers.sizes import Size, partitions_for, settings_for, size_of
 from checkers.spark import SQL_SETTINGS
 from history.schema import TABLES
 from tests.checkers.histories import History
@@ -43,9 +49,14 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 """Columns of a finding that tell it from others of its kind, as the oracle has them."""
 
 
-_OF_VALUES, _OF_PLACES = (
-    frozenset(anomaly.__name__.replace("_", "-") for anomaly in SHOWN_BY[what]) for what in ("values", "places")
-)
+Screener = Literal["driver", "spark"]
+
+
+def _named(anomaly: Anomaly) -> str:
+    return anomaly.__name__.replace("_", "-")
+
+
+_OF_VALUES, _OF_PLACES = (frozenset(_named(anomaly) for anomaly in SHOWN_BY[what]) for what in ("values", "places"))
 
 
 @dataclass
@@ -68,13 +79,11 @@ class Agreement:
         self.unsuspected += other.unsuspected
 
 
-def compare(
-    spark: SparkSession, seeds: Sequence[int], shuffle_partitions: int = 2, *, screening: bool = True
-) -> Agreement:
-    """Check the histories of some seeds both ways. `screening`: as checks are done; else every row is looked at."""
+def compare(spark: SparkSession, seeds: Sequence[int], screened_by: Screener | None) -> Agreement:
+    """Check the histories of some seeds both ways. `screened_by`: None if every row is looked at."""
     histories = {f"wild-{seed}": Wild(f"wild-{seed}", seed).history for seed in seeds}
     result = Agreement(len(seeds))
-    found = _by_checkers(spark, list(histories.values()), shuffle_partitions, screening, result.unsuspected)
+    found = _by_checkers(spark, list(histories.values()), screened_by, result.unsuspected)
     for (name, history), seed in zip(histories.items(), seeds, strict=True):
         rows = Rows.of(history)
         checked = found.get(name, {})
@@ -94,23 +103,32 @@ def compare(
 def _by_checkers(
     spark: SparkSession,
     histories: Iterable[History],
-    shuffle_partitions: int,
-    screening: bool,
+    screened_by: Screener | None,
     unsuspected: list[tuple[str, str]],
 ) -> dict[str, dict[str, set[Key]]]:
-    for name, value in SQL_SETTINGS.items():
-        spark.conf.set(name, value)
-    spark.conf.set("spark.sql.shuffle.partitions", shuffle_partitions)
-    with TemporaryDirectory() as directory:
-        _write(Path(directory), histories)
+    with TemporaryDirectory() as directory, longer_than(sizes.ROWS_SHORT if screened_by == "driver" else 0):
+        write_dataset(Path(directory), histories)
         runs = survey_dataset(Path(directory))
-        relations = base_relations(spark, runs, [facts_of(run) for run in runs], screening=screening)
-        findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(shuffle_partitions)
+        assert (size_of(runs) is Size.SHORT) == (screened_by == "driver")
+        for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
+            spark.conf.set(name, value)
+        facts = [facts_of(run) for run in runs]
+        short = screened_short(runs) if screened_by == "driver" else None
+        relations = base_relations(spark, runs, facts, screening=screened_by is not None, short=short)
+        findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(partitions_for(runs))
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
         rows = findings.select(*columns, what, place_of().alias("place")).toArrow().to_pylist()
         if relations.suspicion is not None:
             unsuspected += _unsuspected(rows, relations.suspicion)
+            unsuspected += _without_premise(rows, relations.values)
+        if short is not None:
+            over = {run.run_id for run in facts if not watched([run], short.last_ns)}
+            unsuspected += [
+                (row["run_id"], row["anomaly"])
+                for row in rows
+                if row["anomaly"] == "unavailable" and row["run_id"] in over
+            ]
     found: dict[str, dict[str, set[Key]]] = {}
     for row in rows:
         key = tuple(row[name] for name in _KEYS.get(row["anomaly"], ("op",)))
@@ -126,7 +144,26 @@ def _unsuspected(rows: Iterable[Mapping[str, Any]], suspicion: Suspicion) -> Ite
             yield row["run_id"], row["anomaly"]
 
 
-def _write(directory: Path, histories: Iterable[History]) -> None:
+def _without_premise(rows: Iterable[Mapping[str, Any]], values: DataFrame) -> Iterator[tuple[str, str]]:
+    met = {
+        premise: {row.run_id for row in values.where(condition).select("run_id").distinct().collect()}
+        for premise, condition in VALUES.items()
+    }
+    premises = {_named(anomaly): premise for premise in VALUES for anomaly in SHOWN_BY.get(premise, ())}
+    for row in rows:
+        premise = premises.get(row["anomaly"])
+        if premise is not None and row["run_id"] not in met[premise]:
+            yield row["run_id"], row["anomaly"]
+
+
+@contextmanager
+def longer_than(rows: int) -> Iterator[None]:
+    """Have histories of more rows screened by Spark, and shuffled, as long ones are."""
+    with mock.patch.object(sizes, "ROWS_SHORT", rows):
+        yield
+
+
+def write_dataset(directory: Path, histories: Iterable[History]) -> None:
     tables: dict[str, list[dict[str, object]]] = {table: [] for table in TABLES}
     for history in histories:
         for table, rows in history.tables.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -19,9 +19,6 @@ from tests.checkers.mutations import MUTATIONS, Log, acknowledged
 
 CASES = [*cases.CASES, *group_cases.CASES]
 """Every anomaly and every near miss."""
-
-MUTATED = 40
-
 
 WITHOUT_DUPLICATES = [case for case in CASES if not case.history.has_duplicates()]
 """A batch of these is screened; one with others among them is looked at as a whole."""
@@ -72,7 +69,7 @@ class Batches:
 
 @pytest.fixture(scope="session")
 def batches(
-    spark: SparkSession,
+    start_spark: Callable[[], SparkSession],
     mutated: Sequence[tuple[History, str | None]],
     copies: tuple[History, History],
     tmp_path_factory: pytest.TempPathFactory,
@@ -83,7 +80,7 @@ def batches(
     assert {history.name for history in screened} <= {history.name for history in whole}
     one, other = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("screened")
     runs = [*(history.write(one) for history in whole), *(history.write(other) for history in screened)]
-    found = check(runs, spark, acknowledged_min=0)
+    found = check(runs, start_spark(), acknowledged_min=0)
     assert [result.directory for result in found] == runs
     first, second = found[: len(whole)], found[len(whole) :]
     return Batches({result.run_id: result for result in first}, {result.run_id: result for result in second})

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable, Mapping
 
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.check import check
 from checkers.verdict import RunResult
+from tests.checkers.agreement import longer_than
 from tests.checkers.case_register import Case
 from tests.checkers.conftest import CASES, WITHOUT_DUPLICATES, Batches
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def of_long_histories(
+    start_spark: Callable[[], SparkSession], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, RunResult]:
+    directory = tmp_path_factory.mktemp("long")
+    with longer_than(0):
+        runs = [case.history.write(directory) for case in WITHOUT_DUPLICATES]
+        return {result.run_id: result for result in check(runs, start_spark(), acknowledged_min=0)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.history.name)
@@ -20,6 +35,12 @@ def test_exactly_the_expected_anomalies_are_found(case: Case, batches: Batches) 
 def test_screening_loses_none_of_them(case: Case, batches: Batches) -> None:
     assert len(WITHOUT_DUPLICATES) < len(CASES)
     expect_exactly(case, batches.screened[case.history.name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", WITHOUT_DUPLICATES, ids=lambda case: case.history.name)
+def test_screening_by_spark_loses_none_of_them(case: Case, of_long_histories: Mapping[str, RunResult]) -> None:
+    expect_exactly(case, of_long_histories[case.history.name])
 
 
 def expect_exactly(case: Case, result: RunResult) -> None:

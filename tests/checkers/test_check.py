@@ -117,8 +117,10 @@ class Checked:
 
 
 @pytest.fixture(scope="module")
-def checked(spark: SparkSession, seed: int | None, tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    chance = random.Random(seed)
+def checked(
+    start_spark: Callable[[], SparkSession], seed: int | None, tmp_path_factory: pytest.TempPathFactory
+) -> Checked:
+    spark, chance = start_spark(), random.Random(seed)
     directory = tmp_path_factory.mktemp("runs")
     good, bad = healthy("good").write(directory), lossy("bad").write(directory)
     (bad / "anomalies").mkdir()

@@ -12,6 +12,7 @@ import pytest
 
 from checkers import spark
 from checkers.spark import SparkUnavailableError, find_java, java_found
+from tests.checkers.histories import History
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -81,6 +82,27 @@ def test_an_unwritable_cache_is_no_obstacle(nowhere: Path, monkeypatch: pytest.M
     assert (find_java().home / "bin" / "java").is_file()
 
 
+OTHER_PANDAS = """
+import warnings
+import pandas
+import checkers.spark
+from pyspark.sql.pandas.utils import require_minimum_pandas_version
+
+pandas.__version__ = "3.0.1"
+require_minimum_pandas_version()
+warnings.warn("another", FutureWarning)
+"""
+
+
+def test_of_warnings_only_that_of_a_newer_pandas_is_silenced() -> None:
+    root = Path(spark.__file__).parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_PANDAS], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "<string>:9: FutureWarning: another\n"
+
+
 TWO_LIVES = """
 from pyspark import SparkContext
 from checkers.spark import end_java, start_session
@@ -121,6 +143,60 @@ def test_a_session_on_the_bundled_java_is_quiet_ends_with_its_java_and_leaves_no
     assert (done.stdout, done.stderr) == ("3\nNone\nFalse\n10 True\n", "")
     assert list(working.iterdir()) == []
     assert list(temporary.glob("harrow-*")) == []
+
+
+INTERRUPTED_TWICE = """
+import os, signal, sys
+from pathlib import Path
+from pyspark import SparkContext
+from checkers.check import check
+from checkers.spark import start_session
+
+class TimeLimit(BaseException):
+    pass
+
+def reached(*_):
+    raise TimeLimit
+
+signal.signal(signal.SIGALRM, reached)
+driver = os.getpid()
+first = start_session("local[2]")
+kept = []
+for number in (signal.SIGALRM, signal.SIGINT):
+    process = SparkContext._gateway.proc
+    try:  # a task that interrupts the call that waits for it
+        start_session("local[2]").sparkContext.parallelize([driver], 1).foreach(lambda pid: os.kill(pid, number))
+    except (TimeLimit, KeyboardInterrupt) as interrupted:
+        kept.append(interrupted)  # as pytest keeps it, and with it the connection to Java
+    print([type(each).__name__ for each in kept])
+    session = start_session("local[2]")
+    print(process.poll() is not None, [session.range(length).count() for length in (3, 5, 7)])
+(result,) = check([Path(sys.argv[1])], first, acknowledged_min=0)
+print(result.verdict, list(result.anomalies), start_session() is session)
+"""
+
+
+@pytest.mark.spark
+def test_a_session_with_an_interrupted_call_is_replaced(tmp_path: Path) -> None:
+    history = History("lossy")
+    history.written([100, 101])
+    history.final([100])
+    root = Path(spark.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_TWICE, history.write(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        "['TimeLimit']",
+        "True [3, 5, 7]",
+        "['TimeLimit', 'KeyboardInterrupt']",
+        "True [3, 5, 7]",
+        "invalid ['lost-acked-write'] True",
+    ], done.stderr
 
 
 @pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,12 @@ from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
+from rich.console import Console
 
+from harness import judging
+from harness.commands import suite
 from harness.exits import Exit
+from harness.progress import Progress
 from harness.stopping import Stop
 from harness.store import make_run_directory
 from harness.suites import performing
@@ -161,6 +166,24 @@ def test_the_wrong_anomaly_is_no_canary(tmp_path: Path, monkeypatch: pytest.Monk
     text = FILE.replace('seeds = ["1:2", "3:4"]', 'anomaly = "P-9"')
     _, ended = Stage(tmp_path, monkeypatch, text).perform()
     assert not ended.canary_found
+
+
+def test_a_report_that_cannot_be_written_costs_no_verdict(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(run: Path) -> Path:
+        raise OSError(28, "No space left on device", str(run / "report.html"))
+
+    monkeypatch.setattr("reports.render", full)
+    monkeypatch.setattr(judging.WarmSpark, "start", lambda self: None)
+    monkeypatch.setattr(judging, "results_of", lambda runs, spark: [stage.judge(run) for run in runs])
+    state, output = begin(stage.store, stage.suite, fresh=False), io.StringIO()
+    with Progress(Console(file=output)) as progress:
+        ended = suite._conduct(stage.suite, state, progress, "harrow heal")
+    assert ended.status == Exit.VALID
+    assert [result.verdict for result in ended.results].count("valid") == 8
+    notes = [line for line in output.getvalue().splitlines() if "no report: OSError" in line]
+    assert len(notes) == 4
+    assert "No space left on device" in notes[0]
+    assert "see `harrow report " in notes[0]
 
 
 def test_an_anomaly_outweighs_everything(stage: Stage) -> None:

@@ -1,0 +1,301 @@
+"""Screening a short history in the driver, from its files: while Spark starts, and without a plan or a Python worker.
+
+What `checkers.screening.screen` has Spark compute row by row for the kernel is computed here column by column. Both
+must mark the same rows; `checkers.wellformed` has the rules in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.findings import KEY
+from checkers.screening import kernel
+from checkers.screening.columns import Flags, Groups, Longs, among, distinct, known, numbers, read_parts, texts
+from checkers.screening.kernel import Note, Rows
+from checkers.tables import RunFiles
+from history.schema import TABLES
+
+_READ: Final = ("operations", "sends", "reads", "logs", "cluster")
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows of a table of records, and the place of each: a row of `Short.places`."""
+
+    rows: pa.Table
+    place: Longs
+
+
+@dataclass(frozen=True)
+class Short:
+    """A short history, as far as neither Spark nor polls and samples are needed to screen it."""
+
+    places: pa.Table
+    """The distinct run, topic and partition of all records."""
+    reads: Records
+    logs: Records
+    returned: pa.Table
+    """As `checkers.polled.returned_by_poll` returns it."""
+    replicas: pa.Table
+    """As `checkers.screening.screen.replicas_of` returns it."""
+    notes: tuple[Note, ...]
+    """What the kernel says; the place of a note is a row of `places`."""
+    malformed: bool
+    """Whether operations make no sense."""
+    twice: bool
+    """Whether an operation or a value is there twice; then there are no notes."""
+    last_ns: Mapping[str, int]
+    """By run, when the last operation or sample ended, of those whose times are known."""
+
+    def held_at(self, places: Collection[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
+        """Look up what the dumped logs hold at some places, as `checkers.collected.held_at` does."""
+        logs, found = self.logs.rows, dict[tuple[Any, ...], dict[int, int | None]]()
+        offsets = np.array(sorted({offset for *_, offset in places}), np.int64)
+        likely = known(logs, *KEY, "broker", "offset") & np.isin(numbers(logs, "offset"), offsets)
+        columns = plain(logs.filter(pa.array(likely)).select([*KEY, "offset", "broker", "value"])).columns
+        wanted = set(places)
+        for *place, broker, value in zip(*(column.to_pylist() for column in columns), strict=True):
+            if tuple(place) in wanted:
+                found.setdefault(tuple(place), {})[broker] = value
+        return found
+
+
+def screened_short(runs: Sequence[RunFiles]) -> Short | None:
+    """Screen what is in the files of some runs; None if some are on another machine, or hold what cannot be read."""
+    if any(run.large[table].elsewhere for run in runs for table in _READ):
+        return None
+    try:
+        return _screened({table: _read(runs, table) for table in _READ})
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
+        return None
+
+
+def _read(runs: Sequence[RunFiles], table: str) -> pa.Table:
+    return read_parts([file for run in runs for file in run.large[table].files], TABLES[table])
+
+
+def _screened(read: Mapping[str, pa.Table]) -> Short:
+    operations, sends, reads, logs, cluster = (read[table] for table in _READ)
+    run_of_operations, *of_records = texts([operations, sends, reads, logs], "run_id")
+    places, (of_sends, of_reads, of_logs) = _places([sends, reads, logs], of_records)
+    performed = _Performed(operations, run_of_operations, sends, of_records[0], reads, of_records[1])
+    values, _ = distinct(of_records[0], known(sends, "value").astype(np.int64), numbers(sends, "value"))
+    twice = performed.twice or bool(values.size and np.bincount(values).max() > 1)
+    replicas, of_replicas = _replicas(logs, of_logs)
+    notes: tuple[Note, ...] = ()
+    if not twice:
+        rows = [
+            _rows_of_sends(sends, of_sends, performed),
+            _rows_of_reads(reads, of_reads, performed),
+            _rows_of_logs(logs, of_logs),
+        ]
+        together = {name: np.concatenate([each[name] for each in rows]) for name in rows[0]}
+        notes = (*kernel.screen(together), *_watermarks(replicas, of_replicas))
+    return Short(
+        places=places,
+        reads=Records(reads, of_reads),
+        logs=Records(logs, of_logs),
+        returned=_returned(reads, of_reads, performed.of_reads),
+        replicas=replicas,
+        notes=notes,
+        malformed=not performed.good.all(),
+        twice=twice,
+        last_ns=_last_ns(operations, cluster),
+    )
+
+
+def _last_ns(operations: pa.Table, cluster: pa.Table) -> dict[str, int]:
+    ends = [
+        operations.select(["run_id", "invoked_ns"]),
+        operations.select(["run_id", "completed_ns"]),
+        cluster.select(["run_id", "at_ns"]),
+    ]
+    moments = pa.concat_tables([plain(each).rename_columns(["run_id", "ns"]) for each in ends])
+    last = moments.group_by("run_id").aggregate([("ns", "max")]).to_pylist()
+    return {row["run_id"]: row["ns_max"] for row in last if row["ns_max"] is not None}
+
+
+def _places(tables: Sequence[pa.Table], runs: Sequence[Longs]) -> tuple[pa.Table, list[Longs]]:
+    """Number the places of all rows. Return them, and the numbers table by table."""
+    place, examples = distinct(
+        np.concatenate(runs),
+        np.concatenate(texts(tables, "topic")),
+        np.concatenate([known(table, "partition") for table in tables]).astype(np.int64),
+        np.concatenate([numbers(table, "partition") for table in tables]),
+    )
+    keys = pa.concat_tables([plain(table.select(KEY)) for table in tables])
+    bounds = np.cumsum([table.num_rows for table in tables])[:-1]
+    return keys.take(pa.array(examples)), np.split(place, bounds)
+
+
+class _Performed:
+    """Operations, and which of them each send and each read belongs to."""
+
+    def __init__(
+        self, operations: pa.Table, runs: Longs, sends: pa.Table, of_sends: Longs, reads: pa.Table, of_reads: Longs
+    ) -> None:
+        tables = (operations, sends, reads)
+        number, _ = distinct(
+            np.concatenate([runs, of_sends, of_reads]),
+            np.concatenate([known(table, "op") for table in tables]).astype(np.int64),
+            np.concatenate([numbers(table, "op") for table in tables]),
+        )
+        bounds = np.cumsum([table.num_rows for table in tables])[:-1]
+        of_operations, self.of_sends, self.of_reads = np.split(number, bounds)
+        self.twice = bool(of_operations.size and np.bincount(of_operations).max() > 1)
+        self.good = _good(operations)
+        self._size = int(number.max(initial=-1)) + 1
+        self._numbered = of_operations[known(operations, "op")]
+        self._operations = operations
+
+    def that_are(self, which: Flags) -> Flags:
+        """Say by number which operations are there and such; `which` has a flag for each row of operations."""
+        flags = np.zeros(self._size, np.bool_)
+        flags[self._numbered] = which[known(self._operations, "op")]
+        return flags
+
+    def of(self, column: str, value: str) -> Flags:
+        """Say which rows of operations have a value."""
+        return among(self._operations, column, value)
+
+
+def _good(operations: pa.Table) -> Flags:
+    invoked, completed = numbers(operations, "invoked_ns", -1), numbers(operations, "completed_ns")
+    ended = known(operations, "completed_ns")
+    return (
+        known(operations, "op", "kind", "process")
+        & among(operations, "status", "ok", "fail", "info")
+        & (invoked >= 0)
+        & ~(ended & (completed < invoked))
+        & ~(among(operations, "status", "ok") & ~ended)
+    )
+
+
+def _rows_of_sends(sends: pa.Table, place: Longs, performed: _Performed) -> Rows:
+    of_a_send = performed.that_are(performed.of("kind", "send"))[performed.of_sends]
+    ok = performed.that_are(performed.good & performed.of("status", "ok"))[performed.of_sends]
+    offset = numbers(sends, "offset", kernel.NOWHERE)
+    bad = ~known(sends, "topic", "partition", "value") | ~of_a_send | ~among(sends, "acks", -1, 0, 1)
+    bad |= known(sends, "offset") & (offset < 0)
+    marks = kernel.ACKNOWLEDGED * (ok & among(sends, "acks", -1, 1)) + kernel.BAD * bad
+    return _rows(kernel.SEND, place, offset, numbers(sends, "value"), marks)
+
+
+def _rows_of_reads(reads: pa.Table, place: Longs, performed: _Performed) -> Rows:
+    good_poll = performed.good & performed.of("kind", "poll")
+    final = good_poll & performed.of("status", "ok") & performed.of("phase", "final")
+    bad = _nowhere(reads) | ~performed.that_are(good_poll)[performed.of_reads]
+    marks = (
+        kernel.BAD * bad
+        + kernel.FINAL * performed.that_are(final)[performed.of_reads]
+        + kernel.VALUELESS * ~known(reads, "value")
+    )
+    offset = np.where(bad, 0, numbers(reads, "offset"))
+    epoch = numbers(reads, "leader_epoch", kernel.NO_EPOCH)
+    return _rows(kernel.READ, place, offset, numbers(reads, "value"), marks, epoch, numbers(reads, "op"))
+
+
+def _rows_of_logs(logs: pa.Table, place: Longs) -> Rows:
+    bad = _nowhere(logs) | ~known(logs, "broker")
+    of_the_cluster = pc.starts_with(plain(logs.select(["topic"])).column(0), "__").fill_null(True)
+    ours = ~np.asarray(of_the_cluster.to_numpy(), np.bool_)
+    marks = kernel.BAD * bad + kernel.VALUELESS * (~known(logs, "value") & ours)
+    offset = np.where(bad, 0, numbers(logs, "offset"))
+    epoch = numbers(logs, "leader_epoch", kernel.NO_EPOCH)
+    crc, broker = numbers(logs, "crc", -1), numbers(logs, "broker")
+    return _rows(kernel.LOG, place, offset, numbers(logs, "value"), marks, epoch, crc, broker)
+
+
+def _nowhere(table: pa.Table) -> Flags:
+    return ~known(table, "topic", "partition") | (numbers(table, "offset", -1) < 0)
+
+
+def _rows(
+    kind: int,
+    place: Longs,
+    offset: Longs,
+    value: Longs,
+    marks: Longs,
+    epoch: Longs | None = None,
+    detail: Longs | None = None,
+    broker: Longs | None = None,
+) -> Rows:
+    nothing = np.zeros(place.size, np.int64)
+    detail = nothing if detail is None else detail
+    return {
+        "place": place,
+        "kind": np.full(place.size, kind, np.int64),
+        "offset": offset,
+        "value": value,
+        "marks": marks.astype(np.int64),
+        "epoch": np.full(place.size, kernel.NO_EPOCH, np.int64) if epoch is None else epoch,
+        "op": detail,
+        "crc": detail,
+        "broker": nothing if broker is None else broker,
+    }
+
+
+def _returned(reads: pa.Table, place: Longs, op: Longs) -> pa.Table:
+    poll, examples = distinct(op, place)
+    groups = Groups(poll)
+    usable = ~_nowhere(reads)
+    offset = numbers(reads, "offset")
+    ordered = usable & known(reads, "ordinal")
+    apart = offset - numbers(reads, "ordinal")
+    returned, numbered = groups.count(usable), groups.count(ordered)
+    first, last = groups.least(offset, usable), groups.greatest(offset, usable)
+    level = (numbered == returned) & (groups.least(apart, ordered) == groups.greatest(apart, ordered))
+    level &= returned == last - first + 1
+    nothing = returned == 0
+    return _appended(
+        plain(reads.select(["run_id", "op", "topic", "partition"])).take(pa.array(examples)),
+        rows=pa.array(groups.count(np.ones(place.size, np.bool_))),
+        returned=pa.array(returned),
+        values=pa.array(groups.count(usable & known(reads, "value"))),
+        first_offset=pa.array(first, mask=nothing),
+        last_offset=pa.array(last, mask=nothing),
+        level=pa.array(level, mask=nothing),
+    )
+
+
+def _replicas(logs: pa.Table, place: Longs) -> tuple[pa.Table, Longs]:
+    """Return what `Short.replicas` holds, and the place of each replica."""
+    replica, examples = distinct(place, known(logs, "broker").astype(np.int64), numbers(logs, "broker"))
+    groups = Groups(replica)
+    everything = np.ones(place.size, np.bool_)
+    watermark = numbers(logs, "high_watermark", -1)
+    table = _appended(
+        plain(logs.select([*KEY, "broker"])).take(pa.array(examples)),
+        rows=pa.array(groups.count(everything)),
+        usable=pa.array(groups.count(~_nowhere(logs) & known(logs, "broker"))),
+        watermark_min=pa.array(groups.least(watermark, everything)),
+        watermark_max=pa.array(groups.greatest(watermark, everything)),
+    )
+    return table, place[examples]
+
+
+def _watermarks(replicas: pa.Table, place: Longs) -> list[Note]:
+    columns = (replicas.column(name).to_pylist() for name in ("broker", "watermark_min", "watermark_max"))
+    return [
+        Note(kernel.WATERMARK, number, a=broker, b=low, c=high)
+        for number, broker, low, high in zip(place.tolist(), *columns, strict=True)
+        if broker is not None
+    ]
+
+
+def _appended(table: pa.Table, **columns: pa.Array) -> pa.Table:
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Return a table of which no column is kept as numbers of its distinct texts."""
+    types = (field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in table.schema)
+    return table.cast(pa.schema(list(zip(table.column_names, types, strict=True))))

@@ -1,0 +1,150 @@
+"""Where records come from, which are most rows of a history: from Spark, or for a short one from the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from checkers.polled import returned_by_poll
+from checkers.screening import kernel
+from checkers.screening.columns import Flags, Longs, known, numbers
+from checkers.screening.screen import (
+    Answers,
+    Screened,
+    at_places,
+    notes_of_answers,
+    place_of,
+    replicas_of,
+    screened,
+    under_suspicion,
+)
+from checkers.screening.short import Records, Short, plain
+from checkers.screening.summaries import Suspicion, suspicion_of
+from checkers.sizes import Size
+from checkers.tables import RunFiles
+
+
+class Source(Protocol):
+    """The records that were read and those in the logs, and what screening makes of them."""
+
+    @property
+    def returned(self) -> DataFrame:
+        """What each poll returned (`checkers.polled.returned_by_poll`)."""
+
+    @property
+    def replicas(self) -> DataFrame:
+        """One row per replica with a dumped log (`checkers.screening.screen.replicas_of`)."""
+
+    def suspicion(self, answers: Answers) -> Suspicion | None:
+        """Screen the history; None if it has operations or values twice."""
+
+    def reads(self, suspicion: Suspicion) -> DataFrame:
+        """Return the rows of `reads` under suspicion, as they were recorded."""
+
+    def logs(self, suspicion: Suspicion) -> DataFrame:
+        """Return the rows of `logs` at suspect places, as they were recorded."""
+
+
+class LongSource:
+    """Records that Spark reads."""
+
+    def __init__(
+        self, spark: SparkSession, runs: Sequence[RunFiles], recorded: Mapping[str, DataFrame], size: Size
+    ) -> None:
+        self._spark = spark
+        self._rows = {
+            table: sum(run.large[table].rows for run in runs) for table in ("sends", "reads", "logs", "polls")
+        }
+        self._reads, self._logs = recorded["reads"], recorded["logs"]
+        self._size = size
+
+    @cached_property
+    def returned(self) -> DataFrame:
+        """See `Source`."""
+        return self._size.kept(returned_by_poll(self._reads))
+
+    @cached_property
+    def replicas(self) -> DataFrame:
+        """See `Source`."""
+        return self._size.kept(replicas_of(self._logs))
+
+    def suspicion(self, answers: Answers) -> Suspicion | None:
+        """See `Source`."""
+        polls_number = self._rows["polls"]
+        history = Screened(
+            answers, self._reads, self._logs, self.replicas, sum(self._rows.values()) - polls_number, polls_number
+        )
+        return screened(history, self._spark)
+
+    def reads(self, suspicion: Suspicion) -> DataFrame:
+        """See `Source`."""
+        return under_suspicion(self._reads, self._spark, suspicion)
+
+    def logs(self, suspicion: Suspicion) -> DataFrame:
+        """See `Source`."""
+        return at_places(self._logs, self._spark, suspicion.places)
+
+
+class ShortSource:
+    """Records that the driver holds; Spark gets what is under suspicion."""
+
+    def __init__(self, spark: SparkSession, short: Short, size: Size) -> None:
+        self._spark = spark
+        self._short = short
+        self._size = size
+
+    @cached_property
+    def returned(self) -> DataFrame:
+        """See `Source`."""
+        return self._size.kept(self._frame(self._short.returned))
+
+    @cached_property
+    def replicas(self) -> DataFrame:
+        """See `Source`."""
+        return self._size.kept(self._frame(self._short.replicas))
+
+    @cached_property
+    def _places(self) -> Longs:
+        """The numbers that Spark gives to places, in the order of `Short.places`."""
+        rows = self._frame(self._short.places).select(place_of().alias("place")).collect()
+        return np.array([row.place for row in rows], np.int64)
+
+    def suspicion(self, answers: Answers) -> Suspicion | None:
+        """See `Source`."""
+        if self._short.twice:
+            return None
+        own = [note._replace(place=int(self._places[note.place])) for note in self._short.notes]
+        if self._short.malformed:
+            own.append(kernel.Note(kernel.MALFORMED, 0))
+        of_records = pa.Table.from_batches([kernel.batch_of(own)])
+        return suspicion_of(pa.concat_tables([of_records, notes_of_answers(answers).cast(of_records.schema)]))
+
+    def reads(self, suspicion: Suspicion) -> DataFrame:
+        """See `Source`."""
+        of_reads = self._short.reads
+        chosen = self._at_places(of_reads, suspicion)
+        if suspicion.values:
+            place, value = self._places[of_reads.place], numbers(of_reads.rows, "value")
+            places, values = (np.array(column, np.int64) for column in zip(*suspicion.values, strict=True))
+            wanted = set(suspicion.values)
+            likely = known(of_reads.rows, "value") & np.isin(value, values) & np.isin(place, places)
+            for row in np.flatnonzero(likely & ~chosen).tolist():
+                chosen[row] = (int(place[row]), int(value[row])) in wanted
+        return self._frame(of_reads.rows.filter(pa.array(chosen)))
+
+    def logs(self, suspicion: Suspicion) -> DataFrame:
+        """See `Source`."""
+        of_logs = self._short.logs
+        return self._frame(of_logs.rows.filter(pa.array(self._at_places(of_logs, suspicion))))
+
+    def _at_places(self, records: Records, suspicion: Suspicion) -> Flags:
+        wanted = np.array(sorted(suspicion.places), np.int64)
+        return np.isin(self._places[records.place], wanted)
+
+    def _frame(self, table: pa.Table) -> DataFrame:
+        return self._size.gathered(self._spark.createDataFrame(plain(table)))
