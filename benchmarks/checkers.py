@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 
 from benchmarks.long_history import make_history
 from checkers.check import check
-from checkers.sizes import Size, rows_of, size_of
+from checkers.input.sizes import Size, rows_of, size_of
+from checkers.input.tables import survey
 from checkers.spark import start_session
-from checkers.tables import survey
 
 JEPSEN = (
     "Jepsen's Kafka checker on two such cores: 6,000 to 15,000 events/s, falling with size; 4.3 GB at 400,000 events"

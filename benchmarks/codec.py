@@ -39,9 +39,9 @@ from broker.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from broker.shell.codec.fetch import FETCH
-from broker.shell.codec.metadata import METADATA
-from broker.shell.codec.produce import PRODUCE
+from broker.shell.codec.clients.fetch import FETCH
+from broker.shell.codec.clients.metadata import METADATA
+from broker.shell.codec.clients.produce import PRODUCE
 
 BATCH = bytes(11_033)
 """As long as a batch of 100 records of 100 bytes."""

@@ -30,17 +30,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from harness.durable import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
-from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.keeper_process import Settings
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.ssh.vms.template import Template, template
 from harness.environments.ssh.vms.vm import Vm
 from harness.environments.storage.fuse import FuseMounts, trial
 from harness.environments.storage.page_cache import Ext4Images, PageCache, make_file_system
-from harness.exits import Exit
-from harness.journal import Journal
-from nemesis.cluster import NodeError
+from harness.store.durable import sync_directory
+from harness.store.journal import Journal
+from harness.terminal.exits import Exit
+from nemesis.capabilities.cluster import NodeError
 
 RENEWED_AFTER = 25
 """Crashes after which the log begins anew, so that reading it does not take ever longer."""

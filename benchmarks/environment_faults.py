@@ -20,13 +20,13 @@ from statistics import median
 
 from harness.environments import registry
 from harness.environments.machine.environment import MachineEnvironment
-from harness.environments.machine.processes import wait_until
+from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.environment import SshEnvironment
-from harness.journal import Journal
-from harness.spec import Spec
+from harness.spec.spec import Spec
+from harness.store.journal import Journal
 from harness.systems.admin_endpoint import state_of
 from harness.systems.harrow_broker import HarrowBroker
-from nemesis.shapes import PLAIN, Shape
+from nemesis.capabilities.shapes import PLAIN, Shape
 
 PATIENCE_S = 120.0
 REPEATS = 10

@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from harness.simulation.observer import is_documented
-from harness.simulation.pool import Pool, cores
-from harness.simulation.sweep import SeedResult, simulate
+from simulation.invariants.observer import is_documented
+from simulation.runs.pool import Pool, cores
+from simulation.runs.sweep import SeedResult, simulate
 
 GENERATIONS = ("K5", "K4", "K3", "K2", "K1")
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from broker.core.files import Files
 from broker.core.log import Log, LogConfig
+from broker.core.ports.files import Files
 from broker.core.records import encode_batch, stamped
-from broker.shell.posix_files import PosixFiles
+from broker.shell.files.posix_files import PosixFiles
 from tests.support.memory_files import MemoryFiles
 
 WORKLOADS = [(1, 100, 100_000), (10, 100, 50_000), (100, 100, 20_000), (1000, 1000, 500)]

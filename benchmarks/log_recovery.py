@@ -13,7 +13,7 @@ from pathlib import Path
 
 from broker.core.log import Log, LogConfig
 from broker.core.records import BatchHeader, encode_batch
-from broker.shell.posix_files import PosixFiles
+from broker.shell.files.posix_files import PosixFiles
 
 WORKLOADS = [(1, 100), (10, 100), (100, 100), (100, 1000)]
 """(records per batch, bytes per value)."""

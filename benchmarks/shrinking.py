@@ -10,7 +10,7 @@ Both lengths are numbers of states. A state of the model is what brokers hold (w
 registered, log, high watermark, role, epochs, in-sync sets, what a leader knows of its followers) and what the
 controller has decided of brokers and partitions. Here each event after which that differs counts, from the moment when
 the topic is there and its replicas are equal, to the violation; and, as in the model, the sending and the receipt of
-each fetch, AlterPartition and registration that led to such an event. `harness/simulation/model_steps.py` says it in
+each fetch, AlterPartition and registration that led to such an event. `simulation/shrinking/model_steps.py` says it in
 full. What stutters does not count: requests that are refused and tried again, heartbeats, empty fetches, elections in
 the quorum. Neither do the tape's numbers, which are made small too, nor the lines of the story, of which there are
 about twice as many.
@@ -23,12 +23,12 @@ import time
 from collections.abc import Mapping
 
 from broker.core.rules.flaws import FLAWS, Flaw
-from harness.simulation.case import Case
-from harness.simulation.findings import Layer
-from harness.simulation.pool import Pool, cores
-from harness.simulation.reduce import Target, failing, reduce
-from harness.simulation.sweep import SeedResult
-from harness.simulation.zoo import Task, overrides_of, work
+from simulation.known_flaws.hunt import Task, overrides_of, work
+from simulation.runs.findings import Layer
+from simulation.runs.pool import Pool, cores
+from simulation.runs.sweep import SeedResult
+from simulation.scenario.case import Case
+from simulation.shrinking.reduce import Target, failing, reduce
 
 SHORTEST: Mapping[str, int] = {
     "B-12": 15,

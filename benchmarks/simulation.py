@@ -17,9 +17,9 @@ import resource
 import time
 from itertools import count, takewhile
 
-from harness.simulation.pool import cores
-from harness.simulation.swarm import COMMON_FAULTS
-from harness.simulation.sweep import simulate, sweep
+from simulation.runs.pool import cores
+from simulation.runs.sweep import simulate, sweep
+from simulation.scenario.configuration import COMMON_FAULTS
 
 STANDARD = {
     "controllers": 3,

@@ -14,24 +14,24 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import find_anomalies
-from checkers.collected import Collected, Row, collect_findings, held_at, places_of
-from checkers.contract import classified
-from checkers.datasets import survey_dataset
-from checkers.figures import figures
-from checkers.findings import unite
-from checkers.malformed import NAME as MALFORMED
-from checkers.malformed import malformed_history
-from checkers.objects import decide, nonlinearizable, write_verdict
-from checkers.relations import base_relations
-from checkers.repairs import NAME as REPAIRED
-from checkers.repairs import repair_records
-from checkers.runs import RunFacts, facts_of
+from checkers.anomalies.malformed import NAME as MALFORMED
+from checkers.anomalies.malformed import malformed_history
+from checkers.anomalies.objects import decide, nonlinearizable, write_verdict
+from checkers.explanations.anomalies import explanation, faults_near
+from checkers.input.datasets import survey_dataset
+from checkers.input.run_facts import RunFacts, facts_of
+from checkers.input.sizes import Size, partitions_for, settings_for, size_of
+from checkers.input.tables import RunFiles, survey
+from checkers.relations.base import base_relations
+from checkers.relations.resolved_outcomes import NAME as REPAIRED
+from checkers.relations.resolved_outcomes import repair_records
 from checkers.screening.short import Short, screened_short
-from checkers.sizes import Size, partitions_for, settings_for, size_of
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
-from checkers.stories import explanation, faults_near
-from checkers.tables import RunFiles, survey
-from checkers.verdict import ACKNOWLEDGED_MIN, Figures, RunResult, judge
+from checkers.verdict.collect import Collected, Row, collect_findings, held_at, places_of
+from checkers.verdict.contract import classified
+from checkers.verdict.findings import unite
+from checkers.verdict.metrics import figures
+from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Figures, RunResult, judge
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 
@@ -49,9 +49,9 @@ def check(
 ) -> list[RunResult]:
     """Check runs; write `anomalies/`, `repairs/` and `results.json` into each directory; return the results in order.
 
-    `repair`: a send of unknown outcome whose record was read is taken to have happened (`checkers.repairs`).
-    Without `spark`, or if one of its calls was interrupted, a session is started on `master` (all cores of this machine
-    by default) and kept for the next call.
+    `repair`: a send of unknown outcome whose record was read is taken to have happened
+    (`checkers.relations.resolved_outcomes`). Without `spark`, or if one of its calls was interrupted, a session is
+    started on `master` (all cores of this machine by default) and kept for the next call.
     No content of a history raises. Raises `RunNotFoundError` for a directory without a history,
     `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
     """

@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from checkers.programs_place import may_execute, place_for_programs
+from checkers.executable_directory import may_execute, place_for_programs
 
 # What goes through pandas here is integers and texts, which are the same in both; a user wants a verdict alone.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas >= 3", FutureWarning)

@@ -11,7 +11,7 @@ def main() -> None:
         found = ".".join(map(str, sys.version_info[:2]))
         sys.stderr.write(f"harrow: expected Python 3.11 or newer, found {found}; use another\n")
         sys.exit(4)
-    from harness.cli import main as harrow
+    from harness.commands.cli import main as harrow
 
     harrow()
 

@@ -13,6 +13,10 @@ _PART_CHARACTERS: Final = 4
 """A part of a name counts as meant from this length on, however much longer the name is."""
 
 
+class SpecError(ValueError):
+    """What a user asked for cannot be done. One line: what was expected, what was found, what to do."""
+
+
 def unknown(found: object, known: Iterable[str], what: str = "", see: str = "") -> str:
     """Return "expected one of a, b, c, found 'x'; did you mean b?".
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nemesis.cluster import Cluster, Node, PartitionView, is_broker, is_controller
+from nemesis.capabilities.cluster import Cluster, Node, PartitionView, is_broker, is_controller
 
 Role = Literal[
     "leader",  # of the target's partition

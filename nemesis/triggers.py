@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from nemesis.cluster import Cluster
+from nemesis.capabilities.cluster import Cluster
 
 Condition = Literal[
     "isr-at-most",  # the partition has at most `value` replicas in its ISR

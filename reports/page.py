@@ -9,22 +9,23 @@ from pathlib import Path
 
 import jinja2
 
-from reports import contract, templating, wording
-from reports.availability import FAULTS_MAX, outages, quiet_gap_ns
-from reports.joined import Joined
-from reports.node_logs import LINES, node_logs
-from reports.objects import draw_objects, picture_name
-from reports.replicas import PartitionHistory, partition_history
-from reports.reproduce import reproduce_command
-from reports.run import Run, load_run
-from reports.sequence import sequence
-from reports.stories import groups
-from reports.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
-from reports.summary import summarize
-from reports.suspects import fault_parameters, fault_role
-from reports.theme import fault_family
-from reports.timeline import timeline
-from reports.totals import MALFORMED, disagreements
+from reports import templating
+from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
+from reports.data.joined import Joined
+from reports.data.node_logs import LINES, node_logs
+from reports.data.replicas import PartitionHistory, partition_history
+from reports.data.stored_run import Run, load_run
+from reports.data.suspects import fault_parameters, fault_role
+from reports.data.totals import MALFORMED, disagreements
+from reports.pictures.objects import draw_objects, picture_name
+from reports.pictures.sequence import sequence
+from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
+from reports.pictures.theme import fault_family
+from reports.pictures.timeline import timeline
+from reports.text import contract, wording
+from reports.text.anomalies import groups
+from reports.text.reproduce import reproduce_command
+from reports.text.summary import summarize
 
 PROBLEMS_SHOWN = 40
 TROUBLES_MAX = 100

@@ -8,7 +8,7 @@ import click
 import pytest
 
 import harness
-from harness.cli import harrow
+from harness.commands.cli import harrow
 
 ROOT = Path(harness.__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

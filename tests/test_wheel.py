@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
-from harness.simulation.directed.files import STORIES
+from simulation.directed.files import STORIES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))

@@ -24,7 +24,7 @@ SIMULATOR = (
     *("administration", "clients", "clock", "disk", "mail", "nemesis", "network"),
     *("scenario", "schedule", "tape", "views", "violation", "watchers", "world"),
 )
-"""The modules of harness.simulation that run for every event; its observer is compiled too."""
+"""The modules of simulation that run for every event; its observer is compiled too."""
 
 CHECKED_SEEDS = 12
 
@@ -41,7 +41,7 @@ setup(name="compiled", packages=[], ext_modules=extensions)
 
 _HASHES = """
 import sys
-from harness.simulation.sweep import simulate
+from simulation.runs.sweep import simulate
 import broker.core.records
 
 print(broker.core.records.__file__.endswith(".py"))

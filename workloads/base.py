@@ -8,7 +8,7 @@ from typing import Protocol
 
 from history import RunClock
 from workloads.clients.base import ClientLibrary, Partition
-from workloads.orders import Orders
+from workloads.config import Orders
 from workloads.recording import Recorder
 
 

@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple
 
 from history import HistoryWriter
 from history.writer import Row, TableWriter
-from workloads.classify import Status, combine
 from workloads.clients.base import EndOffset, Outcome, Partition, Poll
+from workloads.clients.classify import Status, combine
 from workloads.clients.groups import CommitEnd, CommittedOffset
 from workloads.values import decode_value
 

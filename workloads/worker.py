@@ -1,6 +1,6 @@
 """A worker process: `python -m workloads.worker ORDERS.json`.
 
-Reads its orders (`workloads.orders`) and then commands from standard input, one a line:
+Reads its orders (`workloads.config`) and then commands from standard input, one a line:
 
 | command | effect | answered by |
 |---|---|---|
@@ -34,7 +34,7 @@ from history import HistoryError, HistoryWriter, RunClock
 from workloads.base import Context, Workload
 from workloads.clients import client_named
 from workloads.clients.base import ClientError, ClientMissingError, Partition
-from workloads.orders import Orders, OrdersError, read_orders
+from workloads.config import Orders, OrdersError, read_orders
 from workloads.recording import Recorder
 from workloads.registry import UnknownWorkloadError, workload_named
 

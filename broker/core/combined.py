@@ -10,7 +10,8 @@ from collections.abc import Hashable
 
 from broker.core.broker_node.node import BrokerNode
 from broker.core.controller.node import ControllerNode
-from broker.core.events import (
+from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.ports.events import (
     CancelTimer,
     Disconnected,
     Effect,
@@ -27,8 +28,7 @@ from broker.core.events import (
     StopRequested,
     TimerFired,
 )
-from broker.core.files import Files
-from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.ports.files import Files
 from broker.core.settings import CONTROLLER_LISTENER, Settings
 
 _BROKER, _CONTROLLER = 0, 1

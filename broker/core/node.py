@@ -5,8 +5,8 @@ from __future__ import annotations
 from broker.core.broker_node.node import BrokerNode
 from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
-from broker.core.files import Files
-from broker.core.runtime import Node
+from broker.core.ports.files import Files
+from broker.core.ports.runtime import Node
 from broker.core.settings import Settings
 
 

@@ -13,7 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 
-from broker.core.events import (
+from broker.core.ports.events import (
     CONTROLLER_CHANNELS,
     CancelTimer,
     CloseConnection,
@@ -28,15 +28,15 @@ from broker.core.events import (
     Started,
     TimerFired,
 )
-from broker.core.files import Files
-from broker.core.marks import Mark
-from broker.core.runtime import Node
+from broker.core.ports.files import Files
+from broker.core.ports.marks import Mark
+from broker.core.ports.runtime import Node
 from broker.core.settings import Address, Settings
-from broker.shell import metrics
-from broker.shell.flusher import Flusher
-from broker.shell.peers import Peers
-from broker.shell.server import Server
-from broker.shell.traffic import Traffic
+from broker.shell.files.flusher import Flusher
+from broker.shell.network.peers import Peers
+from broker.shell.network.server import Server
+from broker.shell.observability import metrics
+from broker.shell.observability.traffic import Traffic
 
 LOG = logging.getLogger(__name__)
 NODE_LOG = logging.getLogger("broker.node")

@@ -15,17 +15,18 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.core.events import StopRequested
-from broker.core.files import Files, StorageError
 from broker.core.node import make_node
+from broker.core.ports.events import StopRequested
+from broker.core.ports.files import Files, StorageError
+from broker.core.ports.runtime import Node
 from broker.core.rules.flaws import UnknownRules
-from broker.core.runtime import Node
 from broker.core.settings import Settings
-from broker.shell import admin, logs, properties
+from broker.shell import properties
+from broker.shell.files.joined_files import JoinedFiles
+from broker.shell.files.ledger_files import LedgerFiles
+from broker.shell.files.posix_files import PosixFiles
 from broker.shell.host import Host
-from broker.shell.joined_files import JoinedFiles
-from broker.shell.ledger_files import LedgerFiles
-from broker.shell.posix_files import PosixFiles
+from broker.shell.observability import admin, logs
 
 LOG = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""One function per anomaly: base relations in, findings out (`checkers.findings`). All are total."""
+"""One function per anomaly: base relations in, findings out (`checkers.verdict.findings`). All are total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from checkers.anomalies import availability, epochs, groups, loss, offsets, order, reads, replicas
-from checkers.relations import Relations
+from checkers.relations.base import Relations
 
 Anomaly = Callable[[Relations], DataFrame]
 

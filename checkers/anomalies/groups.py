@@ -10,10 +10,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.findings import ACKS_ALL, findings, one_promise, operation
-from checkers.groups import GROUP_KEY, GroupRelations, kept_at
-from checkers.leadership import FOREVER, NEVER
-from checkers.relations import Relations
+from checkers.relations.base import Relations
+from checkers.relations.groups import GROUP_KEY, GroupRelations, kept_at
+from checkers.relations.leadership import FOREVER, NEVER
+from checkers.verdict.findings import ACKS_ALL, findings, one_promise, operation
 
 _BEGINS, _ASKS, _ENDS = 0, 1, 2
 """At one instant, in this order: what only touches is concurrent."""

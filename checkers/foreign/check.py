@@ -26,7 +26,7 @@ from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import Operation
 from checkers.linearizability.operations import Verdict as Decision
-from checkers.verdict import RunResult
+from checkers.verdict.verdict import RunResult
 from naming import unknown
 
 PROFILES: Final[Mapping[str, str]] = {

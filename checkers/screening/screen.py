@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
-from checkers.commitment import lagging_samples, not_yet_committed
-from checkers.findings import KEY, unite
-from checkers.polled import furthest_reads, uneven_ways
+from checkers.relations.commitment import lagging_samples, not_yet_committed
+from checkers.relations.polls import furthest_reads, uneven_ways
 from checkers.screening import kernel
 from checkers.screening.summaries import Suspicion, suspicion_of
+from checkers.verdict.findings import KEY, unite
 
 POLLS_BROADCAST_MAX = 4_000_000
 """So many polls are given to every task, rather than brought together with the records of each by a shuffle."""
@@ -40,7 +40,7 @@ class Answers:
     polls: DataFrame
     """Examined."""
     returned: DataFrame
-    """`checkers.polled.returned_by_poll`."""
+    """`checkers.relations.polls.returned_by_poll`."""
     cluster: DataFrame
     """Examined."""
 

@@ -1,7 +1,7 @@
 """Screening a short history in the driver, from its files: while Spark starts, and without a plan or a Python worker.
 
 What `checkers.screening.screen` has Spark compute row by row for the kernel is computed here column by column. Both
-must mark the same rows; `checkers.wellformed` has the rules in words.
+must mark the same rows; `checkers.input.validation` has the rules in words.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.findings import KEY
+from checkers.input.tables import RunFiles
 from checkers.screening import kernel
 from checkers.screening.columns import Flags, Groups, Longs, among, distinct, known, numbers, read_parts, texts
 from checkers.screening.kernel import Note, Rows
-from checkers.tables import RunFiles
+from checkers.verdict.findings import KEY
 from history.schema import TABLES
 
 _READ: Final = ("operations", "sends", "reads", "logs", "cluster")
@@ -41,7 +41,7 @@ class Short:
     reads: Records
     logs: Records
     returned: pa.Table
-    """As `checkers.polled.returned_by_poll` returns it."""
+    """As `checkers.relations.polls.returned_by_poll` returns it."""
     replicas: pa.Table
     """As `checkers.screening.screen.replicas_of` returns it."""
     notes: tuple[Note, ...]
@@ -54,7 +54,7 @@ class Short:
     """By run, when the last operation or sample ended, of those whose times are known."""
 
     def held_at(self, places: Collection[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
-        """Look up what the dumped logs hold at some places, as `checkers.collected.held_at` does."""
+        """Look up what the dumped logs hold at some places, as `checkers.verdict.collect.held_at` does."""
         logs, found = self.logs.rows, dict[tuple[Any, ...], dict[int, int | None]]()
         offsets = np.array(sorted({offset for *_, offset in places}), np.int64)
         likely = known(logs, *KEY, "broker", "offset") & np.isin(numbers(logs, "offset"), offsets)

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.polled import returned_by_poll
+from checkers.input.sizes import Size
+from checkers.input.tables import RunFiles
+from checkers.relations.polls import returned_by_poll
 from checkers.screening import kernel
 from checkers.screening.columns import Flags, Longs, known, numbers
 from checkers.screening.screen import (
@@ -25,8 +27,6 @@ from checkers.screening.screen import (
 )
 from checkers.screening.short import Records, Short, plain
 from checkers.screening.summaries import Suspicion, suspicion_of
-from checkers.sizes import Size
-from checkers.tables import RunFiles
 
 
 class Source(Protocol):
@@ -34,7 +34,7 @@ class Source(Protocol):
 
     @property
     def returned(self) -> DataFrame:
-        """What each poll returned (`checkers.polled.returned_by_poll`)."""
+        """What each poll returned (`checkers.relations.polls.returned_by_poll`)."""
 
     @property
     def replicas(self) -> DataFrame:

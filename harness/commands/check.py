@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.commands.stores import need_history, run_of, store_option
-from harness.exits import worst
-from harness.store import find_run
+from harness.commands.parts.stores import need_history, run_of, store_option
+from harness.store.store import find_run
+from harness.terminal.exits import worst
 
 if TYPE_CHECKING:
     from checkers.foreign.verdicts import FileVerdict
@@ -63,9 +63,9 @@ def check(
       harrow check --model cas-register --pictures violations *.edn
     """  # noqa: D301 (\b is for click)
     from checkers.foreign.check import UnknownNameError, Wanted, check_files
-    from harness import consoles
-    from harness.judging import results_of
-    from reports.terminal import summary_lines
+    from harness.run.judging import results_of
+    from harness.terminal import consoles
+    from reports.text.terminal import summary_lines
 
     try:
         wanted = Wanted(model, profile, form, *_initial(initial)).validated()  # before anything is fetched
@@ -89,7 +89,7 @@ def check(
 
 def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
     """Files and directories, each of which exists, and URIs for Spark, which stay text. Raises `StoreError`."""
-    from checkers.elsewhere import is_elsewhere
+    from checkers.input.remote import is_elsewhere
 
     if not places:
         return [find_run(store)]
@@ -105,7 +105,7 @@ def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
 
 def _here(files: Sequence[Path | str], master: str | None, store: Path) -> list[Path]:
     """The paths under which files can be judged here: of a run on another machine, the directory that stands for it."""
-    from checkers.elsewhere import ElsewhereError, bring
+    from checkers.input.remote import ElsewhereError, bring
     from checkers.spark import start_session
 
     for path in files:
@@ -122,7 +122,7 @@ def _here(files: Sequence[Path | str], master: str | None, store: Path) -> list[
 
 def _draw(verdicts: Sequence[FileVerdict], directory: Path) -> None:
     """Write a picture of each history that is not known to be linearizable, and tell where on standard error."""
-    from reports.linearizability import render_picture
+    from reports.pictures.linearizability import render_picture
 
     try:
         directory.mkdir(parents=True, exist_ok=True)

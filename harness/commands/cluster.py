@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.names import NamedGroup, OneOf
-from harness.commands.starting import before_start
-from harness.commands.stores import command_for, store_option
-from harness.environments.machine.own_python import module_command
-from harness.run_names import plain
+from harness.commands.parts.names import NamedGroup, OneOf
+from harness.commands.parts.starting import before_start
+from harness.commands.parts.stores import command_for, store_option
+from harness.environments.machine.helpers.own_python import module_command
+from harness.store.run_names import plain
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
 from nemesis.targets import ROLES
@@ -46,12 +46,12 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
 
     Clients of this machine reach it where the network is made of proxies; a network of namespaces is apart.
     """
-    from harness import spec as specs
     from harness.environments import registry
-    from harness.standing.orders import ABOUT, about
-    from harness.stopping import Failed, Lacking
-    from harness.store import make_run_directory
-    from harness.systems import choice
+    from harness.interactive.protocol import ABOUT, about
+    from harness.run.stopping import Failed, Lacking
+    from harness.spec import spec as specs
+    from harness.store.store import make_run_directory
+    from harness.systems import selection
 
     if (_place(store) / ABOUT).exists():
         raise Lacking(f"expected no cluster in {store}, found one that stands; {command_for(store, 'cluster', 'down')}")
@@ -60,14 +60,14 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
     with before_start():
-        system = choice.make(spec)
+        system = selection.make(spec)
         spec = registry.settled(spec, system)
         registry.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
     directory = make_run_directory(store, plain([NAME, spec.environment]), None)
     log = directory / "owner.log"
     with log.open("wb") as errors:
         owner = subprocess.Popen(
-            module_command("harness.standing.owner", str(directory.absolute()), specs.to_json(spec, {}, "")),
+            module_command("harness.interactive.daemon", str(directory.absolute()), specs.to_json(spec, {}, "")),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -89,7 +89,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
 @store_option
 def status(store: Path) -> None:
     """Tell how nodes and partitions are, by the cluster's own account."""
-    from harness.standing.orders import about, order
+    from harness.interactive.protocol import about, order
 
     click.echo(f"brokers at {','.join(about(_place(store))['bootstrap'])}")
     for said in order(_place(store), do="status"):
@@ -102,8 +102,8 @@ def status(store: Path) -> None:
 @store_option
 def logs(node: int, lines: int, store: Path) -> None:
     """Print what a node logged last."""
-    from harness.standing.orders import about
-    from harness.stopping import Lacking
+    from harness.interactive.protocol import about
+    from harness.run.stopping import Lacking
 
     about(_place(store))
     log = _place(store) / "nodes" / str(node) / "node.log"
@@ -119,8 +119,8 @@ def logs(node: int, lines: int, store: Path) -> None:
 @store_option
 def down(store: Path) -> None:
     """Take the cluster down; logs and data stay in the store."""
-    from harness.standing.orders import ABOUT, order
-    from harness.stopping import Failed
+    from harness.interactive.protocol import ABOUT, order
+    from harness.run.stopping import Failed
 
     place = _place(store)
     list(order(place, do="down"))
@@ -146,8 +146,8 @@ def down(store: Path) -> None:
 @store_option
 def fault(name: str, target: str, partition: int, lasts: float, parameters: tuple[str, ...], store: Path) -> None:
     """Inject one fault into the cluster that stands, hold it, and heal it. See `harrow faults` for names."""
-    from harness.standing.orders import order
-    from harness.stopping import Failed
+    from harness.interactive.protocol import order
+    from harness.run.stopping import Failed
 
     given = dict(_parameter(text) for text in parameters)
     wanted = {

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from harness.commands.names import OneOf
-from harness.commands.stores import store_option
+from harness.commands.parts.names import OneOf
+from harness.commands.parts.stores import store_option
 from harness.doctor.titles import TITLES
-from harness.exits import Exit
-from harness.store import StoreError, find_run
+from harness.store.store import StoreError, find_run
+from harness.terminal.exits import Exit
 
 
 @click.command("heal")
@@ -24,7 +24,7 @@ def heal(place: str | None, store: Path) -> None:
     DIR is the directory of all runs, or of one, or the name of one in the store; without it all runs of the store are
     healed. Runs that still go on are left alone, and so is everything that no journal names. It is safe to heal twice.
     """
-    from harness.heal import heal as undo
+    from harness.store.heal import heal as undo
 
     if place is None and not store.is_dir():
         raise StoreError(f"expected a store, found no directory {store}; name the one that has the runs with --store")
@@ -57,9 +57,9 @@ def doctor(
     Exit status: 0 if the default job works, or all that were named do; else 4.
     """  # noqa: D301 (\b is for click)
     if faults:
-        from harness import matrix
+        from harness.doctor import fault_matrix
 
-        click.echo(matrix.markdown() if markdown else matrix.here())
+        click.echo(fault_matrix.markdown() if markdown else fault_matrix.here())
         return
     if remedies:
         from harness.doctor import document

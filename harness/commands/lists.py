@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import click
 
-from harness.shipped import SCHEDULES, SUITES, SYSTEMS, Shelf
+from harness.shipped import SCHEDULES, SUITES, SYSTEMS
 from naming import unknown
+from naming.shelf import Shelf
 from nemesis.faults import KINDS, USUAL
 from nemesis.faults.families import FAMILIES, PARTITION
 
@@ -37,7 +38,7 @@ def flaws() -> None:
 
     A flaw is one rule taken out of the protocol. It proves that Harrow can find what it is for.
     """
-    from harness.systems.rules import flaws as known
+    from simulation.scenario.rules import flaws as known
 
     _print(known())
 
@@ -64,7 +65,7 @@ def schedules(name: str | None) -> None:
     Schedules of faults are for `harrow run --schedule` and `harrow sim --faults`, those in steps for `harrow sim
     --schedule`.
     """
-    from harness.simulation.directed.files import STORIES
+    from simulation.directed.files import STORIES
 
     if name is not None:
         _shelf(name, STORIES if name in STORIES.files() else SCHEDULES)

@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from harness import spec as specs
-from harness.commands.starting import before_start
-from harness.commands.stores import command_for, store_option
-from harness.exits import VERDICTS, Exit
-from harness.run_names import of_run
+from harness.commands.parts.starting import before_start
+from harness.commands.parts.stores import command_for, store_option
+from harness.run.stopping import Interrupted
 from harness.shipped import SCHEDULES
-from harness.spec import Spec, SpecError
-from harness.stopping import Interrupted
+from harness.spec import spec as specs
+from harness.spec.spec import Spec
+from harness.store.run_names import of_run
+from harness.terminal.exits import VERDICTS, Exit
+from naming import SpecError
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule
-from nemesis.script import loads_file
+from nemesis.schedule_file import loads_file
 
 if TYPE_CHECKING:
     from harness.environments.base import System
-    from harness.phases.stage import Plan
-    from harness.progress import Progress
+    from harness.run.phases.stage import Plan
+    from harness.terminal.progress import Progress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -132,12 +133,12 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.
     """  # noqa: D301 (\b is for click)
     from harness.environments import registry
-    from harness.systems import choice
+    from harness.systems import selection
 
     spec = _spec(file, flags)
     schedule_file = None if schedule_named is None else _schedule_file(schedule_named)
     with before_start():
-        system = choice.make(spec)
+        system = selection.make(spec)
         name = of_run(spec, system.name, "" if schedule_file is None else schedule_file.stem)
         spec = registry.settled(spec, system)
         schedule = _schedule(spec, schedule_file)
@@ -148,15 +149,15 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
-    from harness.systems import choice
+    from harness.systems import selection
 
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
-    return specs.resolve(choice.with_defaults(given), secrets.randbelow(specs.SEEDS))
+    return specs.resolve(selection.with_defaults(given), secrets.randbelow(specs.SEEDS))
 
 
 def _schedule_file(named: str) -> Path:
-    from harness.simulation.directed.files import STORIES
+    from simulation.directed.files import STORIES
 
     if SCHEDULES.name_of(named) is None and STORIES.name_of(named) is not None:
         raise SpecError(f"expected a schedule of faults, found one in steps: {named}; harrow sim --schedule {named}")
@@ -180,8 +181,8 @@ def _schedule(spec: Spec, file: Path | None) -> Schedule:
 
 
 def _check(spec: Spec, schedule: Schedule, system: System) -> None:
+    from harness.doctor.remedies.table import to_install
     from harness.environments import registry
-    from harness.remedies.table import to_install
     from workloads.clients import client_named
     from workloads.clients.administration import admin_library
     from workloads.clients.base import ClientMissingError
@@ -200,13 +201,13 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
 
 
 def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
-    from harness import consoles
-    from harness.judging import WarmSpark, judge, need_java
-    from harness.phases.stage import Plan
-    from harness.progress import Progress
-    from harness.reporting import write_report
-    from harness.store import make_run_directory
-    from reports.terminal import summary_lines
+    from harness.run.judging import WarmSpark, judge, need_java
+    from harness.run.phases.stage import Plan
+    from harness.run.reporting import write_report
+    from harness.store.store import make_run_directory
+    from harness.terminal import consoles
+    from harness.terminal.progress import Progress
+    from reports.text.terminal import summary_lines
 
     if check:
         need_java()
@@ -244,9 +245,9 @@ def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
 
 def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_at_rest: Callable[[], None]) -> None:
     """Run the cluster; Ctrl-C and SIGTERM end it in good order."""
-    from harness import runner
     from harness.environments import registry
-    from harness.stopping import Stop, on_signals
+    from harness.run import runner
+    from harness.run.stopping import Stop, on_signals
 
     needs = frozenset().union(*(kind.needs for kind in schedules.kinds_of(plan.schedule)))
     make = partial(registry.make, plan.spec, needs, plan.directory, system)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.stores import command_for, store_option
+from harness.commands.parts.stores import command_for, store_option
 from harness.shipped import SUITES
 
 if TYPE_CHECKING:
-    from checkers.verdict import RunResult
-    from harness.progress import Progress
+    from checkers.verdict.verdict import RunResult
     from harness.suites.cells import Cell
-    from harness.suites.conducting import Ended
     from harness.suites.definition import Suite
+    from harness.suites.runner import Ended
     from harness.suites.state import Result, State
+    from harness.terminal.progress import Progress
 
 _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashed": "bold magenta", "skipped": "dim"}
 
@@ -40,11 +40,11 @@ def suite(named: str, store: Path, fresh: bool) -> None:
     Exit status: 0 all valid, 1 anomalies, 2 usage, 3 something was not decided, or interrupted, 4 a run crashed or the
     canary was not found.
     """  # noqa: D301 (\b is for click)
-    from harness import consoles
-    from harness.judging import need_java
-    from harness.progress import Progress
+    from harness.run.judging import need_java
     from harness.suites import definition
     from harness.suites.state import begin
+    from harness.terminal import consoles
+    from harness.terminal.progress import Progress
 
     wanted = definition.load(SUITES.find(named))
     if not all(cell.is_simulated for cell in (*wanted.canary, *wanted.cells)):
@@ -57,10 +57,10 @@ def suite(named: str, store: Path, fresh: bool) -> None:
 
 
 def _conduct(wanted: Suite, state: State, progress: Progress, heal: str) -> Ended:
-    from harness.judging import WarmSpark, results_of
-    from harness.reporting import write_report
-    from harness.stopping import Stop, on_signals
-    from harness.suites.conducting import Hands, conduct
+    from harness.run.judging import WarmSpark, results_of
+    from harness.run.reporting import write_report
+    from harness.run.stopping import Stop, on_signals
+    from harness.suites.runner import Hands, conduct
     from reports.suite import render_suite
 
     spark = WarmSpark()

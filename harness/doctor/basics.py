@@ -12,16 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from checkers.programs_place import place_for_programs
+from checkers.executable_directory import place_for_programs
 from harness.doctor import limits
+from harness.doctor.remedies.basics import LOOPBACK
+from harness.doctor.remedies.commands import distributions
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
-from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.keeper_process import Settings
-from harness.environments.machine.sockets import place_for_sockets
-from harness.environments.machine.trials import Trial, attempt
-from harness.remedies.basics import LOOPBACK
-from harness.remedies.commands import distributions
+from harness.environments.machine.feature_probes import Trial, attempt
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.kernel.sockets import place_for_sockets
 
 DISK_BYTES = 256 << 20
 """A run of a minute keeps some 10 MB, and its cluster's disks take some 50 MB while it goes on."""

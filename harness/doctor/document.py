@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.doctor.remedies.rows import Row
+from harness.doctor.remedies.table import ALSO, TABLE
 from harness.doctor.titles import TITLES
-from harness.remedies.rows import Row
-from harness.remedies.table import ALSO, TABLE
 
 
 def markdown() -> str:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from harness.doctor import basics
 from harness.doctor.findings import DefaultJob, Finding
+from harness.doctor.remedies.here import find
 from harness.doctor.titles import TITLES
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
-from harness.environments.docker.trial import try_docker
-from harness.environments.local import offers as local
-from harness.environments.machine.trials import (
+from harness.environments.docker.probe import try_docker
+from harness.environments.local import capabilities as local
+from harness.environments.machine.feature_probes import (
     Trial,
     attempt,
     try_clock,
@@ -25,11 +26,10 @@ from harness.environments.machine.trials import (
     try_namespaces,
     try_shaping,
 )
-from harness.environments.ssh.trial import try_ssh
-from harness.environments.ssh.vms.trial import try_vms
-from harness.errors import describe
-from harness.remedies.here import find
-from nemesis.cluster import Capability
+from harness.environments.ssh.probe import try_ssh
+from harness.environments.ssh.vms.probe import try_vms
+from harness.terminal.errors import describe
+from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, USUAL
 
 _TIMEOUT_S = 120.0

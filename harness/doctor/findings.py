@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.doctor.remedies.table import Explanation
 from harness.environments.causes import Cause, to_json
-from harness.environments.machine.trials import Trial
-from harness.remedies.table import Explanation
+from harness.environments.machine.feature_probes import Trial
 
 
 @dataclass(frozen=True)

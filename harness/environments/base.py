@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
 from harness.environments.causes import Caused
-from nemesis.cluster import Capability, Cluster, Endpoint, NodeRole, PartitionView, VoterView
+from nemesis.capabilities.cluster import Capability, Cluster, Endpoint, NodeRole, PartitionView, VoterView
 
 Address = tuple[str, int]
 

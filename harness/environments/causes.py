@@ -1,4 +1,4 @@
-"""Why a mechanism could not be opened, as the trial met it. Remedies are chosen by this (`harness.remedies`)."""
+"""Why a mechanism could not be opened, as the trial met it. Remedies are chosen by this (`harness.doctor.remedies`)."""
 
 from __future__ import annotations
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import get_args
 
 from harness.environments.base import Environment, EnvironmentFailed, Offers, System
-from harness.environments.docker import offers as docker
-from harness.environments.local import offers as local
-from harness.environments.ssh.offers import OFFERS_OF_VMS
-from harness.journal import Journal
-from harness.spec import OWN_SYSTEM, Spec, SpecError
-from nemesis.cluster import Capability
+from harness.environments.docker import capabilities as docker
+from harness.environments.local import capabilities as local
+from harness.environments.ssh.capabilities import OFFERS_OF_VMS
+from harness.spec.spec import OWN_SYSTEM, Spec
+from harness.store.journal import Journal
+from naming import SpecError
+from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, families
 from nemesis.faults.base import Kind
 from nemesis.schedule import parts
@@ -103,9 +104,9 @@ def _offers(spec: Spec) -> Offers:
     """What the environment of a specification offers. Raises `EnvironmentFailed` when its machines cannot be nodes."""
     if spec.environment != "ssh":
         return OFFERS[spec.environment]
-    from harness.environments.ssh import fleets
+    from harness.environments.ssh.fleet import selection
 
-    return fleets.offers_of(spec)
+    return selection.offers_of(spec)
 
 
 def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
@@ -167,16 +168,16 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
 def _over_ssh(
     spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal
 ) -> Environment:
-    from harness.environments.ssh import fleets
     from harness.environments.ssh.environment import SshEnvironment
+    from harness.environments.ssh.fleet import selection
 
     return SshEnvironment(
         directory,
         system,
         spec.brokers,
         spec.controllers,
-        fleets.fleet_of(spec),
-        fleets.offers_of(spec),
+        selection.fleet_of(spec),
+        selection.offers_of(spec),
         page_cache=spec.page_cache,
         needs=needs,
         journal=journal,

@@ -7,13 +7,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from harness import spec as specs
-from harness.simulation import fault_names, overrides
-from harness.simulation.swarm import Configuration
-from harness.spec import ACKS, ENVIRONMENTS, Spec, SpecError
-from harness.systems import choice
+from harness.spec import spec as specs
+from harness.spec.spec import ACKS, ENVIRONMENTS, Spec
+from harness.systems import selection
+from naming import SpecError
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
+from simulation.faults import kinds
+from simulation.scenario import overrides
+from simulation.scenario.configuration import Configuration
 
 SIMULATION = "simulation"
 _NAME_CHARACTERS = 60
@@ -61,7 +63,7 @@ def spec_of(cell: Cell) -> Spec:
     """The specification of a run on a real cluster. Raises `SpecError`."""
     given = {key: value for key, value in cell.settings.items() if key != SIMULATION}
     given |= {"environment": cell.environment, "faults": cell.faults, "seed": cell.first_seed, "name": cell.name}
-    return specs.resolve(choice.with_defaults(given), cell.first_seed)
+    return specs.resolve(selection.with_defaults(given), cell.first_seed)
 
 
 def check(cell: Cell) -> None:
@@ -76,8 +78,8 @@ def see_possible(cell: Cell) -> None:
     """See that this machine has the means. Raises `Skipped`."""
     if cell.is_simulated:
         try:
-            fault_names.chosen(cell.faults)
-        except fault_names.NotSimulated as error:
+            kinds.chosen(cell.faults)
+        except kinds.NotSimulated as error:
             raise Skipped(str(error)) from error
         return
     if cell.environment not in ENVIRONMENTS:
@@ -87,7 +89,7 @@ def see_possible(cell: Cell) -> None:
 
     try:
         spec = spec_of(cell)
-        system = choice.make(spec)
+        system = selection.make(spec)
         spec = registry.settled(spec, system)
         registry.check(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
     except (SpecError, EnvironmentFailed) as error:
@@ -117,7 +119,7 @@ def _simulated_settings(cell: Cell) -> dict[str, object]:
         shared["acks"] = ACKS[str(shared["acks"])]
     if "flaws" in shared:
         shared["flaws"] = tuple(shared["flaws"])
-    faults = fault_names.chosen(cell.faults, leave_out=True)
+    faults = kinds.chosen(cell.faults, leave_out=True)
     if faults is not None:
         shared["faults"] = faults
     return {**shared, **cell.settings.get(SIMULATION, {})}

@@ -10,10 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from harness.spec import Spec, SpecError
+from harness.spec.spec import Spec
+from harness.spec.toml_table import Table
 from harness.suites import cells
 from harness.suites.cells import SIMULATION, Cell
-from harness.toml_table import Table
+from naming import SpecError
 
 KNOWN_ENVIRONMENTS: Final = (SIMULATION, "local", "docker", "ssh")
 
@@ -110,8 +111,8 @@ def _canary(table: Table) -> Sequence[Cell]:
 
 def _anomalies(environment: str) -> Sequence[str]:
     """What a canary may be found out by: anomalies of the checkers, and properties of the simulation."""
-    from harness.simulation.observer.properties import PROPERTIES
-    from reports.contract import BREACHES
+    from reports.text.contract import BREACHES
+    from simulation.invariants.properties import PROPERTIES
 
     return ("any", *BREACHES, *(("crash", *PROPERTIES) if environment == SIMULATION else ()))
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.durable import sync_directory
-from harness.store import StoreError
+from harness.store.durable import sync_directory
+from harness.store.store import StoreError
 from harness.suites.cells import Cell
 from harness.suites.definition import Suite
 

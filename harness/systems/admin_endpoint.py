@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from harness.environments.base import LogRecord, NodePlan, ReplicaState
 from harness.systems.unix_http import NoAnswer, get_json
-from nemesis.cluster import PartitionView, is_broker, is_controller
+from nemesis.capabilities.cluster import PartitionView, is_broker, is_controller
 
 ANSWER_TIMEOUT_S = 0.5
 """A healthy node answers within milliseconds; what takes longer is as good as silent to an observer."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from harness.spec import Spec
+from harness.spec.spec import Spec
+from harness.spec.toml_table import Table
 from harness.systems.templating import CLIENT
-from harness.toml_table import Table
-from nemesis.cluster import Capability
+from nemesis.capabilities.cluster import Capability
 
 Command = tuple[str, ...]
 

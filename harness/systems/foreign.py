@@ -1,6 +1,6 @@
 """A system under test that is known from a definition file alone: any broker that speaks Kafka's protocol.
 
-Beside each node's broker an attendant (`harness.systems.attendant`) asks it over the protocol and tells what it
+Beside each node's broker an attendant (`harness.systems.sidecar`) asks it over the protocol and tells what it
 learned at the socket at which Harrow's own broker tells what it believes.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
-from harness.environments.machine.own_python import module_command
-from harness.spec import Spec
+from harness.environments.machine.helpers.own_python import module_command
+from harness.spec.spec import Spec
 from harness.systems.admin_endpoint import (
     log_of,
     newest_views,
@@ -20,11 +20,11 @@ from harness.systems.admin_endpoint import (
     states_of_brokers,
     states_of_controllers,
 )
-from harness.systems.attendant.orders import Orders
 from harness.systems.definition import Definition, NodeKind
-from harness.systems.places import Place
+from harness.systems.runtime import Place
+from harness.systems.sidecar.config import Orders
 from harness.systems.templating import CLIENT, fill, filled, names_in, node_names
-from nemesis.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
+from nemesis.capabilities.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
 
 ORDERS_NAME = "attendant.json"
 
@@ -88,7 +88,7 @@ class ForeignBroker:
     def command(self, plan: NodePlan) -> Sequence[str]:
         """Give the command that becomes the node, and leaves an attendant beside it."""
         orders = (plan.directory / ORDERS_NAME).absolute()
-        return module_command("harness.systems.attendant.launch", str(orders))
+        return module_command("harness.systems.sidecar.launch", str(orders))
 
     def keeper_of(self, group: str) -> int | None:  # noqa: ARG002
         """Nobody tells; how a group is assigned to a partition is each broker's own affair."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.environments.base import Addresses, NodePlan
-from harness.environments.machine.own_python import module_command
-from harness.systems.attendant.launch import FAILED
-from harness.systems.attendant.orders import Orders
+from harness.environments.machine.helpers.own_python import module_command
 from harness.systems.definition import Command
 from harness.systems.foreign import ORDERS_NAME, ForeignBroker
-from nemesis.cluster import Capability
+from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.launch import FAILED
+from nemesis.capabilities.cluster import Capability
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BrokerFromImage(ForeignBroker):
     def attendant(self, plan: NodePlan, pid: int) -> Command:
         """The command that answers for the node's process, which has this id here."""
         orders = (plan.directory / ORDERS_NAME).absolute()
-        return module_command("harness.systems.attendant.beside", str(orders), str(pid))
+        return module_command("harness.systems.sidecar.standalone", str(orders), str(pid))
 
 
 def _orders(plan: NodePlan) -> Orders:

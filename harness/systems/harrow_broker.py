@@ -12,8 +12,8 @@ from pathlib import Path
 
 from broker.core.broker_node.groups.topic import partition_of
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
-from harness.environments.machine.own_python import module_command
-from harness.spec import Spec
+from harness.environments.machine.helpers.own_python import module_command
+from harness.spec.spec import Spec
 from harness.systems.admin_endpoint import (
     State,
     log_of,
@@ -24,7 +24,7 @@ from harness.systems.admin_endpoint import (
     states_of_controllers,
     view_of,
 )
-from nemesis.cluster import (
+from nemesis.capabilities.cluster import (
     CLIENTS,
     Capability,
     NodeRole,
@@ -183,13 +183,13 @@ class HarrowBroker:
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
         """Drop what the dead node's ledger does not know as synced."""
-        from broker.shell.ledger_files import lose_unsynced
+        from broker.shell.files.ledger_files import lose_unsynced
 
         return lose_unsynced(plan.data)
 
     def disk_changed(self, plan: NodePlan) -> None:
         """Forget the ledger: the node takes all that it finds for durable, and begins a new one."""
-        from broker.shell.ledger_files import ledger_of
+        from broker.shell.files.ledger_files import ledger_of
 
         ledger_of(plan.data).unlink(missing_ok=True)
 

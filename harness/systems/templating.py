@@ -13,8 +13,8 @@ import jinja2
 import jinja2.meta
 
 from harness.environments.base import Address, Addresses, NodePlan
-from harness.spec import Spec
-from nemesis.cluster import CLIENTS
+from harness.spec.spec import Spec
+from nemesis.capabilities.cluster import CLIENTS
 
 _ENVIRONMENT = jinja2.Environment(  # noqa: S701 - what is made is no HTML
     undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True

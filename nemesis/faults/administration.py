@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nemesis.cluster import PartitionView, is_broker
+from nemesis.capabilities.cluster import PartitionView, is_broker
 from nemesis.draws import Draws
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site
 from nemesis.targets import Role

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
+from nemesis.capabilities.cluster import Capability, Cluster, NodeError
+from nemesis.capabilities.links import SharedLinks
 from nemesis.clock import Clock, becomes_true
-from nemesis.cluster import Capability, Cluster, NodeError
 from nemesis.draws import Draws
-from nemesis.links import SharedLinks
 from nemesis.targets import Role
 
 Family = Literal["process", "network", "page-cache", "disk", "clock", "administration"]

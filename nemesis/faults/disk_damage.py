@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from nemesis.cluster import Capability
-from nemesis.disks import Disk
+from nemesis.capabilities.cluster import Capability
+from nemesis.capabilities.disks import Disk
 from nemesis.draws import Draws
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, no_parameters
 from nemesis.faults.kill import Kill, start_dead

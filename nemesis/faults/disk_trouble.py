@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nemesis.disks import Trouble
+from nemesis.capabilities.disks import Trouble
 from nemesis.draws import Draws
 from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, named
 from nemesis.faults.kill import start_dead

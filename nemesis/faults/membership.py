@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nemesis.cluster import PartitionView, is_broker
+from nemesis.capabilities.cluster import PartitionView, is_broker
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named, no_parameters
 from nemesis.faults.kill import start_dead
 from nemesis.faults.restart import Restart

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.disks import PageCacheLoss, Survival
+from nemesis.capabilities.disks import PageCacheLoss, Survival
 from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, no_parameters
 from nemesis.faults.kill import Kill, start_dead
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nemesis.cluster import CLIENTS, Capability, Cluster, Endpoint, HasRole, Link, is_broker, is_controller
+from nemesis.capabilities.cluster import CLIENTS, Capability, Cluster, Endpoint, HasRole, Link, is_broker, is_controller
 from nemesis.draws import Draws
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named
 

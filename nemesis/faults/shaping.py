@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nemesis.cluster import Capability, Link
+from nemesis.capabilities.cluster import Capability, Link
+from nemesis.capabilities.shapes import Sample, Shape
 from nemesis.draws import Draws
 from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, named
 from nemesis.faults.partition import PARTIES, both_ways, others
-from nemesis.shapes import Sample, Shape
 
 _NEEDS: frozenset[Capability] = frozenset({"network-shaping"})
 _PACKETS = 240

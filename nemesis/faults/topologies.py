@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nemesis.cluster import CLIENTS, Capability, Cluster, Link, is_controller
+from nemesis.capabilities.cluster import CLIENTS, Capability, Cluster, Link, is_controller
 from nemesis.draws import Draws
 from nemesis.faults.base import Injection, Kind, Parameters, Site, named, no_parameters
 from nemesis.faults.partition import Partition, both_ways

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.cluster import Node
+from nemesis.capabilities.cluster import Node
 from nemesis.draws import Draws
 from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named
 from nemesis.faults.kill import start_dead

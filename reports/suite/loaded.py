@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from reports.wording import plural
+from reports.text.wording import plural
 
 State = Literal["valid", "invalid", "unknown", "crashed", "skipped", "waiting"]
 

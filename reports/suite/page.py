@@ -6,9 +6,10 @@ import functools
 
 import jinja2
 
-from reports import templating, wording
+from reports import templating
 from reports.suite.loaded import GRAVEST, STATES, Suite
 from reports.suite.matrix import tables
+from reports.text import wording
 
 
 def page(suite: Suite) -> str:

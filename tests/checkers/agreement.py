@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from checkers import sizes
 from checkers.anomalies import SHOWN_BY, Anomaly, find_anomalies
-from checkers.datasets import survey_dataset
-from checkers.findings import unite
-from checkers.malformed import malformed_history
-from checkers.premises import VALUES, watched
-from checkers.relations import base_relations
-from checkers.runs import facts_of
+from checkers.anomalies.malformed import malformed_history
+from checkers.input import sizes
+from checkers.input.datasets import survey_dataset
+from checkers.input.run_facts import facts_of
+from checkers.input.sizes import Size, partitions_for, settings_for, size_of
+from checkers.relations.base import base_relations
+from checkers.screening.premises import VALUES, watched
 from checkers.screening.screen import place_of
 from checkers.screening.short import screened_short
 from checkers.screening.summaries import Suspicion
-from checkers.sizes import Size, partitions_for, settings_for, size_of
 from checkers.spark import SQL_SETTINGS
+from checkers.verdict.findings import unite
 from history.schema import TABLES
 from tests.checkers.histories import History
 from tests.checkers.oracle import ORACLE, Key

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import check
-from checkers.verdict import RunResult
+from checkers.verdict.verdict import RunResult
 from tests.checkers import cases, group_cases
 from tests.checkers.group_mutations import GROUP_MUTATIONS, Group
 from tests.checkers.histories import History

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import check
-from checkers.verdict import RunResult
+from checkers.verdict.verdict import RunResult
 from tests.checkers.agreement import longer_than
 from tests.checkers.case_register import Case
 from tests.checkers.conftest import CASES, WITHOUT_DUPLICATES, Batches

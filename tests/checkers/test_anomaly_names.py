@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import checkers
-from checkers.stories import STORIES
-from reports.contract import BREACHES, PROMISES
+from checkers.explanations.anomalies import STORIES
+from reports.text.contract import BREACHES, PROMISES
 from tests.checkers import cases, group_cases
 
 PAGE = Path(checkers.__file__).parents[1] / "docs" / "checkers.md"

@@ -15,12 +15,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import RunNotFoundError, check
-from checkers.elsewhere import bring
 from checkers.foreign.check import Wanted, check_files
 from checkers.foreign.verdicts import FileVerdict
-from checkers.runs import facts_of
-from checkers.tables import REQUIRED_TABLES, survey
-from checkers.verdict import AnomalyCount, RunResult
+from checkers.input.remote import bring
+from checkers.input.run_facts import facts_of
+from checkers.input.tables import REQUIRED_TABLES, survey
+from checkers.verdict.verdict import AnomalyCount, RunResult
 from history.reader import read_table
 from history.schema import ANOMALIES, TABLES
 from tests.checkers.garbage import write_garbage

@@ -36,7 +36,15 @@ def histories(directory: Path) -> list[Path]:
 
 def checked(files: list[Path], *options: str) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, "-c", "from harness.cli import main; main()", "check", "--json", *options, *map(str, files)],
+        [
+            sys.executable,
+            "-c",
+            "from harness.commands.cli import main; main()",
+            "check",
+            "--json",
+            *options,
+            *map(str, files),
+        ],
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

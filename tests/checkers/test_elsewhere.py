@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.elsewhere import ElsewhereError, bring, is_elsewhere
-from checkers.tables import ELSEWHERE, survey
+from checkers.input.remote import ElsewhereError, bring, is_elsewhere
+from checkers.input.tables import ELSEWHERE, survey
 from tests.checkers.histories import History
 
 

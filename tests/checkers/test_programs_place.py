@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers import programs_place, spark
-from checkers.programs_place import may_execute, place_for_programs
+from checkers import executable_directory, spark
+from checkers.executable_directory import may_execute, place_for_programs
 
 
 @pytest.fixture
@@ -17,9 +17,9 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     """Directories that count as mounted `noexec`, with all that is below them."""
     places: set[Path] = set()
     monkeypatch.setattr(
-        programs_place, "may_execute", lambda place: not any(place.is_relative_to(closed) for closed in places)
+        executable_directory, "may_execute", lambda place: not any(place.is_relative_to(closed) for closed in places)
     )
-    monkeypatch.setattr(spark, "may_execute", programs_place.may_execute)
+    monkeypatch.setattr(spark, "may_execute", executable_directory.may_execute)
     return places
 
 
@@ -58,7 +58,7 @@ def test_a_place_that_will_do_is_not_left(cache: Path, tmp_path: Path) -> None:
 def test_the_kernel_says_what_is_mounted_noexec(tmp_path: Path) -> None:
     """In a mount namespace of its own, whose mounts end with it."""
     code = (
-        "import sys; from pathlib import Path; from checkers.programs_place import may_execute; "
+        "import sys; from pathlib import Path; from checkers.executable_directory import may_execute; "
         f"print(may_execute(Path('/')), may_execute(Path({str(tmp_path)!r})))"
     )
     script = f'mount -t tmpfs -o noexec tmpfs {tmp_path} && exec "$0" -c "$1"'

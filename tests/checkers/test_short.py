@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.datasets import survey_dataset
-from checkers.findings import KEY
-from checkers.polled import POLL
-from checkers.relations import Relations, base_relations
-from checkers.runs import facts_of
+from checkers.input.datasets import survey_dataset
+from checkers.input.run_facts import facts_of
+from checkers.input.sizes import Size, settings_for, size_of
+from checkers.input.tables import RunFiles, survey
+from checkers.relations.base import Relations, base_relations
+from checkers.relations.polls import POLL
 from checkers.screening.short import screened_short
-from checkers.sizes import Size, settings_for, size_of
 from checkers.spark import SQL_SETTINGS
-from checkers.tables import RunFiles, survey
+from checkers.verdict.findings import KEY
 from history.schema import TABLES
 from tests.checkers.agreement import longer_than, write_dataset
 from tests.checkers.garbage import garbage

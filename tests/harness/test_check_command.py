@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from checkers.verdict import RunResult
-from harness import cli
-from harness.exits import Exit
+from checkers.verdict.verdict import RunResult
+from harness.commands import cli
+from harness.terminal.exits import Exit
 
 GOOD = (
     "{:process 0, :type :invoke, :f :write, :value 3}\n{:process 0, :type :ok, :f :write, :value 3}\n"
@@ -105,6 +105,6 @@ def test_repair_can_be_switched_off(
         asked.append(repair)
         return [RunResult("run", run, "valid", (), {}, {}, {}) for run in runs]
 
-    monkeypatch.setattr("harness.judging.results_of", results_of)
+    monkeypatch.setattr("harness.run.judging.results_of", results_of)
     assert harrow("check", "--json", *flags, str(tmp_path)) == Exit.VALID
     assert asked == [repair]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
+from harness.commands import cli
+from harness.doctor.remedies.here import Here
 from harness.environments.causes import Refused
-from harness.environments.local import offers
-from harness.environments.machine.trials import Trial
-from harness.exits import Exit, worst
-from harness.remedies.here import Here
+from harness.environments.local import capabilities
+from harness.environments.machine.feature_probes import Trial
+from harness.terminal.exits import Exit, worst
 from nemesis.faults import KINDS
 
 
@@ -101,7 +101,7 @@ def test_an_unknown_setting_in_a_file_is_refused(capsys: pytest.CaptureFixture[s
 def test_a_fault_that_the_environment_cannot_inject_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(offers, "NETWORKS", {"namespaces": frozenset(), "proxies": frozenset()})
+    monkeypatch.setattr(capabilities, "NETWORKS", {"namespaces": frozenset(), "proxies": frozenset()})
     assert harrow("run", "--network", "proxies", "--faults", "kill,isolate") == Exit.USAGE
     output = capsys.readouterr().err
     assert "isolate needs network, which the environment local does not offer" in output
@@ -112,7 +112,7 @@ def test_a_fault_that_the_environment_cannot_inject_is_refused(
 def test_a_stored_schedule_is_checked_against_the_environment_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(offers, "NETWORKS", {"namespaces": frozenset(), "proxies": frozenset()})
+    monkeypatch.setattr(capabilities, "NETWORKS", {"namespaces": frozenset(), "proxies": frozenset()})
     entry = (
         '{"entry": 1, "at_ms": 1, "kind": "isolate", "target": {"role": "leader"}, "duration_ms": 1, "parameters": {}}'
     )
@@ -182,12 +182,12 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
 ) -> None:
     if lacking == "docker":
         silent = Trial(False, "not here", "docker", Refused(errno.ENOENT, "Docker engine"))
-        monkeypatch.setattr("harness.environments.docker.offers.try_docker", lambda: silent)
-        monkeypatch.setattr("harness.remedies.table._here", lambda: Here(root=True))
+        monkeypatch.setattr("harness.environments.docker.capabilities.try_docker", lambda: silent)
+        monkeypatch.setattr("harness.doctor.remedies.table._here", lambda: Here(root=True))
     if lacking == "qemu":
         monkeypatch.setattr("harness.environments.ssh.vms.programs.shutil.which", lambda _program, **_: None)
     if lacking == "paramiko":
-        monkeypatch.setattr("harness.environments.ssh.trial.importlib.util.find_spec", lambda _name: None)
+        monkeypatch.setattr("harness.environments.ssh.probe.importlib.util.find_spec", lambda _name: None)
     if lacking == "java":
         monkeypatch.setattr("checkers.spark.java_found", lambda: None)
     if lacking == "clients":
@@ -233,7 +233,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
 def test_help_loads_nothing_heavy() -> None:
     heavy = ("pyspark", "pyarrow", "pandas", "kafka", "rich", "broker")
-    code = f"import sys; import harness.cli; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys; import harness.commands.cli; print([name for name in {heavy} if name in sys.modules])"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(cli.__file__).parents[1])
     assert done.stdout.strip() == "[]"

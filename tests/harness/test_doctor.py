@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.cli import main
+from harness.commands.cli import main
 from harness.doctor import basics, examination, limits
 from harness.doctor.examination import NEEDED, default_job, examine
 from harness.doctor.findings import DefaultJob, Finding, as_json
 from harness.doctor.output import render
+from harness.doctor.remedies import table
+from harness.doctor.remedies.here import Here
 from harness.doctor.titles import TITLES
 from harness.environments.causes import Missing, Refused, TooLittle
-from harness.environments.local import offers as local
-from harness.environments.machine import choice, families
-from harness.environments.machine.trials import Trial
-from harness.exits import Exit
-from harness.remedies import table
-from harness.remedies.here import Here
+from harness.environments.local import capabilities as local
+from harness.environments.machine import mechanisms, selection
+from harness.environments.machine.feature_probes import Trial
+from harness.terminal.exits import Exit
 
 FINE = Trial(True, "works")
 CLOSED_TUN = Trial(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
@@ -53,9 +53,9 @@ def trials_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("try_docker", "try_vms", "try_ext4", "try_fuse", "try_namespaces", "try_shaping", "try_clock"):
         monkeypatch.setattr(examination, name, lambda: FINE)
     for name in ("try_namespaces", "try_ext4", "try_fuse"):
-        monkeypatch.setattr(choice, name, lambda: Trial(False, "not tried"))
+        monkeypatch.setattr(selection, name, lambda: Trial(False, "not tried"))
     for name in ("try_ext4", "try_fuse"):
-        monkeypatch.setattr(families, name, lambda: Trial(False, "not tried"))
+        monkeypatch.setattr(mechanisms, name, lambda: Trial(False, "not tried"))
     assert local
 
 

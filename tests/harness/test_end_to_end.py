@@ -12,15 +12,15 @@ import pytest
 
 import harness
 from harness.environments.base import Addresses, NodePlan
-from harness.environments.machine import processes
-from harness.environments.machine.own_python import module_command
-from harness.exits import Exit
-from harness.heal import heal
-from harness.journal import is_finished, read_journal
-from harness.phases.stage import Plan
-from harness.spec import Spec
-from harness.stopping import Failed
+from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.kernel import process_identity
+from harness.run.phases.stage import Plan
+from harness.run.stopping import Failed
+from harness.spec.spec import Spec
+from harness.store.heal import heal
+from harness.store.journal import is_finished, read_journal
 from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
+from harness.terminal.exits import Exit
 from history.reader import read_table
 from nemesis.schedule import Schedule
 from tests.support.real_runs import perform
@@ -33,7 +33,7 @@ PATIENCE_S = 120.0
 
 def left_over(run: Path) -> list[int]:
     tokens = [entry["token"] for entry in read_journal(run) if entry["kind"] == "run"]
-    return [pid for token in tokens for pid in processes.of_run(token)]
+    return [pid for token in tokens for pid in process_identity.of_run(token)]
 
 
 def the_run(store: Path) -> Path:
@@ -41,7 +41,7 @@ def the_run(store: Path) -> Path:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    assert processes.wait_until(condition, PATIENCE_S, 0.1), f"{what} within {PATIENCE_S:g} s"
+    assert process_identity.wait_until(condition, PATIENCE_S, 0.1), f"{what} within {PATIENCE_S:g} s"
 
 
 @pytest.fixture

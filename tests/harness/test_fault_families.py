@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
+from harness.commands import cli
 from harness.environments import registry
-from harness.environments.local import offers
-from harness.environments.machine import families
-from harness.environments.machine.trials import Trial
-from harness.exits import Exit
-from harness.spec import resolve
-from harness.systems import choice
+from harness.environments.local import capabilities
+from harness.environments.machine import mechanisms
+from harness.environments.machine.feature_probes import Trial
+from harness.spec.spec import resolve
+from harness.systems import selection
+from harness.terminal.exits import Exit
 from nemesis.faults import KINDS
 from nemesis.faults.families import FAMILIES, PARTITION
 
@@ -23,18 +23,18 @@ from nemesis.faults.families import FAMILIES, PARTITION
 def poor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with proxies and the broker's ledger alone."""
     for module, names in (
-        (offers, ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock")),
-        (families, ("try_ext4", "try_fuse")),
+        (capabilities, ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock")),
+        (mechanisms, ("try_ext4", "try_fuse")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, lambda: Trial(False, "not here"))
-    monkeypatch.setattr(offers, "choose_network", lambda _wanted: "proxies")
-    monkeypatch.setattr(families, "choose_page_cache", lambda _wanted: "page-cache")
+    monkeypatch.setattr(capabilities, "choose_network", lambda _wanted: "proxies")
+    monkeypatch.setattr(mechanisms, "choose_page_cache", lambda _wanted: "page-cache")
 
 
 def settled(faults: str) -> Sequence[str]:
     spec = resolve({"faults": faults}, 0)
-    return registry.settled(spec, choice.make(spec)).faults
+    return registry.settled(spec, selection.make(spec)).faults
 
 
 @pytest.mark.usefixtures("poor")

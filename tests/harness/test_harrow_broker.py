@@ -17,10 +17,11 @@ import pytest
 
 from broker.shell.properties import load
 from harness.environments.base import NodePlan
-from harness.spec import Spec, SpecError
+from harness.spec.spec import Spec
 from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
-from harness.systems.rules import check_names, flaws
 from harness.systems.unix_http import NoAnswer, get_json
+from naming import SpecError
+from simulation.scenario.rules import check_names, flaws
 
 Answers = Mapping[str, object]
 

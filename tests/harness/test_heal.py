@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.environments.docker.engine import connect, containers_of
-from harness.environments.machine import processes
-from harness.heal import heal
-from harness.journal import Journal, is_finished, read_journal
+from harness.environments.machine.kernel import process_identity
+from harness.store.heal import heal
+from harness.store.journal import Journal, is_finished, read_journal
 from tests.harness.environments.conftest import need
 
 _GONE_S = 10.0
@@ -71,7 +71,7 @@ def _kill_a_harness(
     token = Path(made["sockets"]).name.removeprefix("harrow-")
     doomed = [harness.pid]
     if victims == "harness and helpers":
-        doomed += [pid for pid in processes.of_run(token) if pid not in made["pids"]]
+        doomed += [pid for pid in process_identity.of_run(token) if pid not in made["pids"]]
     assert heal(directory) == [f"{directory.name}: left alone, its harness is alive as process {harness.pid}"]
     for pid in doomed:
         with suppress(ProcessLookupError):  # it went with one before
@@ -102,18 +102,18 @@ def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partiti
     assert len(namespaces) == (0 if network == "proxies" else 4)
 
     if victims == "harness":  # its keeper sees to that
-        assert processes.wait_until(lambda: all(processes.states(pid) <= {"Z"} for pid in pids), _GONE_S)
+        assert process_identity.wait_until(lambda: all(process_identity.states(pid) <= {"Z"} for pid in pids), _GONE_S)
 
     lines = heal(directory)
 
     assert lines
     assert all(line.startswith("run: ") for line in lines)
     assert not [line for line in lines if "still" in line or "does not end" in line]
-    assert all(processes.states(pid) <= {"Z"} for pid in pids)
-    assert list(processes.of_run(sockets.name.removeprefix("harrow-"))) == []
+    assert all(process_identity.states(pid) <= {"Z"} for pid in pids)
+    assert list(process_identity.of_run(sockets.name.removeprefix("harrow-"))) == []
     assert not namespaces & _namespaces_in_use()
     assert str(directory) not in Path("/proc/self/mountinfo").read_text()
-    assert processes.wait_until(lambda: not _loop_devices_of(directory), _GONE_S)
+    assert process_identity.wait_until(lambda: not _loop_devices_of(directory), _GONE_S)
     assert not list(directory.rglob("disk*"))
     assert not sockets.exists()
     if network == "docker":
@@ -128,7 +128,7 @@ def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partiti
 def test_a_process_that_has_the_number_of_one_of_ours_is_left_alone(
     tmp_path: Path, stranger: subprocess.Popen[bytes]
 ) -> None:
-    started = processes.start_time(stranger.pid)
+    started = process_identity.start_time(stranger.pid)
     assert started is not None
     _write_journal(tmp_path, what="node 1", pid=stranger.pid, start_time=started - 1)
     assert heal(tmp_path) == [f"{tmp_path.name}: nothing was left"]
@@ -136,14 +136,14 @@ def test_a_process_that_has_the_number_of_one_of_ours_is_left_alone(
 
 
 def test_a_process_that_was_written_down_is_killed(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
-    _write_journal(tmp_path, what="node 1", pid=stranger.pid, start_time=processes.start_time(stranger.pid))
+    _write_journal(tmp_path, what="node 1", pid=stranger.pid, start_time=process_identity.start_time(stranger.pid))
     assert heal(tmp_path) == [f"{tmp_path.name}: node 1 killed, process {stranger.pid}"]
     assert stranger.wait(_GONE_S) == -signal.SIGKILL
 
 
 def test_a_run_that_finished_is_not_looked_at(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
     journal = Journal(tmp_path)
-    journal.record("process", what="node 1", pid=stranger.pid, start_time=processes.start_time(stranger.pid))
+    journal.record("process", what="node 1", pid=stranger.pid, start_time=process_identity.start_time(stranger.pid))
     journal.finish()
     assert heal(tmp_path) == []
     assert stranger.poll() is None

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from harness.environments.base import NodePlan, ReplicaState, Traits
-from harness.health import End, by_topic, ends, lacking
-from nemesis.cluster import PartitionView
+from harness.run.health import End, by_topic, ends, lacking
+from nemesis.capabilities.cluster import PartitionView
 from tests.support.fake_cluster import FakeCluster, quorum_cluster
 
 VIEW = PartitionView("harrow", 0, 1, 3, (1, 2, 3), (), (1, 2, 3))

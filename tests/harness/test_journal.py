@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.journal import FILE_NAME, Journal, is_finished, mark_healed, read_journal
+from harness.store.journal import FILE_NAME, Journal, is_finished, mark_healed, read_journal
 
 
 def test_entries_are_read_back_in_order_after_the_harness_itself(tmp_path: Path) -> None:

@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness import matrix
-from harness.cli import main
+from harness.commands.cli import main
+from harness.doctor import fault_matrix
+from harness.doctor.remedies import table
+from harness.doctor.remedies.here import Here
 from harness.environments.causes import Refused
-from harness.environments.docker import offers as docker
-from harness.environments.local import offers
-from harness.environments.machine import choice
-from harness.environments.machine.trials import Trial
-from harness.environments.ssh import offers as ssh
-from harness.remedies import table
-from harness.remedies.here import Here
+from harness.environments.docker import capabilities as docker
+from harness.environments.local import capabilities
+from harness.environments.machine import selection
+from harness.environments.machine.feature_probes import Trial
+from harness.environments.ssh import capabilities as ssh
 from nemesis.faults import KINDS
 
 DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "faults.md"
 
 
 def test_the_matrix_in_the_documentation_is_the_one_that_is_printed() -> None:
-    assert matrix.markdown() in DOCUMENT.read_text()
+    assert fault_matrix.markdown() in DOCUMENT.read_text()
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_the_matrix_in_the_documentation_is_the_one_that_is_printed() -> None:
     ],
 )
 def test_a_fault_has_the_mechanisms_that_can_inject_it(kind: str, ways: str) -> None:
-    assert matrix.cell(KINDS[kind], offers) == ways
+    assert fault_matrix.cell(KINDS[kind], capabilities) == ways
 
 
 def test_containers_offer_what_processes_do_but_proxies() -> None:
     for kind in KINDS.values():
-        assert matrix.cell(kind, docker) == matrix.cell(kind, offers).replace(", proxies", "")
+        assert fault_matrix.cell(kind, docker) == fault_matrix.cell(kind, capabilities).replace(", proxies", "")
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_containers_offer_what_processes_do_but_proxies() -> None:
     ],
 )
 def test_a_far_machine_has_mechanisms_of_its_own(kind: str, ways: str) -> None:
-    assert matrix.cell(KINDS[kind], ssh.OFFERS_OF_VMS) == ways
+    assert fault_matrix.cell(KINDS[kind], ssh.OFFERS_OF_VMS) == ways
 
 
 def test_what_this_machine_cannot_do_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for trial in ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock"):
-        monkeypatch.setattr(offers, trial, lambda: Trial(False, "not on this machine"))
+        monkeypatch.setattr(capabilities, trial, lambda: Trial(False, "not on this machine"))
     monkeypatch.setattr(docker, "try_docker", lambda: Trial(False, "no Docker engine answers"))
     monkeypatch.setattr(ssh, "try_vms", lambda: Trial(False, "no QEMU"))
     with pytest.raises(SystemExit):
@@ -86,7 +86,7 @@ def test_what_this_machine_cannot_do_has_a_reason(
 def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offers, "try_fuse", lambda: Trial(True, "works, and another was asked for"))
+    monkeypatch.setattr(capabilities, "try_fuse", lambda: Trial(True, "works, and another was asked for"))
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "disk-stall", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])
     assert ended.value.code == 2
@@ -99,8 +99,8 @@ def test_a_fault_that_the_machine_lacks_the_means_for_is_told_with_the_cause_and
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = Trial(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
-    monkeypatch.setattr(offers, "try_shaping", lambda: closed)
-    monkeypatch.setattr(choice, "try_namespaces", lambda: Trial(True, "works"))
+    monkeypatch.setattr(capabilities, "try_shaping", lambda: closed)
+    monkeypatch.setattr(selection, "try_namespaces", lambda: Trial(True, "works"))
     monkeypatch.setattr(table, "_here", Here)
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "slow-network", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from harness import progress as module
-from harness.progress import Progress
+from harness.terminal import progress as module
+from harness.terminal.progress import Progress
 
 
 class Time:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import runner
 from harness.environments.base import EnvironmentFailed
-from harness.journal import is_finished, read_journal
-from harness.phases.stage import Outcome, Plan, Stage
-from harness.progress import Progress
-from harness.spec import Spec, from_json
-from harness.stopping import Failed, Interrupted, Stop
+from harness.run import runner
+from harness.run.phases.stage import Outcome, Plan, Stage
+from harness.run.stopping import Failed, Interrupted, Stop
+from harness.spec.spec import Spec, from_json
+from harness.store.journal import is_finished, read_journal
+from harness.terminal.progress import Progress
 from history.reader import read_table
 from nemesis.schedule import Entry, Schedule, loads
 from nemesis.targets import Target
@@ -228,14 +228,14 @@ def breaks(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("place", "phase"),
     [
-        ("harness.phases.main.TopicWatch.look", "main"),
-        ("nemesis.nemesis.Conductor.run", "main"),
-        ("harness.phases.recovery._become_whole", "recovery"),
-        ("harness.phases.recovery._stop_writes", "recovery"),
-        ("harness.phases.recovery.ends", "recovery"),
-        ("harness.phases.final._read", "final"),
-        ("harness.phases.final.dump_logs", "final"),
-        ("harness.workers.Worker.stop", "final"),
+        ("harness.run.phases.main.TopicWatch.look", "main"),
+        ("nemesis.runner.Conductor.run", "main"),
+        ("harness.run.phases.recovery._become_whole", "recovery"),
+        ("harness.run.phases.recovery._stop_writes", "recovery"),
+        ("harness.run.phases.recovery.ends", "recovery"),
+        ("harness.run.phases.final._read", "final"),
+        ("harness.run.phases.final.dump_logs", "final"),
+        ("harness.run.workers.Worker.stop", "final"),
         ("tests.support.fake_environment.FakeEnvironment.tear_down", "tear-down"),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_fault_whose_mechanism_cannot_be_opened_does_not_take_hold_and_keeps_n
 
 
 def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.links.SharedLinks.clear", breaks)
+    monkeypatch.setattr("nemesis.capabilities.links.SharedLinks.clear", breaks)
     outcome = play.run()
     assert outcome.took_hold == 1
     assert [row["source"] for row in play.table("troubles")] == ["harness"]
@@ -277,7 +277,7 @@ def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypa
 
 
 def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.phases.recovery.AGREE_S", 0.3)
+    monkeypatch.setattr("harness.run.phases.recovery.AGREE_S", 0.3)
     told = FakeSystem.replicas
     monkeypatch.setattr(FakeSystem, "replicas", lambda self, plan: () if plan.node_id == 3 else told(self, plan))
     outcome = play.run()
@@ -288,7 +288,7 @@ def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypa
 def test_a_cluster_that_does_not_recover_is_noted_and_the_run_goes_on(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.phases.recovery.WHOLE_S", 0.3)
+    monkeypatch.setattr("harness.run.phases.recovery.WHOLE_S", 0.3)
     play.environment.cluster.insync = (1, 2)
     outcome = play.run()
     assert outcome.troubles == ["the cluster was not whole again within 0.3 s: harrow-0 has an ISR without 3"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.sampler import Sampler
+from harness.run.sampler import Sampler
 from tests.support.fake_cluster import quorum_cluster
 from tests.support.fake_environment import FakeEnvironment, FakeSystem
 

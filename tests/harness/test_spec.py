@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.commands.run import _spec, run
-from harness.spec import Spec, SpecError, from_file, from_json, reproduce, resolve, to_json
+from harness.spec.spec import Spec, from_file, from_json, reproduce, resolve, to_json
+from naming import SpecError
 from nemesis.faults import KINDS, USUAL
 
 flush = st.one_of(

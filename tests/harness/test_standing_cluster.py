@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.exits import Exit
-from harness.heal import heal
-from harness.journal import is_finished, read_journal
-from harness.store import runs
+from harness.store.heal import heal
+from harness.store.journal import is_finished, read_journal
+from harness.store.store import runs
+from harness.terminal.exits import Exit
 
 pytestmark = pytest.mark.cluster
 
@@ -22,7 +22,7 @@ ROOT = Path(harness.__file__).parents[1]
 
 
 def harrow(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    run = "import sys; from harness.cli import main; main(sys.argv[1:])"
+    run = "import sys; from harness.commands.cli import main; main(sys.argv[1:])"
     return subprocess.run(
         [sys.executable, "-c", run, *words, "--store", str(store)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))},

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.exits import Exit
-from harness.stopping import Interrupted, Stop, on_signals
+from harness.run.stopping import Interrupted, Stop, on_signals
+from harness.terminal.exits import Exit
 
 ROOT = Path(harness.__file__).parents[1]
 
@@ -56,7 +56,7 @@ def test_a_signal_asks_the_run_to_end_and_the_handlers_are_put_back(number: int)
 
 def test_a_second_signal_is_immediate() -> None:
     code = (
-        "from harness.stopping import Stop, on_signals\n"
+        "from harness.run.stopping import Stop, on_signals\n"
         "import time\n"
         "with on_signals(Stop()):\n"
         "    print('ready', flush=True)\n"

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.phases.stage import Plan, Stage
-from harness.phases.topics import GONE_S, TopicWatch
-from harness.spec import Spec
+from harness.run.phases.stage import Plan, Stage
+from harness.run.phases.topics import GONE_S, TopicWatch
+from harness.spec.spec import Spec
 from nemesis.schedule import Schedule
 from tests.support.fake_environment import FakeEnvironment
 
@@ -29,7 +29,7 @@ class Scene:
 
     @property
     def created(self) -> int:
-        return sum("harness.topic" in process.command for process in self.stage.environment.processes)
+        return sum("harness.client_tasks.topic" in process.command for process in self.stage.environment.processes)
 
 
 def scene_of(directory: Path, system: str) -> Scene:

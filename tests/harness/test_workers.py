@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.machine.processes import wait_until
-from harness.stopping import Failed
-from harness.workers import Worker, acked
+from harness.environments.machine.kernel.process_identity import wait_until
+from harness.run.stopping import Failed
+from harness.run.workers import Worker, acked
 from tests.support.fake_environment import FakeProcess
 
 COMMAND = ("python", "-m", "workloads.worker", "orders.json")

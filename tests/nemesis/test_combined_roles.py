@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.cluster import CLIENTS
+from nemesis.capabilities.cluster import CLIENTS
 from nemesis.faults import KINDS
 from nemesis.targets import Role, Target, resolve
 from tests.nemesis.test_nemesis import Stage, entry, leader

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from nemesis.cluster import CLIENTS, NodeError
+from nemesis.capabilities.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import DidNotTakeHold, Injection, Parameters, Restless

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from history.schema import FAULTS
-from nemesis.cluster import NodeError
-from nemesis.nemesis import Conductor, mend
+from nemesis.capabilities.cluster import NodeError
+from nemesis.runner import Conductor, mend
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Role, Target
 from nemesis.triggers import Trigger

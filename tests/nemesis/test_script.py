@@ -6,7 +6,7 @@ import pytest
 
 from harness.shipped import SCHEDULES
 from nemesis.schedule import Entry, ScheduleError, dumps, loads
-from nemesis.script import loads_file, loads_script
+from nemesis.schedule_file import loads_file, loads_script
 from nemesis.targets import Target
 from nemesis.triggers import Condition, Trigger, holds
 from tests.support.fake_cluster import FakeCluster

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from reports.linearizability import drawn, render_picture
+from reports.pictures.linearizability import drawn, render_picture
 from tests.support.html_check import Page
 
 

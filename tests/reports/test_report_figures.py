@@ -4,22 +4,22 @@ import pyarrow as pa
 import pytest
 
 from history.schema import ANOMALIES, TABLES
-from reports.availability import outages, quiet_gap_ns
-from reports.biography import biography
-from reports.contract import contract_sentences
-from reports.joined import Joined
+from reports.data.availability import outages, quiet_gap_ns
+from reports.data.joined import Joined
+from reports.data.replicas import NO_LEADER, partition_history
+from reports.data.series import bins_over, latency_quantiles_ms, progress, throughput
+from reports.data.stored_run import Run
+from reports.data.suspects import suspects
 from reports.page import html
-from reports.replica_logs import log_picture
-from reports.replicas import NO_LEADER, partition_history
-from reports.reproduce import reproduce_command
-from reports.run import Run
-from reports.series import bins_over, latency_quantiles_ms, progress, throughput
-from reports.stories import groups
-from reports.strips import controller_strip
-from reports.summary import summarize
-from reports.suspects import suspects
-from reports.theme import fault_family
-from reports.wording import duration, moment, nodes
+from reports.pictures.replica_logs import log_picture
+from reports.pictures.strips import controller_strip
+from reports.pictures.theme import fault_family
+from reports.text.anomalies import groups
+from reports.text.contract import contract_sentences
+from reports.text.record_timeline import biography
+from reports.text.reproduce import reproduce_command
+from reports.text.summary import summarize
+from reports.text.wording import duration, moment, nodes
 
 SECOND = 1_000_000_000
 

@@ -12,7 +12,7 @@ import synthetic_run
 from history.reader import read_table, table_directory
 from history.schema import ANOMALIES, TABLES
 from reports import render
-from reports.run import EXPECTED_TABLES, RunNotFoundError
+from reports.data.stored_run import EXPECTED_TABLES, RunNotFoundError
 from tests.support.html_check import Page
 
 RUNS = ("valid", "invalid", "unknown", "empty")

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from reports import render
-from reports.sequence import STEPS_MAX, sequence
+from reports.pictures.sequence import STEPS_MAX, sequence
 
 STEPS = [
     {"at_us": 605_000, "node_id": 1, "text": "Produce 1 to p0", "source": 1_000},

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from reports.run import RunNotFoundError
-from reports.terminal import summary_lines
+from reports.data.stored_run import RunNotFoundError
+from reports.text.terminal import summary_lines
 
 
 def printed(directory, **options):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.simulation.case import Case
+from simulation.scenario.case import Case
 
 QUICK: dict[str, object] = {
     "brokers": 3,

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from harness import cli
-from harness.commands import sim_histories
-from harness.exits import Exit
-from harness.simulation import stored, sweep
-from harness.simulation.judged import Judgement
-from harness.simulation.tape import FORMAT
+from harness.commands import cli
+from harness.commands.simulation import histories
+from harness.terminal.exits import Exit
 from history.reader import load_table
+from simulation.engine.choices import FORMAT
+from simulation.runs import stored, sweep
+from simulation.runs.judgement import Judgement
 from tests.simulation.small import LIES, QUICK
 
 
@@ -51,7 +51,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture(scope="module")
 def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored run of a seed that fails."""
-    from harness.simulation.case import Case
+    from simulation.scenario.case import Case
 
     directory = tmp_path_factory.mktemp("run")
     found = stored.store(directory, Case(4, LIES))
@@ -192,7 +192,7 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
             for run_id in ids
         }
 
-    monkeypatch.setattr(sim_histories, "judge_dataset", judged)
+    monkeypatch.setattr(histories, "judge_dataset", judged)
     arguments = ("sim", "--seeds", "1:3", *FINE, "--keep", "0", "--jobs", 1, "--histories", "all")
     assert harrow(*arguments) == Exit.ANOMALIES, "the observer has found nothing, but the checkers have"
     told = capsys.readouterr().out
@@ -211,7 +211,7 @@ def test_a_sweep_heeds_its_time_limit(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_core_that_crashes_is_a_failure_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     from broker.core.broker_node.node import BrokerNode
-    from broker.core.events import TimerFired
+    from broker.core.ports.events import TimerFired
 
     honest = BrokerNode.handle
 
@@ -229,7 +229,7 @@ def test_a_core_that_crashes_is_a_failure_with_its_seed(monkeypatch: pytest.Monk
 def test_an_interrupted_sweep_tells_what_it_has_seen() -> None:
     import signal
 
-    program = "from harness.cli import main; main()"
+    program = "from harness.commands.cli import main; main()"
     arguments = ["sim", "--seeds", "1:100000", "--jobs", "1", *FINE]
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

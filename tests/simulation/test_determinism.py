@@ -13,18 +13,18 @@ import pytest
 
 import harness
 from broker.core.broker_node.node import BrokerNode
-from broker.core.events import Effect, Event, Note, TimerFired
-from harness.simulation.case import Case, run
-from harness.simulation.events import EventStream, Moment, first_difference
-from harness.simulation.replay import differing_event
-from harness.simulation.watchers import watchers
+from broker.core.ports.events import Effect, Event, Note, TimerFired
+from simulation.engine.event_log import EventStream, Moment, first_difference
+from simulation.invariants.watchers import watchers
+from simulation.runs.replay import differing_event
+from simulation.scenario.case import Case, run
 from tests.simulation.small import quick
 
 ROOT = Path(harness.__file__).parent.parent
 
 PROGRAM = """
 import sys
-from harness.simulation.case import Case, run
+from simulation.scenario.case import Case, run
 for seed in (1, 2, 3):
     outcome = run(Case(seed, {"duration_ms": 15_000, "operations": 60}))
     print(seed, outcome.digest, outcome.events)
@@ -114,9 +114,9 @@ def test_a_clock_in_a_rule_is_caught_at_its_first_event(monkeypatch: pytest.Monk
 def test_iterating_a_set_is_caught_between_processes_at_its_first_event() -> None:
     plant = """
 from broker.core.broker_node.node import BrokerNode
-from broker.core.events import Note, TimerFired
-from harness.simulation.case import run
-from harness.simulation.events import EventStream
+from broker.core.ports.events import Note, TimerFired
+from simulation.scenario.case import run
+from simulation.engine.event_log import EventStream
 from tests.simulation.small import quick
 honest = BrokerNode.handle
 def handle(self, now_ms, event):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.simulation.fault_names import NotSimulated, chosen, family_members
-from harness.simulation.swarm import FAULTS
 from nemesis.faults.families import FAMILIES, PARTITION
+from simulation.faults.kinds import NotSimulated, chosen, family_members
+from simulation.scenario.configuration import FAULTS
 
 
 def test_every_fault_of_the_simulation_is_in_one_family() -> None:

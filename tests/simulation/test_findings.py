@@ -9,14 +9,14 @@ import pytest
 
 from broker.core.controller.recovery import LAST_LEADER
 from broker.core.records import encode_batch
-from harness.simulation.case import run
-from harness.simulation.findings import Layer, findings, history_findings, log_findings
-from harness.simulation.logs import ReplicaLog
-from harness.simulation.observer import is_documented
-from harness.simulation.observer.knowledge import LAST_REPLICA_LOST
-from harness.simulation.records import OperationRow, ReadRow, SendRow, SimulatedHistory
-from harness.simulation.scenario import CRASH, Outcome
-from harness.simulation.swarm import Configuration
+from simulation.invariants.knowledge import LAST_REPLICA_LOST
+from simulation.invariants.observer import is_documented
+from simulation.runs.findings import Layer, findings, history_findings, log_findings
+from simulation.scenario.case import run
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import CRASH, Outcome
+from simulation.workload.final_logs import ReplicaLog
+from simulation.workload.recording import OperationRow, ReadRow, SendRow, SimulatedHistory
 from tests.simulation.small import LIES, quick
 
 Send = tuple[int, str, int | None, int, int]

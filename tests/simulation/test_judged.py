@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.simulation.case import Case, run
-from harness.simulation.judged import Named, judge_dataset, write_dataset
-from harness.simulation.logs import records_of
 from history.reader import load_table
 from history.schema import TABLES
+from simulation.runs.judgement import Named, judge_dataset, write_dataset
+from simulation.scenario.case import Case, run
+from simulation.workload.final_logs import records_of
 from tests.simulation.small import QUICK
 
 TORMENT = {

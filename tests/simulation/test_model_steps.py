@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.simulation import case as cases
-from harness.simulation.case import Case
-from harness.simulation.model_steps import ModelSteps
-from harness.simulation.schedule import Fault
-from harness.simulation.timeline import MS
+from simulation.engine.event_queue import MS
+from simulation.faults.schedule import Fault
+from simulation.scenario import case as cases
+from simulation.scenario.case import Case
+from simulation.shrinking.model_steps import ModelSteps
 from tests.simulation.small import QUICK
 
 DULL = {**QUICK, "partitions": 1, "producers": 1, "operations": 1, "idempotence": False}

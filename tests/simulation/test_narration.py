@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.simulation.narration import Line, without_repetitions
-from harness.simulation.reduce import from_first_cause
+from simulation.runs.trace import Line, without_repetitions
+from simulation.shrinking.reduce import from_first_cause
 
 
 def lines(*texts: str, node: int = 1) -> list[Line]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.exits import Exit
-from harness.simulation.directed import files, load
+from harness.commands import cli
+from harness.terminal.exits import Exit
+from simulation.directed import files, load
 
 SHOWN = {
     "truncate-to-high-watermark": "broker 2 cut its log from 1 to 0, and what was at 0 is committed",

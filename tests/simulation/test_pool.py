@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.simulation.pool import AHEAD, Done, Pool
+from simulation.runs.pool import AHEAD, Done, Pool
 
 FOREVER_S = 600.0
 

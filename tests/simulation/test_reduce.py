@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.simulation.case import run
-from harness.simulation.findings import Layer
-from harness.simulation.reduce import Target, failing, reduce
-from harness.simulation.schedule import Fault
-from harness.simulation.watchers import watchers
 from nemesis.triggers import Trigger
+from simulation.faults.schedule import Fault
+from simulation.invariants.watchers import watchers
+from simulation.runs.findings import Layer
+from simulation.scenario.case import run
+from simulation.shrinking.reduce import Target, failing, reduce
 from tests.simulation.small import quick
 
 FAULTS = ("kill", "pause", "clock-jump")

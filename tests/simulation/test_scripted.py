@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.exits import Exit
-from harness.simulation import case as cases
-from harness.simulation.nemesis import Nemesis
-from harness.simulation.schedule import Fault
-from harness.simulation.scripted import BEGIN_MS, SIMULATED, simulated
+from harness.terminal.exits import Exit
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
-from nemesis.script import loads_script
+from nemesis.schedule_file import loads_script
 from nemesis.triggers import Trigger
+from simulation.faults.nemesis import Nemesis
+from simulation.faults.schedule import Fault
+from simulation.faults.translation import BEGIN_MS, SIMULATED, simulated
+from simulation.scenario import case as cases
 from tests.simulation.small import quick
 from tests.simulation.test_commands import FINE, harrow
 

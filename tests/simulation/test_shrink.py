@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from harness.simulation.shrink import Candidate, Kind, Lane, Lanes, Shrinker, one_by_one
+from simulation.shrinking.shrinker import Candidate, Kind, Lane, Lanes, Shrinker, one_by_one
 
 Rows = Sequence[tuple[int, ...]]
 

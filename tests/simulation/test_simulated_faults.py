@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.events import Disconnected, RequestReceived, ResponseReceived
 from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
+from broker.core.ports.events import Disconnected, RequestReceived, ResponseReceived
 from broker.core.records import encode_batch
-from harness.simulation import scenario
-from harness.simulation.clients import TOPIC
-from harness.simulation.disk import SimulatedDisk
-from harness.simulation.findings import findings
-from harness.simulation.scenario import Outcome, settings_of
-from harness.simulation.schedule import Fault
-from harness.simulation.swarm import Configuration
-from harness.simulation.tape import Tape
-from harness.simulation.timeline import MS
-from harness.simulation.views import brokers, leading
-from harness.simulation.watchers import watchers
-from harness.simulation.world import Step, World
+from simulation.engine.choices import Tape
+from simulation.engine.cluster import Step, World
+from simulation.engine.disk import SimulatedDisk
+from simulation.engine.event_queue import MS
+from simulation.engine.node_views import brokers, leading
+from simulation.faults.schedule import Fault
+from simulation.invariants.watchers import watchers
+from simulation.runs.findings import findings
+from simulation.scenario import scenario
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import Outcome, settings_of
+from simulation.workload.clients import TOPIC
 from tests.simulation.small import QUICK
 
 CLIENT = 1_000

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.simulation.findings import Finding, Layer
-from harness.simulation.spark import from_text, simulate_safely, to_text
-from harness.simulation.sweep import SeedResult, simulate
+from simulation.runs.findings import Finding, Layer
+from simulation.runs.spark_sweep import from_text, simulate_safely, to_text
+from simulation.runs.sweep import SeedResult, simulate
 from tests.simulation.small import LIES
 from tests.support.spark_cluster import standalone
 
@@ -20,7 +20,7 @@ ROOT = Path(harness.__file__).parent.parent
 
 SWEEP = """
 import sys
-from harness.simulation.spark import sweep_on_spark, to_text
+from simulation.runs.spark_sweep import sweep_on_spark, to_text
 for result in sweep_on_spark(range(1, 9), {overrides!r}, sys.argv[1], seeds_per_task=2):
     print(to_text(result))
 """
@@ -51,7 +51,7 @@ def test_results_survive_the_way_as_text() -> None:
 
 
 def test_what_a_seed_raises_is_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.simulation.spark.simulate", lambda *_: 1 // 0)
+    monkeypatch.setattr("simulation.runs.spark_sweep.simulate", lambda *_: 1 // 0)
     (finding,) = simulate_safely(7, {}, True).findings
     assert finding == Finding(Layer.CRASH, "crash", "seed 7: ZeroDivisionError: integer division or modulo by zero")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harness.simulation import tape_files
-from harness.simulation.case import run
-from harness.simulation.findings import findings
-from harness.simulation.stored import tape_of
-from harness.simulation.tape import FORMAT
-from harness.simulation.tape_files import TapeFile, TapeFileError
+from simulation.engine.choices import FORMAT
+from simulation.runs import choice_files
+from simulation.runs.choice_files import TapeFile, TapeFileError
+from simulation.runs.findings import findings
+from simulation.runs.stored import tape_of
+from simulation.scenario.case import run
 from tests.simulation.small import LIES, quick
 
 
@@ -26,7 +26,7 @@ def tape() -> TapeFile:
 def test_what_is_written_comes_back(tape: TapeFile, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
     path.write_text(tape.dumps())
-    assert tape_files.load(path) == TapeFile(
+    assert choice_files.load(path) == TapeFile(
         **{**vars(tape), "streams": {name: tuple(values) for name, values in tape.streams.items()}}
     )
 
@@ -88,7 +88,7 @@ def test_nonsense_is_refused_in_one_line(tape: TapeFile, path: str, value: objec
     data = json.loads(tape.dumps())
     change(data, path, value)
     with pytest.raises(TapeFileError) as refused:
-        tape_files.parse(data, "file.json")
+        choice_files.parse(data, "file.json")
     assert str(refused.value).startswith("file.json: ")
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -99,4 +99,4 @@ def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
     path.write_text(text)
     with pytest.raises(TapeFileError, match="expected a"):
-        tape_files.load(path)
+        choice_files.load(path)

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from broker.core.rules.flaws import FLAWS
-from harness import cli
-from harness.exits import Exit
-from harness.simulation import zoo, zoo_files, zoo_page, zoo_visibility
-from harness.simulation.findings import Finding, Layer
-from harness.simulation.judged import Scheduled
-from harness.simulation.pool import Pool
-from harness.simulation.sweep import SeedResult
-from harness.simulation.zoo import Hunt, Sight, Small, Task
+from harness.commands import cli
+from harness.terminal.exits import Exit
+from simulation.known_flaws import hunt as zoo
+from simulation.known_flaws import hunt_files, visibility
+from simulation.known_flaws import page as zoo_page
+from simulation.known_flaws.hunt import Hunt, Sight, Small, Task
+from simulation.runs.findings import Finding, Layer
+from simulation.runs.judgement import Scheduled
+from simulation.runs.pool import Pool
+from simulation.runs.sweep import SeedResult
 
 LIAR = FLAWS["ack-before-replication"]
 
@@ -47,14 +49,14 @@ def test_a_hunt_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     notes = tmp_path / "hunts.json"
     begun = Hunt(LIAR, 3, 1.5, {Layer.LOGS: Sight(2, Finding(Layer.LOGS, "divergent-replicas", "they differ"))}, (2,))
     begun = replace(begun, small=Small(1, 2, 3), anomalies=("lost-read",), scheduled=("duplicate",))
-    zoo_files.save(notes, [Hunt(None, 3, 1.0), begun])
-    assert zoo_files.load(notes, [None, LIAR, FLAWS["late-cut"]]) == [
+    hunt_files.save(notes, [Hunt(None, 3, 1.0), begun])
+    assert hunt_files.load(notes, [None, LIAR, FLAWS["late-cut"]]) == [
         Hunt(None, 3, 1.0),
         begun,
         Hunt(FLAWS["late-cut"], 0, 0.0),
     ]
-    zoo_files.save(notes, [Hunt(FLAWS["late-cut"], 7, 1.0)])
-    assert zoo_files.load(notes, [LIAR]) == [begun], "who hunts another flaw does not lose this one"
+    hunt_files.save(notes, [Hunt(FLAWS["late-cut"], 7, 1.0)])
+    assert hunt_files.load(notes, [LIAR]) == [begun], "who hunts another flaw does not lose this one"
     with Pool[Task, SeedResult](zoo.work, 2) as pool:
         gone_on = zoo.hunt(pool, begun, 30, lambda: False)
     assert gone_on.failing[0] == 2
@@ -135,11 +137,11 @@ def test_the_page_tells_who_found_what_and_what_was_missed() -> None:
 def test_the_page_says_why_clients_see_what_the_catalogue_does_not() -> None:
     fenced = replace(Hunt(FLAWS["fenced-joins-isr"], 4, 1.0), directed=("invariant",))
     seen = replace(Hunt(FLAWS["session-forgets-epoch"], 4, 1.0), directed=("invariant",), clients=True)
-    assert (zoo_visibility.difference(fenced) or "").startswith(
+    assert (visibility.difference(fenced) or "").startswith(
         "B-49 `fenced-joins-isr`, BB-adm in the catalogue; clients do not see it: a client would have to ask"
     )
-    assert "WB in the catalogue; clients see it" in (zoo_visibility.difference(seen) or "")
-    assert zoo_visibility.difference(replace(fenced, anomalies=("lost-acked-write",))) is None
+    assert "WB in the catalogue; clients see it" in (visibility.difference(seen) or "")
+    assert visibility.difference(replace(fenced, anomalies=("lost-acked-write",))) is None
     page = zoo_page.page([fenced, seen], zoo_page.Control(4, 0), "harrow zoo", 3)
     assert "- B-49 `fenced-joins-isr`, BB-adm" in page
 
@@ -147,12 +149,12 @@ def test_the_page_says_why_clients_see_what_the_catalogue_does_not() -> None:
 def test_the_page_says_how_checkers_see_what_they_saw_in_no_seed() -> None:
     late, idle = Hunt(FLAWS["late-cut"], 9, 1.0, failing=(7,)), Hunt(FLAWS["idle-isr-not-repaired"], 9, 1.0)
     by_schedule = replace(late, scheduled=("lost-acked-write",))
-    assert zoo_visibility.only_by_schedule(by_schedule) == (
+    assert visibility.only_by_schedule(by_schedule) == (
         "B-45 `late-cut`: nothing in 1 failing seeds; by its schedule lost-acked-write"
     )
-    assert zoo_visibility.only_by_schedule(replace(by_schedule, anomalies=("lost-read",))) is None
-    assert "this is not explained yet" in (zoo_visibility.only_by_schedule(replace(late, clients=True)) or "")
-    told = zoo_visibility.only_by_schedule(replace(idle, clients=True)) or ""
+    assert visibility.only_by_schedule(replace(by_schedule, anomalies=("lost-read",))) is None
+    assert "this is not explained yet" in (visibility.only_by_schedule(replace(late, clients=True)) or "")
+    told = visibility.only_by_schedule(replace(idle, clients=True)) or ""
     assert "nobody knows is no anomaly" in told
     page = zoo_page.page([by_schedule, replace(idle, clients=True)], zoo_page.Control(4, 0), "harrow zoo", 3)
     assert f"- {told}" in page
@@ -160,7 +162,7 @@ def test_the_page_says_how_checkers_see_what_they_saw_in_no_seed() -> None:
 
 
 def test_only_flaws_have_reasons() -> None:
-    assert set(zoo_visibility.REASONS) | set(zoo_visibility.BEYOND_CHECKERS) <= set(FLAWS)
+    assert set(visibility.REASONS) | set(visibility.BEYOND_CHECKERS) <= set(FLAWS)
 
 
 def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,23 @@ import random
 from collections.abc import Callable, Hashable
 from itertools import count
 
-from broker.core.events import (
+from broker.core.messages import (
+    AnyRequest,
+    AnyResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    Listener,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    NewTopic,
+    ProducePartition,
+    ProduceRequest,
+)
+from broker.core.node import make_node
+from broker.core.ports.events import (
     CancelTimer,
     CloseConnection,
     Effect,
@@ -26,26 +42,10 @@ from broker.core.events import (
     StopRequested,
     TimerFired,
 )
-from broker.core.files import StorageError
-from broker.core.marks import Mark
-from broker.core.messages import (
-    AnyRequest,
-    AnyResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    Listener,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    NewTopic,
-    ProducePartition,
-    ProduceRequest,
-)
-from broker.core.node import make_node
+from broker.core.ports.files import StorageError
+from broker.core.ports.marks import Mark
+from broker.core.ports.runtime import Node
 from broker.core.records import decode_records, encode_batch, iterate_headers
-from broker.core.runtime import Node
 from broker.core.settings import Settings
 from tests.support.memory_files import MemoryFiles
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from harness.environments.docker.environment import DockerEnvironment
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
-from harness.journal import Journal
-from nemesis.disks import Trouble
-from nemesis.shapes import Shape
+from harness.store.journal import Journal
+from nemesis.capabilities.disks import Trouble
+from nemesis.capabilities.shapes import Shape
 from tests.support.stand_in import StandIn, order
 
 _SOURCES = Path(__file__).parents[2]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from nemesis.cluster import CLIENTS, Link, NodeError, NodeRole, PartitionView, VoterView, is_controller
-from nemesis.disks import PageCacheLoss, Survival, Trouble
+from nemesis.capabilities.cluster import CLIENTS, Link, NodeError, NodeRole, PartitionView, VoterView, is_controller
+from nemesis.capabilities.disks import PageCacheLoss, Survival, Trouble
+from nemesis.capabilities.shapes import PLAIN, Sample, Shape, both
 from nemesis.faults.base import Bounds, Site
-from nemesis.shapes import PLAIN, Sample, Shape, both
 
 
 class FakeClock:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.environments.base import LogRecord, NodePlan, ReplicaState, Traits
-from nemesis.cluster import PartitionView, VoterView
+from nemesis.capabilities.cluster import PartitionView, VoterView
 from tests.support.fake_cluster import FakeCluster
 from workloads.values import encode_value
 

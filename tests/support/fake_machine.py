@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.environments.base import NodePlan
-from harness.environments.ssh.facts import Facts
-from harness.environments.ssh.hosts import SshHost
-from harness.environments.ssh.talk import Listener, Request
+from harness.environments.ssh.connection.rpc import Listener, Request
+from harness.environments.ssh.fleet.facts import Facts
+from harness.environments.ssh.fleet.hosts import SshHost
 
 Answer = Callable[[Request], object]
 
@@ -50,7 +50,7 @@ class FakeChannel:
 
 
 class FakeConnection:
-    """Implements what is used of `harness.environments.ssh.connection.Connection`; every command is an agent."""
+    """Implements what is used of `harness.environments.ssh.connection.ssh.Connection`; every command is an agent."""
 
     is_up = True
 

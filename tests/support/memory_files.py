@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.core.files import StorageError
+from broker.core.ports.files import StorageError
 
 NEVER_SYNCED = -1
 

@@ -9,13 +9,13 @@ from typing import Any
 from broker.core.broker_node.node import BrokerNode
 from broker.core.controller.node import ControllerNode
 from broker.core.replica.state import Replica, Role
-from harness.simulation.clients import TOPIC
-from harness.simulation.observer import PropertyObserver
-from harness.simulation.scenario import Outcome, run
-from harness.simulation.schedule import Fault
-from harness.simulation.tape import Tape
-from harness.simulation.timeline import MS
-from harness.simulation.world import Observer, Step, World
+from simulation.engine.choices import Tape
+from simulation.engine.cluster import Observer, Step, World
+from simulation.engine.event_queue import MS
+from simulation.faults.schedule import Fault
+from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.scenario import Outcome, run
+from simulation.workload.clients import TOPIC
 
 DULL: dict[str, object] = {
     "brokers": 3,

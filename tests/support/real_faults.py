@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from harness.environments.frame import ClusterEnvironment
+from harness.environments.common.environment import ClusterEnvironment
+from nemesis.capabilities.cluster import Link
 from nemesis.clock import RealClock, becomes_true
-from nemesis.cluster import Link
 from nemesis.faults import KINDS
 from nemesis.faults.base import Bounds, Injection, Restless, Site
 

@@ -7,12 +7,12 @@ from functools import partial
 
 from rich.console import Console
 
-from harness import runner
 from harness.environments import registry
-from harness.phases.stage import Plan
-from harness.progress import Progress
-from harness.stopping import Stop
+from harness.run import runner
+from harness.run.phases.stage import Plan
+from harness.run.stopping import Stop
 from harness.systems.harrow_broker import HarrowBroker
+from harness.terminal.progress import Progress
 
 
 def perform(plan: Plan, system: HarrowBroker) -> None:

@@ -19,16 +19,16 @@ from pathlib import Path
 import paramiko
 
 from harness.environments.base import NodePlan
-from harness.environments.machine import linux
-from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.keeper_process import Settings
-from harness.environments.machine.processes import wait_until
-from harness.environments.machine.trials import try_ext4, try_namespaces
+from harness.environments.machine.feature_probes import try_ext4, try_namespaces
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.kernel import linux
+from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.network.namespaces import address
-from harness.environments.ssh.given import GivenFleet
-from harness.environments.ssh.hosts import SshHost
-from harness.environments.ssh.package import package
-from nemesis.cluster import CLIENTS
+from harness.environments.ssh.connection.package import package
+from harness.environments.ssh.fleet.hosts import SshHost
+from harness.environments.ssh.fleet.inventory_fleet import GivenFleet
+from nemesis.capabilities.cluster import CLIENTS
 from tests.support import stand_in
 from tests.support.stand_in import StandIn
 

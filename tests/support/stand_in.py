@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.base import Addresses, NodePlan, ReplicaState, Traits
-from nemesis.cluster import Capability, NodeRole, PartitionView, VoterView
+from nemesis.capabilities.cluster import Capability, NodeRole, PartitionView, VoterView
 
 _LEDGER = "ledger.json"
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import runner
 from harness.environments.base import Environment, System
-from harness.journal import Journal
-from harness.phases.stage import Plan
-from harness.progress import Progress
-from harness.spec import Spec, reproduce
-from harness.stopping import Stop
+from harness.run import runner
+from harness.run.phases.stage import Plan
+from harness.run.stopping import Stop
+from harness.spec.spec import Spec, reproduce
+from harness.store.journal import Journal
+from harness.terminal.progress import Progress
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Target
 

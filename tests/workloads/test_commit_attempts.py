@@ -4,8 +4,8 @@ import pytest
 from kafka.future import Future
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
-from workloads.classify import Local
 from workloads.clients.base import Partition
+from workloads.clients.classify import Local
 from workloads.clients.kafka_python.commits import CommitAttempt, GroupWatch, classify_commit, node_number
 
 P0 = Partition("chaos", 0)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import errors
 
-from workloads.classify import (
+from workloads.clients.classify import (
     REFUSED_BEFORE_APPEND,
     Local,
     classify_failed_send,

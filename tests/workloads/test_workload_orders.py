@@ -5,7 +5,7 @@ import pytest
 
 from workloads.clients import client_named, client_names
 from workloads.clients.base import ClientMissingError, Partition
-from workloads.orders import OrdersError, orders_from, read_orders
+from workloads.config import OrdersError, orders_from, read_orders
 from workloads.registry import UnknownWorkloadError, workload_named
 
 LEAST = {

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from workloads.admin.traffic import Traffic
-from workloads.classify import Status
 from workloads.clients.administration import Administrator
 from workloads.clients.base import ClientError, Partition
+from workloads.clients.classify import Status
 from workloads.recording import Recorder
 
 PREFIX: Final = "churn-"

@@ -8,10 +8,10 @@ from typing import Final
 
 from workloads.base import Context
 from workloads.clients.base import Partition
-from workloads.crew import Crew
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import TICK_S, Senders, SendPlan
 from workloads.pacing import SECOND_NS
+from workloads.threads import Crew
 from workloads.values import ValueSource
 
 SENDERS: Final = 2

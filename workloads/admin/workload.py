@@ -12,8 +12,8 @@ from workloads.admin.traffic import Traffic
 from workloads.base import Context, Unread
 from workloads.clients.administration import admin_library
 from workloads.clients.base import Partition
-from workloads.crew import Crew
 from workloads.log import LogWorkload
+from workloads.threads import Crew
 from workloads.values import ValueSource
 
 PROCESSES_FROM: Final = 2 << 32

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from workloads.classify import Status
+from workloads.clients.classify import Status
 
 LOG_START = -1
 """A position: wherever the partition's log starts."""

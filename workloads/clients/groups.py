@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from workloads.classify import Status
 from workloads.clients.base import ClientLibrary, ClientMissingError, ClientSettings, Partition, Poll
+from workloads.clients.classify import Status
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Final
 from workloads.base import Context, Unread
 from workloads.clients.base import Partition
 from workloads.clients.groups import Membership, group_library
-from workloads.crew import Crew
 from workloads.groups.member import MemberPlan, Place
 from workloads.log import LogWorkload
+from workloads.threads import Crew
 
 PROCESSES_FROM: Final = 1 << 32
 """Members' processes are numbered from here: those of producers and readers never get so far."""

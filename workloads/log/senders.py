@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from workloads.clients.base import Outcome, Partition, Producer
-from workloads.log.cargo import Cargo, Numbers
+from workloads.log.payload import Cargo, Numbers
 from workloads.pacing import SECOND_NS, TokenBucket
 from workloads.recording import Invocation, Recorder
 from workloads.values import ValueSource

@@ -10,11 +10,11 @@ from typing import Final
 
 from workloads.base import Context, Unread
 from workloads.clients.base import ClientError, Partition, Producer
-from workloads.crew import Crew
-from workloads.log.cargo import Cargo, Numbers
+from workloads.log.payload import Cargo, Numbers
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Senders, SendPlan
 from workloads.pacing import SECOND_NS
+from workloads.threads import Crew
 from workloads.values import ValueSource
 
 ANSWER_MARGIN_S: Final = 5.0

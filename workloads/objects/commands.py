@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from workloads.classify import Status
 from workloads.clients.base import Partition, PolledPartition, PolledRecord
+from workloads.clients.classify import Status
 from workloads.objects.machines import Call, Machine, State
 from workloads.recording import Recorder
 from workloads.values import body_of, decode_value, encode_value
@@ -57,7 +57,7 @@ class _Pending:
 
 
 class Commands:
-    """Makes commands and records how they ended; the cargo of a workload on logs (`workloads.log.cargo`)."""
+    """Makes commands and records how they ended; the cargo of a workload on logs (`workloads.log.payload`)."""
 
     def __init__(self, machine: Machine, recorder: Recorder, now: Callable[[], int]) -> None:
         self._machine = machine

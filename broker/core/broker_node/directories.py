@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from broker.core.broker_node.state import CONTROL, BrokerState
-from broker.core.errors import ErrorCode
-from broker.core.files import StorageError, directory_of
-from broker.core.marks import sometimes
 from broker.core.messages import LOST_DIRECTORY, AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
+from broker.core.ports.files import StorageError, directory_of
+from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica, Role
 
 FAILED = sometimes("storage: one of several log directories failed, its replicas are offline (KIP-112)")

@@ -9,7 +9,7 @@ restart the patience begins anew.
 from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
-from broker.core.marks import sometimes
+from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica
 
 FORGOTTEN = sometimes("produce: an idle producer is forgotten (KIP-98)")

@@ -5,37 +5,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Hashable
 
-from broker.core.broker_node import (
-    deletion,
-    descriptions,
-    directories,
-    fetching,
-    forwarding,
-    idle_producers,
-    isr_changes,
-    lifecycle,
-    producing,
-    publishing,
-    queries,
-    replication,
-    storage,
-)
+from broker.core.broker_node import directories, idle_producers, publishing, replication, storage
 from broker.core.broker_node.groups import coordinator, finding
+from broker.core.broker_node.membership import isr_changes, lifecycle
+from broker.core.broker_node.requests import deletion, descriptions, fetching, forwarding, producing, queries
 from broker.core.broker_node.state import BrokerState, Lifecycle
-from broker.core.errors import ErrorCode
-from broker.core.events import (
-    Disconnected,
-    Effect,
-    Event,
-    FlushDone,
-    RequestFailed,
-    RequestReceived,
-    ResponseReceived,
-    Started,
-    StopRequested,
-    TimerFired,
-)
-from broker.core.files import Files, StorageError
 from broker.core.messages import (
     AllocateProducerIdsResponse,
     AlterPartitionPartition,
@@ -63,12 +37,26 @@ from broker.core.messages import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import GroupRequest
+from broker.core.ports.events import (
+    Disconnected,
+    Effect,
+    Event,
+    FlushDone,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from broker.core.ports.files import Files, StorageError
+from broker.core.ports.runtime import NotServed, OpenRequest
 from broker.core.records import decode_records, iterate_headers
 from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role
 from broker.core.rules.flaws import rules_for
-from broker.core.runtime import NotServed, OpenRequest
 from broker.core.settings import BROKER_LISTENER, Settings
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import controllers, directories, isr_changes, producing, replication, storage
+from broker.core.broker_node import directories, replication, storage
+from broker.core.broker_node.membership import controllers, isr_changes
+from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
-from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     FetchPartition,
@@ -14,8 +14,10 @@ from broker.core.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image, TopicImage
 from broker.core.metadata.records import METADATA_TOPIC, PartitionState
+from broker.core.ports.marks import sometimes
 from broker.core.quorum import snapshots
 from broker.core.replica import follower, leader
 from broker.core.replica.state import Replica, Role

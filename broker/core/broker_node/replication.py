@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from broker.core.broker_node import directories, storage
-from broker.core.broker_node.fetch_sessions import INITIAL_EPOCH, NO_SESSION
+from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from broker.core.broker_node.state import BrokerState, LeaderSession
-from broker.core.errors import ErrorCode
 from broker.core.log.errors import AppendError
-from broker.core.marks import sometimes
 from broker.core.messages import (
     FetchedPartition,
     FetchPartition,
@@ -17,6 +15,8 @@ from broker.core.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.marks import sometimes
 from broker.core.replica import follower
 from broker.core.replica.state import Replica, Role
 

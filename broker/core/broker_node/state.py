@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from broker.core.broker_node.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
 from broker.core.broker_node.groups.state import Coordinator
-from broker.core.errors import ErrorCode
-from broker.core.files import Files
+from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
 from broker.core.messages import FetchPartition, ProducedPartition
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
+from broker.core.ports.files import Files
+from broker.core.ports.runtime import Runtime
 from broker.core.replica.state import Replica
 from broker.core.rules import Rules
-from broker.core.runtime import Runtime
 from broker.core.settings import Settings
 
 CONTROL = "control"

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
-from broker.core.events import Exit, Flush
-from broker.core.files import Files, StorageError, directory_of, name_in
 from broker.core.log import checkpoints, marker
 from broker.core.log.errors import CorruptLog
 from broker.core.log.log import Log, LogConfig
-from broker.core.marks import sometimes
+from broker.core.ports.events import Exit, Flush
+from broker.core.ports.files import Files, StorageError, directory_of, name_in
+from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from broker.core.settings import Settings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from broker.core.controller import transitions
 from broker.core.controller.state import ControllerState, PendingReply
-from broker.core.errors import ErrorCode
 from broker.core.messages import AnyRequest, AnyResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import refusal
 from broker.core.metadata.records import MetadataRecord, PartitionSet, encode_change
 from broker.core.quorum import replication
-from broker.core.refusals import refusal
 
 
 def append(controller: ControllerState, records: list[MetadataRecord]) -> int:

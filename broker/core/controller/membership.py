@@ -6,16 +6,16 @@ from enum import Enum
 
 from broker.core.controller import changes, partition_changes, recovery
 from broker.core.controller.state import ControllerState
-from broker.core.errors import ErrorCode
-from broker.core.marks import sometimes
 from broker.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage
 from broker.core.metadata.records import BrokerChanged, BrokerRegistered, MetadataRecord
+from broker.core.ports.marks import sometimes
 
 REGISTERED_FIRST = sometimes("registration: of a broker that was never seen")
 REGISTERED_CLEAN = sometimes("registration: after a clean stop (RG-5)")

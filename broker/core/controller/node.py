@@ -5,36 +5,18 @@ from __future__ import annotations
 import base64
 from collections.abc import Hashable
 
-from broker.core.controller import (
+from broker.core.controller import changes, membership, recovery, role
+from broker.core.controller.partition_changes import all_partitions
+from broker.core.controller.requests import (
     alter_partition,
-    changes,
     configs,
     directories,
     leader_elections,
-    membership,
     metadata_fetches,
     reassignments,
-    recovery,
-    standing,
     topics,
 )
-from broker.core.controller.partition_changes import all_partitions
 from broker.core.controller.state import METADATA_DIRECTORY, ControllerState
-from broker.core.errors import ErrorCode
-from broker.core.events import (
-    Disconnected,
-    Effect,
-    Event,
-    Exit,
-    FlushDone,
-    RequestFailed,
-    RequestReceived,
-    ResponseReceived,
-    Started,
-    StopRequested,
-    TimerFired,
-)
-from broker.core.files import Files, StorageError, directory_of
 from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -65,13 +47,28 @@ from broker.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import refusal
 from broker.core.metadata.records import METADATA_TOPIC, ProducerIdsAllocated
+from broker.core.ports.events import (
+    Disconnected,
+    Effect,
+    Event,
+    Exit,
+    FlushDone,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from broker.core.ports.files import Files, StorageError, directory_of
+from broker.core.ports.runtime import NotServed, OpenRequest, Runtime
 from broker.core.quorum import elections, replication, snapshots
 from broker.core.quorum.state import Quorum
 from broker.core.records import decode_records, iterate_headers
-from broker.core.refusals import refusal
 from broker.core.rules.flaws import rules_for
-from broker.core.runtime import NotServed, OpenRequest, Runtime
 from broker.core.settings import BROKER_LISTENER, Settings
 
 _PRODUCER_ID_BLOCK = 1000
@@ -86,7 +83,7 @@ class ControllerNode:
         runtime = Runtime()
         log = Log.open(files, METADATA_DIRECTORY, LogConfig(max_batch_bytes=1 << 30), clean=False)
         quorum = Quorum(settings, rules.quorum, runtime, files, log, incarnation_id)
-        self.state = ControllerState(settings, rules, runtime, quorum, standing.replayed(quorum, 0))
+        self.state = ControllerState(settings, rules, runtime, quorum, role.replayed(quorum, 0))
         if log.end_offset < quorum.snapshot_id[0]:
             log.truncate_fully(quorum.snapshot_id[0])  # the snapshot is durable before the log that it covers
         quorum.high_watermark = quorum.snapshot_id[0]
@@ -97,7 +94,7 @@ class ControllerNode:
         controller.runtime.now_ms = now_ms
         try:
             self._dispatch(event)
-            standing.settle(controller)
+            role.settle(controller)
         except StorageError as error:
             controller.runtime.take_effects()
             controller.runtime.note("error", f"the metadata log failed: {error}")
@@ -135,7 +132,7 @@ class ControllerNode:
                 elections.boot(controller.quorum)
                 replication.fetch(controller.quorum)
             case StopRequested():
-                if standing.stop(controller):
+                if role.stop(controller):
                     self._exit()
 
     def _exit(self) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from broker.core.controller import changes
 from broker.core.controller.partition_changes import all_partitions, min_isr_of, recovered
 from broker.core.controller.state import ControllerState, RecoveryJob
-from broker.core.errors import ErrorCode
-from broker.core.marks import sometimes
 from broker.core.messages import (
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
     ReplicaLogInfo,
     ReplicaLogInfoPartition,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import PartitionSet, PartitionState
+from broker.core.ports.marks import sometimes
 
 BEGUN_BALANCED = sometimes("unclean recovery: begun with all of the last known ELR there (UR-4)")
 BEGUN_AGGRESSIVE = sometimes("unclean recovery: begun at once (UR-3, UR-4)")

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from broker.core.messages import AnyRequest, AnyResponse, FetchRequest, ReplicaLogInfo
 from broker.core.metadata.image import Image
+from broker.core.ports.runtime import Runtime
 from broker.core.quorum.state import Quorum
 from broker.core.rules import Rules
-from broker.core.runtime import Runtime
 from broker.core.settings import Settings
 
 METADATA_DIRECTORY = "__cluster_metadata-0"

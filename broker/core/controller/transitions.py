@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.core.marks import Mark, sometimes
 from broker.core.messages import NO_LEADER
 from broker.core.metadata.records import RECOVERING, PartitionState
+from broker.core.ports.marks import Mark, sometimes
 
 LEADER_KEPT = sometimes("election: the leader stayed while the ISR changed (EL-3a)")
 NEXT_IN_ASSIGNMENT = sometimes("election: the first active ISR member in assignment order (EL-3b)")

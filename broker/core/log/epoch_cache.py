@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
-from broker.core.files import Files
+from broker.core.ports.files import Files
 
 FILE_NAME = "leader-epoch-checkpoint"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.files import StorageError
+from broker.core.ports.files import StorageError
 
 
 class CorruptLog(StorageError):

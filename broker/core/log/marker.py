@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 
-from broker.core.files import Files, name_in
+from broker.core.ports.files import Files, name_in
 
 FILE_NAME = ".kafka_cleanshutdown"
 

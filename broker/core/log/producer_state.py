@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from broker.core.errors import ErrorCode
-from broker.core.files import Files
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.files import Files
 from broker.core.records import BatchHeader
 
 CACHED_BATCHES = 5

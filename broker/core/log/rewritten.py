@@ -8,7 +8,7 @@ may claim otherwise, until it has been flushed beyond that.
 
 from __future__ import annotations
 
-from broker.core.files import Files
+from broker.core.ports.files import Files
 
 FILE_NAME = "rewritten-range"
 _EVERYTHING = (0, 1 << 62)

@@ -16,9 +16,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from broker.core.files import Files
 from broker.core.log.errors import CorruptLog
 from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Indexes
+from broker.core.ports.files import Files
 from broker.core.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, MalformedBatch, read_header
 
 LOG_SUFFIX = ".log"

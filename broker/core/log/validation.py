@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.log.errors import CorruptBatch, EpochOutOfRange, OffsetMismatch
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import (
     CODECS,
     MAGIC,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
-from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     UNKNOWN,
@@ -14,6 +12,8 @@ from broker.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.marks import sometimes
 from broker.core.quorum.state import Progress, Quorum, QuorumRole, read_stored
 from broker.core.records import encode_batch
 

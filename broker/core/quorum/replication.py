@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
-from broker.core.events import Flush
 from broker.core.log.errors import AppendError
-from broker.core.marks import sometimes
 from broker.core.messages import (
     NO_LEADER,
     UNKNOWN,
@@ -16,7 +13,10 @@ from broker.core.messages import (
     FetchResponse,
     QuorumReplica,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.ports.events import Flush
+from broker.core.ports.marks import sometimes
 from broker.core.quorum import elections, snapshots
 from broker.core.quorum.state import Progress, Quorum, QuorumRole
 

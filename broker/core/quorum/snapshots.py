@@ -5,12 +5,12 @@ A snapshot is one record batch whose records recreate the image; its name is `<e
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.log.checkpoints import Unusable
-from broker.core.marks import sometimes
 from broker.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import decode_change, encode_change
+from broker.core.ports.marks import sometimes
 from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import MalformedBatch, check_crc, read_header
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from zlib import crc32
 
-from broker.core.files import Files
 from broker.core.log.log import Log
 from broker.core.messages import NO_LEADER, UNKNOWN
+from broker.core.ports.files import Files
+from broker.core.ports.runtime import Runtime
 from broker.core.rules.quorum import QuorumRules
-from broker.core.runtime import Runtime
 from broker.core.settings import Settings
 
 QUORUM_STATE = "quorum-state"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import UNKNOWN, FetchedPartition, FetchPartition
+from broker.core.messages.errors import ErrorCode
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 

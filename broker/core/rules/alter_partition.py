@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import AlterPartitionPartition
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import RECOVERED, RECOVERING, PartitionState
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import NO_LEADER
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
 from broker.core.rules import Rules
 from broker.core.rules.alter_partition import AlterPartitionRules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 
 
 class ProduceRules:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.shell.codec import schema, wire
 from broker.shell.codec.apis import AnyCodec
 from broker.shell.codec.frames import RequestHeader, raw_response_frame

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.docker import engine, image
+from harness.environments.docker.capabilities import choose, offered
 from harness.environments.docker.contents import Contents
 from harness.environments.docker.given_image import ROOT
 from harness.environments.docker.holder import container_name, hold_namespace
 from harness.environments.docker.host import ContainerHost, Housing, Limits
-from harness.environments.docker.offers import choose, offered
 from harness.environments.docker.python_tree import PACKAGES_AT
 from harness.environments.machine.environment import MachineEnvironment
-from harness.environments.machine.processes import RUN_MARK
+from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.network.network import Namespaces
-from harness.journal import Journal
-from nemesis.cluster import Capability, Endpoint
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import Capability, Endpoint
 
 if TYPE_CHECKING:
     from docker import DockerClient

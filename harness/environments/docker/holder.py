@@ -8,9 +8,9 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Unfit
 from harness.environments.docker.engine import LABEL, expecting
 from harness.environments.docker.image import PYTHON
-from harness.environments.machine import processes
-from harness.environments.machine.processes import RUN_MARK
-from nemesis.cluster import Endpoint
+from harness.environments.machine.kernel import process_identity
+from harness.environments.machine.kernel.process_identity import RUN_MARK
+from nemesis.capabilities.cluster import Endpoint
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -55,7 +55,7 @@ def hold_namespace(
     holders[endpoint] = str(container.id)
     pid = int(container.attrs["State"]["Pid"])
     # The number may be that of another process, if the engine runs elsewhere.
-    if pid not in processes.of_run(token):
+    if pid not in process_identity.of_run(token):
         raise EnvironmentFailed(
             "expected the engine's containers to run on this machine, found no process of theirs",
             Unfit("Docker engine"),

@@ -14,10 +14,10 @@ from harness.environments.docker import control_group
 from harness.environments.docker.engine import LABEL, expecting
 from harness.environments.docker.process import ContainerProcess, Output
 from harness.environments.local.host import KeptHost
-from harness.environments.machine import hunger
-from harness.environments.machine.keeper import Keeper, KeptProcess
+from harness.environments.machine import resource_limits
+from harness.environments.machine.helpers.supervisor import Keeper, KeptProcess
 from harness.environments.machine.node import RunningProcess
-from nemesis.cluster import Endpoint, NodeError
+from nemesis.capabilities.cluster import Endpoint, NodeError
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -130,9 +130,9 @@ class ContainerHost:
         """The interpreter of this machine need not be in there at the place where it is here."""
         return [self._housing.python or command[0] if command[0] == sys.executable else command[0], *command[1:]]
 
-    def throttle(self, process: RunningProcess, percent: int) -> hunger.Throttle:
+    def throttle(self, process: RunningProcess, percent: int) -> resource_limits.Throttle:
         """Stop it and let it run in turns: a quota would not hurt a broker that is mostly idle."""
-        return hunger.Throttle(self._keeper, process, self._endpoint, percent)
+        return resource_limits.Throttle(self._keeper, process, self._endpoint, percent)
 
     def limit_memory(self, process: RunningProcess) -> int:
         """Let its control group hold no more than it does; the kernel kills it when it wants more."""

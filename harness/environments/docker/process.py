@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.docker.engine import expecting
-from harness.environments.machine import processes
+from harness.environments.machine.kernel import process_identity
 
 _KILL_TIMEOUT_S = 15.0
 _OUTPUT_TIMEOUT_S = 5.0
@@ -54,7 +54,7 @@ class ContainerProcess:
             container.reload()
         self.pid = int(container.attrs["State"]["Pid"])
         """As this machine numbers it; 0 if it has ended already."""
-        self.start_time = (processes.start_time(self.pid) if self.pid else None) or 0
+        self.start_time = (process_identity.start_time(self.pid) if self.pid else None) or 0
         self._end = self._hold()
 
     def _hold(self) -> int | None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.environments.base import NodePlan, System
+from harness.environments.local.capabilities import choose, offered
 from harness.environments.local.host import KeptHost
-from harness.environments.local.offers import choose, offered
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.network.network import Namespaces
 from harness.environments.network.proxies import Proxies
-from harness.journal import Journal
-from nemesis.cluster import Capability
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import Capability
 
 
 class LocalEnvironment(MachineEnvironment):

@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.environments.machine import hunger
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import Keeper, KeptProcess
+from harness.environments.machine import resource_limits
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import Keeper, KeptProcess
 from harness.environments.machine.node import RunningProcess
-from nemesis.cluster import Endpoint, NodeError
+from nemesis.capabilities.cluster import Endpoint, NodeError
 
 
 class KeptHost:
@@ -39,23 +39,23 @@ class KeptHost:
         """Have the keeper start it as well."""
         self.launch(command, {}, log)
 
-    def throttle(self, process: RunningProcess, percent: int) -> hunger.Throttle:
+    def throttle(self, process: RunningProcess, percent: int) -> resource_limits.Throttle:
         """Stop it and let it run in turns."""
-        return hunger.Throttle(self._keeper, process, self._endpoint, percent)
+        return resource_limits.Throttle(self._keeper, process, self._endpoint, percent)
 
     def limit_memory(self, process: RunningProcess) -> int:
         """Limit its address space."""
-        return hunger.limit_memory(process.pid)
+        return resource_limits.limit_memory(process.pid)
 
     def unlimit_memory(self, process: RunningProcess) -> None:
         """Let its address space grow."""
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
-                hunger.unlimit_memory(process.pid)
+                resource_limits.unlimit_memory(process.pid)
 
     def memory_limit(self, process: RunningProcess) -> int | None:
         """The limit of its address space."""
         try:
-            return hunger.memory_limit(process.pid)
+            return resource_limits.memory_limit(process.pid)
         except ProcessLookupError:
             return None

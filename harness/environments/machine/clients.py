@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed, Process
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import ClientProcess, Keeper
-from harness.journal import Journal
-from nemesis.cluster import CLIENTS
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import ClientProcess, Keeper
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import CLIENTS
 
 
 def run_client(keeper: Keeper, journal: Journal, command: Sequence[str], log: Path) -> Process:

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import Mechanisms, NodePlan, System
-from harness.environments.frame import ClusterEnvironment
-from harness.environments.layout import plan_nodes
-from harness.environments.machine.keeper_process import Settings
+from harness.environments.common.environment import ClusterEnvironment
+from harness.environments.common.layout import plan_nodes
+from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.machine.node import Host, MachineNode
-from harness.environments.machine.processes import RUN_MARK
 from harness.environments.machine.wall_clock import WallClock, compile_library
 from harness.environments.network.network import Namespaces, NetworkEngine
 from harness.environments.network.proxies import Proxies
 from harness.environments.storage.fuse import FuseMounts
 from harness.environments.storage.page_cache import Ext4Images, Ledger, PageCache
-from harness.journal import Journal
-from nemesis.cluster import CLIENTS, Capability, Endpoint
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import CLIENTS, Capability, Endpoint
 
 
 class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):

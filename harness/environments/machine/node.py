@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.environments.base import NodePlan
-from harness.environments.machine import hunger, processes
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.planned import PlannedNode
+from harness.environments.common.planned import PlannedNode
+from harness.environments.machine import resource_limits
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.kernel import process_identity
 from harness.environments.storage import survivors
 from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
-from harness.journal import Journal
-from nemesis.clocks import WallClock
-from nemesis.cluster import NodeError, NodeRole
-from nemesis.disks import Disk, PageCacheLoss, Survival
+from harness.store.journal import Journal
+from nemesis.capabilities.clocks import WallClock
+from nemesis.capabilities.cluster import NodeError, NodeRole
+from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
 _PAUSE_TIMEOUT_S = 5.0
@@ -134,7 +135,7 @@ class Host(Protocol):
 
 
 class MachineNode(PlannedNode):
-    """Implements `nemesis.cluster.Node`."""
+    """Implements `nemesis.capabilities.cluster.Node`."""
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class MachineNode(PlannedNode):
         def settled() -> bool:
             return not self.is_alive() or self.is_ready()
 
-        if not processes.wait_until(settled, timeout_s, _READY_INTERVAL_S):
+        if not process_identity.wait_until(settled, timeout_s, _READY_INTERVAL_S):
             raise self._error(f"expected node {self.node_id} to serve within {timeout_s:g} s, found that it does not")
         if not self.is_alive():
             raise self._error(f"expected node {self.node_id} to start, found that it {self._ending()}")
@@ -231,9 +232,10 @@ class MachineNode(PlannedNode):
             process = self._living()
             self._journal.record("paused", node=self.node_id)
             process.signal(signal.SIGSTOP)
-            if not processes.wait_until(self.is_paused, _PAUSE_TIMEOUT_S):
+            if not process_identity.wait_until(self.is_paused, _PAUSE_TIMEOUT_S):
                 raise self._error(
-                    f"expected node {self.node_id} to be in state T, found {sorted(processes.states(process.pid))}"
+                    f"expected node {self.node_id} to be in state T, "
+                    f"found {sorted(process_identity.states(process.pid))}"
                 )
 
     def resume(self) -> None:
@@ -241,7 +243,9 @@ class MachineNode(PlannedNode):
         with self._lock:
             process = self._living()
             process.signal(signal.SIGCONT)
-            if not processes.wait_until(lambda: "T" not in processes.states(process.pid), _PAUSE_TIMEOUT_S):
+            if not process_identity.wait_until(
+                lambda: "T" not in process_identity.states(process.pid), _PAUSE_TIMEOUT_S
+            ):
                 raise self._error(f"expected node {self.node_id} to run again, found it stopped")
             self._living()
             self._journal.record("resumed", node=self.node_id)
@@ -249,7 +253,7 @@ class MachineNode(PlannedNode):
     def is_paused(self) -> bool:
         """Whether every thread of the process is stopped."""
         with self._lock:
-            return self._process is not None and self.is_alive() and processes.states(self._process.pid) == {"T"}
+            return self._process is not None and self.is_alive() and process_identity.states(self._process.pid) == {"T"}
 
     def throttle(self, percent: int) -> None:
         """Let the process run in so many percent of the time only, until `unthrottle`."""
@@ -268,7 +272,7 @@ class MachineNode(PlannedNode):
 
     def running_percent(self, seconds: float) -> float:
         """Look, again and again, whether the process may run; in how many percent of the looks it might."""
-        return hunger.running_percent(self._living().pid, seconds)
+        return resource_limits.running_percent(self._living().pid, seconds)
 
     def limit_memory(self) -> int:
         """Let the process have no more memory than it has; returns how many bytes that is."""

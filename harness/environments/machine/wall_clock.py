@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
-from nemesis.cluster import NodeError
+from nemesis.capabilities.cluster import NodeError
 
 _SOURCE = Path(__file__).with_name("skewed_clock.c")
 _STEERING = struct.Struct("=QqqqQ")  # sequence, offset (ns), base (ns), ppm, answers
@@ -56,7 +56,7 @@ def _has_headers(compiler: str) -> bool:
 
 
 class WallClock:
-    """The clock of one node (`nemesis.clocks.WallClock`). It outlives the node's processes."""
+    """The clock of one node (`nemesis.capabilities.clocks.WallClock`). It outlives the node's processes."""
 
     def __init__(self, library: Path, steering: Path) -> None:
         """Make the steering file. `library` is what `compile_library` made."""

@@ -23,8 +23,8 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from harness.environments.machine.lines import receive_line
-from nemesis.cluster import Endpoint, Link
+from harness.environments.machine.helpers.jsonl import receive_line
+from nemesis.capabilities.cluster import Endpoint, Link
 
 _CHUNK_BYTES = 262_144
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)

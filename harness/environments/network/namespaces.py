@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from harness.environments.machine import linux
-from harness.environments.network import sampling
-from harness.environments.network.detour import Detour
+from harness.environments.machine.kernel import linux
+from harness.environments.network import link_probes
 from harness.environments.network.rtnetlink import Wire
-from nemesis.cluster import CLIENTS, Endpoint, Link
-from nemesis.shapes import Sample, Shape
+from harness.environments.network.shaper_route import Detour
+from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
+from nemesis.capabilities.shapes import Sample, Shape
 
 _GATEWAY = "169.254.0.1"
 _PROBE_PORT = 9
@@ -166,11 +166,11 @@ class Switch:
     def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
         """Send so many datagrams of that size over each link, and see what becomes of them within the time."""
         self._probes += 1
-        return sampling.sample(
+        return link_probes.sample(
             {endpoint: namespace.probe for endpoint, namespace in self._namespaces.items()},
             lambda endpoint: (address(endpoint), _PROBE_PORT),
             self._probes,
-            sampling.Order(links, count, size, timeout_s),
+            link_probes.Order(links, count, size, timeout_s),
         )
 
 

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from harness.environments.base import Address, Addresses
-from harness.environments.machine.keeper import Keeper
+from harness.environments.machine.helpers.supervisor import Keeper
 from harness.environments.network.namespaces import address
-from harness.journal import Journal
-from nemesis.cluster import Endpoint, Link
-from nemesis.shapes import PLAIN, Sample, Shape
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import Endpoint, Link
+from nemesis.capabilities.shapes import PLAIN, Sample, Shape
 
 _FIRST_PORT = 9092
 _PROBE_TIMEOUT_S = 0.1
@@ -56,7 +56,7 @@ class NetworkEngine(Protocol):
 
 
 class JournaledNetwork:
-    """The network as faults see it (`nemesis.cluster.Network`). Safe to use from several threads."""
+    """The network as faults see it (`nemesis.capabilities.cluster.Network`). Safe to use from several threads."""
 
     def __init__(self, endpoints: Sequence[Endpoint], engine: NetworkEngine, journal: Journal) -> None:
         self.endpoints = tuple(endpoints)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from harness.environments.base import Address, EnvironmentFailed
-from harness.environments.machine.helper import Helper, HelperRefused
+from harness.environments.machine.helpers.helper import Helper, HelperRefused
 from harness.environments.network.link_proxy import Route
-from nemesis.cluster import CLIENTS, Endpoint, Link
-from nemesis.shapes import Sample, Shape
+from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
+from nemesis.capabilities.shapes import Sample, Shape
 
 _PROBE_TIMEOUT_S = 0.25
 _PROBE_SET_UP_S = 10.0

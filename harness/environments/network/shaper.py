@@ -24,9 +24,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from harness.environments.machine.lines import receive_line
+from harness.environments.machine.helpers.jsonl import receive_line
 from harness.environments.network import packets
-from nemesis.shapes import PLAIN, Shape
+from nemesis.capabilities.shapes import PLAIN, Shape
 
 _PACKET_BYTES = 65_536
 _QUEUE_S = 1.0

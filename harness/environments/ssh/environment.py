@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from harness.environments.base import Mechanisms, System
-from harness.environments.frame import ClusterEnvironment
-from harness.environments.layout import plan_nodes
-from harness.environments.machine.helper import HelperRefused
+from harness.environments.common.environment import ClusterEnvironment
+from harness.environments.common.layout import plan_nodes
+from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.wall_clock import compile_library
-from harness.environments.ssh.fleet import Fleet
+from harness.environments.ssh.capabilities import DISKS_TOLD, SshOffers
+from harness.environments.ssh.fleet.fleet import Fleet
 from harness.environments.ssh.machine import Machine, Wishes
 from harness.environments.ssh.network import FleetAddresses, OnTheMachines
 from harness.environments.ssh.node import SshNode
-from harness.environments.ssh.offers import DISKS_TOLD, SshOffers
-from harness.journal import Journal
-from harness.spec import PACE_OF_VMS
-from nemesis.cluster import Capability, NodeError
+from harness.spec.spec import PACE_OF_VMS
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import Capability, NodeError
 
 _T = TypeVar("_T")
 

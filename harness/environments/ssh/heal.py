@@ -6,13 +6,13 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.agent_link import AgentLink
-from harness.environments.ssh.connection import Connection
-from harness.environments.ssh.facts import examine
-from harness.environments.ssh.hosts import from_told
-from harness.environments.ssh.installation import install
+from harness.environments.ssh.connection.agent_link import AgentLink
+from harness.environments.ssh.connection.installation import install
+from harness.environments.ssh.connection.ssh import Connection
+from harness.environments.ssh.fleet.facts import examine
+from harness.environments.ssh.fleet.hosts import from_told
 from harness.environments.ssh.machine import orders_to_heal
-from harness.journal import Entry
+from harness.store.journal import Entry
 
 
 def heal_hosts(token: str, entries: Sequence[Entry]) -> Iterator[str]:

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.ssh.agent_disks import pack, unpack
-from harness.environments.ssh.agent_link import AgentGone, AgentLink
-from harness.environments.ssh.bridge import Bridge
-from harness.environments.ssh.connection import Connection
-from harness.environments.ssh.facts import Facts, examine
-from harness.environments.ssh.fleet import Fleet
-from harness.environments.ssh.hosts import SshHost
-from harness.environments.ssh.installation import install
-from harness.environments.ssh.orders import Orders
-from nemesis.cluster import NodeError
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.ssh.agent.config import Orders
+from harness.environments.ssh.agent.disks import pack, unpack
+from harness.environments.ssh.connection.agent_link import AgentGone, AgentLink
+from harness.environments.ssh.connection.bridge import Bridge
+from harness.environments.ssh.connection.installation import install
+from harness.environments.ssh.connection.ssh import Connection
+from harness.environments.ssh.fleet.facts import Facts, examine
+from harness.environments.ssh.fleet.fleet import Fleet
+from harness.environments.ssh.fleet.hosts import SshHost
+from nemesis.capabilities.cluster import NodeError
 
 PROBE_PORT = 9099
 _STOP_PATIENCE_S = 30.0

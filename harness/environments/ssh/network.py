@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import TypeVar
 
 from harness.environments.base import Address
+from harness.environments.network.link_probes import summary
 from harness.environments.network.network import port
-from harness.environments.network.sampling import summary
-from harness.environments.ssh.fleet import Fleet
+from harness.environments.ssh.agent.prober import Arrival, Prober
+from harness.environments.ssh.fleet.fleet import Fleet
 from harness.environments.ssh.machine import PROBE_PORT, Machine
-from harness.environments.ssh.prober import Arrival, Prober
-from nemesis.cluster import CLIENTS, Endpoint, Link
-from nemesis.shapes import Sample, Shape
+from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
+from nemesis.capabilities.shapes import Sample, Shape
 
 _PROBE_TIMEOUT_S = 0.3
 _SETTLE_S = 0.05

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.environments.base import NodePlan, System
-from harness.environments.machine.processes import wait_until
-from harness.environments.planned import PlannedNode
+from harness.environments.common.planned import PlannedNode
+from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.machine import Machine, NotThere
 from harness.environments.storage.disks import FileState, losses
-from harness.journal import Journal
-from nemesis.cluster import NodeError
-from nemesis.disks import Disk, PageCacheLoss, Survival, Trouble
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import NodeError
+from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival, Trouble
 
 _READY_INTERVAL_S = 0.1
 
 
 class SshNode(PlannedNode):
-    """Implements `nemesis.cluster.Node`."""
+    """Implements `nemesis.capabilities.cluster.Node`."""
 
     def __init__(self, machine: Machine, system: System, journal: Journal, *, own_power: bool) -> None:
         """`own_power`: the page cache is lost with the machine's power, not by its agent."""
@@ -169,7 +169,7 @@ class SshNode(PlannedNode):
 
 
 class SshDisk:
-    """Implements `nemesis.disks.Disk`."""
+    """Implements `nemesis.capabilities.disks.Disk`."""
 
     def __init__(self, machine: Machine, journal: Journal) -> None:
         self._machine = machine
@@ -231,7 +231,7 @@ class SshDisk:
 
 
 class SshClock:
-    """Implements `nemesis.clocks.WallClock`. A machine that lost its power comes back with the same wrong clock."""
+    """Implements `nemesis.capabilities.clocks.WallClock`. After a loss of power a machine has the same wrong clock."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.causes import Refused, to_json
-from harness.environments.machine import linux
-from harness.environments.machine.lines import receive_line
+from harness.environments.machine.helpers.jsonl import receive_line
+from harness.environments.machine.kernel import linux
 from harness.environments.storage.forgetful import ForgetfulTree
 from harness.environments.storage.troubles import Troubles
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.durable import sync_directory
 from harness.environments.base import NodePlan
-from harness.environments.machine.helper import HelperRefused
+from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.storage.page_cache import PageCache
-from harness.journal import Journal
-from nemesis.cluster import NodeError
-from nemesis.disks import Trouble
+from harness.store.durable import sync_directory
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import NodeError
+from nemesis.capabilities.disks import Trouble
 
 _COPY = "disk.copy"
 
 
 class NodeDisk:
-    """Implements `nemesis.disks.Disk`."""
+    """Implements `nemesis.capabilities.disks.Disk`."""
 
     def __init__(self, plan: NodePlan, mechanism: PageCache, journal: Journal, is_alive: Callable[[], bool]) -> None:
         self._plan = plan

@@ -17,10 +17,10 @@ from typing import Literal, Protocol
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.causes import Missing
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import Keeper
-from harness.journal import Journal
-from nemesis.disks import PageCacheLoss, Trouble
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.store.journal import Journal
+from nemesis.capabilities.disks import PageCacheLoss, Trouble
 
 IMAGE_BYTES = 1 << 30
 """Size of a node's image; it is sparse, and takes the room of what was written."""

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from nemesis.disks import Survival
+from nemesis.capabilities.disks import Survival
 
 SECTOR_BYTES = 512
 

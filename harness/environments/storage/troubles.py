@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Literal
 
-from nemesis.disks import Trouble
+from nemesis.capabilities.disks import Trouble
 
 Request = Literal["read", "write", "fsync", "create"]
 

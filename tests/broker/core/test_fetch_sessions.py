@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import FetchPartition, FetchRequest, FetchResponse
+from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 PARTITIONS = 4

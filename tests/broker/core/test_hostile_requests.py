@@ -9,8 +9,8 @@ import typing
 
 import pytest
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import AnyRequest, CreateTopicsRequest, CreateTopicsResponse, NewTopic
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 

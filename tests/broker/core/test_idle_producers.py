@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import ProducePartition, ProduceRequest
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
 from tests.support.cluster import TOPIC, Cluster
 

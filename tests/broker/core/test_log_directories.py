@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.errors import ErrorCode
-from broker.core.files import StorageError, directory_of
 from broker.core.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -21,6 +19,8 @@ from broker.core.messages import (
     ProduceRequest,
     ReplicaLogInfoPartition,
 )
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.files import StorageError, directory_of
 from broker.core.records import encode_batch
 from tests.support.cluster import TOPIC, Cluster
 

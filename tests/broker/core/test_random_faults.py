@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import CONTROLLER, Cluster
 
 BROKERS = (1, 2, 3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from broker.core.controller.placement import place, spread
-from broker.core.errors import ErrorCode
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -23,6 +22,7 @@ from broker.core.messages import (
     NewPartitions,
     Reassignment,
 )
+from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import TOPIC, Cluster
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import (
     AlterPartitionResponse,
     ConfigOperation,
@@ -13,6 +12,7 @@ from broker.core.messages import (
     FetchResponse,
     IncrementalAlterConfigsRequest,
 )
+from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.broker_node.deletion import FOR_EVER, retention
-from broker.core.errors import ErrorCode
+from broker.core.broker_node.requests.deletion import FOR_EVER, retention
 from broker.core.messages import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -13,6 +12,7 @@ from broker.core.messages import (
     ProducePartition,
     ProduceRequest,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
 from broker.core.settings import Settings
 from tests.support.cluster import TOPIC, Cluster

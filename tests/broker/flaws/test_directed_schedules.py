@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation import directed
-from harness.simulation.directed import files
+from simulation import directed
+from simulation.directed import files
 
 PATHS = sorted(files.DIRECTORY.glob("*.toml"))
 

@@ -6,7 +6,7 @@ from broker.core.rules import Rules
 from broker.core.rules.flaws import FLAWS, OUTSIDE, Flaw, UnknownRules, rules_for
 from broker.core.rules.flaws.flaw import PROPERTIES
 from broker.core.rules.generations import GENERATIONS
-from harness.simulation import directed
+from simulation import directed
 
 
 def classes(rules: Rules) -> list[type]:

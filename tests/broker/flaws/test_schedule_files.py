@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation import directed
-from harness.simulation.directed import ScheduleError, files
-from harness.simulation.findings import Layer
+from simulation import directed
+from simulation.directed import ScheduleError, files
+from simulation.runs.findings import Layer
 
 GOOD = 'format = 1\nflaws = ["unclean-election"]\n'
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
-from broker.core.errors import ErrorCode
 from broker.core.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     DescribedGroup,
     DescribeGroupsRequest,

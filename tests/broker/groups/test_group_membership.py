@@ -16,8 +16,8 @@ from group_driver import (
     sync_all,
 )
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import FindCoordinatorRequest, MetadataRequest
+from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import Cluster
 
 

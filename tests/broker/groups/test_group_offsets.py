@@ -21,8 +21,8 @@ from group_driver import (
 )
 
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
-from broker.core.errors import ErrorCode
 from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     ListGroupsRequest,
     OffsetCommitPartition,

@@ -7,8 +7,8 @@ import random
 import pytest
 from group_driver import BROKERS, GROUP, make_cluster
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import FindCoordinatorRequest
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     OffsetCommitPartition,
     OffsetCommitRequest,

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.errors import ErrorCode
 from broker.core.log.producer_state import (
     ACCEPT,
     MEMORY_SNAPSHOT_BATCHES,
@@ -13,6 +12,7 @@ from broker.core.log.producer_state import (
     snapshot_name,
     snapshot_offsets,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch, read_header
 from tests.support.memory_files import MemoryFiles
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from broker.core.events import Effect, Event
 from broker.core.messages import Listener
+from broker.core.ports.events import Effect, Event
 from broker.core.settings import Settings
 from broker.shell.codec import frames
 from broker.shell.codec.apis import codec_of

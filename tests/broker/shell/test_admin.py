@@ -11,8 +11,8 @@ import threading
 import pytest
 from shell_fakes import DEADLINE_S, ScriptedNode
 
-from broker.core.files import StorageError
-from broker.shell import admin
+from broker.core.ports.files import StorageError
+from broker.shell.observability import admin
 
 
 class UnixConnection(http.client.HTTPConnection):

@@ -17,7 +17,7 @@ PACKAGE = [sys.executable, "-m", "broker.shell"]
 
 STUBBORN = """
 import sys
-from broker.core.events import Note
+from broker.core.ports.events import Note
 from broker.shell.main import run
 
 class Stubborn:

@@ -17,8 +17,8 @@ from wire_samples import Sampler
 
 from broker.core.messages import Coordinator
 from broker.shell.codec.apis import CODECS
-from broker.shell.codec.fetch import FETCH
-from broker.shell.codec.produce import PRODUCE
+from broker.shell.codec.clients.fetch import FETCH
+from broker.shell.codec.clients.produce import PRODUCE
 
 SEEDS = range(8)
 UNKNOWN_TO_KIO = {"GetReplicaLogInfo"}

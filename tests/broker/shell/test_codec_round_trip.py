@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsResponse as WireDescribeConfigsResponse
 from wire_samples import Sampler
 
-from broker.core.controller.configs import TOPIC_KEYS
+from broker.core.controller.requests.configs import TOPIC_KEYS
 from broker.core.messages import (
     AlteredPartition,
     AlterPartitionPartition,
@@ -32,12 +32,12 @@ from broker.core.messages import (
     ProduceResponse,
 )
 from broker.shell.codec import frames
+from broker.shell.codec.administration.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from broker.shell.codec.apis import CODECS, codec_of
-from broker.shell.codec.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
-from broker.shell.codec.fetch import FETCH
-from broker.shell.codec.metadata import METADATA
-from broker.shell.codec.produce import PRODUCE
-from broker.shell.codec.replicas import ALTER_PARTITION
+from broker.shell.codec.clients.fetch import FETCH
+from broker.shell.codec.clients.metadata import METADATA
+from broker.shell.codec.clients.produce import PRODUCE
+from broker.shell.codec.cluster.replicas import ALTER_PARTITION
 
 COORDINATOR = Coordinator("key", 0, 1, "localhost", 9092)
 TOPIC_ID = "6f1c2bb1-4a57-4f8e-9d32-0f2a4c5d6e7f"

@@ -7,9 +7,9 @@ from queue import SimpleQueue
 import pytest
 from shell_fakes import DEADLINE_S, GatedFiles
 
-from broker.core.events import Flush
-from broker.core.files import StorageError
-from broker.shell.flusher import Flusher
+from broker.core.ports.events import Flush
+from broker.core.ports.files import StorageError
+from broker.shell.files.flusher import Flusher
 
 
 class Recorder:

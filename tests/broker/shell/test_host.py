@@ -9,7 +9,15 @@ import time
 import pytest
 from shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
 
-from broker.core.events import (
+from broker.core.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    BrokerHeartbeatRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    Listener,
+)
+from broker.core.ports.events import (
     CancelTimer,
     CloseConnection,
     Disconnected,
@@ -26,15 +34,7 @@ from broker.core.events import (
     StopRequested,
     TimerFired,
 )
-from broker.core.files import StorageError
-from broker.core.messages import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    BrokerHeartbeatRequest,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    Listener,
-)
+from broker.core.ports.files import StorageError
 from broker.shell.host import EXIT_CRASHED, Host
 
 STOP = [Exit(0, "done")]

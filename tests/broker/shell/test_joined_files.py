@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.files import StorageError
-from broker.shell.joined_files import JoinedFiles
-from broker.shell.posix_files import PosixFiles
+from broker.core.ports.files import StorageError
+from broker.shell.files.joined_files import JoinedFiles
+from broker.shell.files.posix_files import PosixFiles
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import ListOffsetsPartition, ListOffsetsRequest, ProducePartition, ProduceRequest
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
-from broker.shell.codec.offsets import LIST_OFFSETS
+from broker.shell.codec.clients.offsets import LIST_OFFSETS
 from tests.support.cluster import TOPIC, Cluster
 
 MAX_TIMESTAMP = -3

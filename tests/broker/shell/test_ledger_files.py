@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.files import Files, StorageError
 from broker.core.log import Log, LogConfig
+from broker.core.ports.files import Files, StorageError
 from broker.core.records import encode_batch
-from broker.shell.ledger_files import LedgerFiles, ledger_of, lose_unsynced
+from broker.shell.files.ledger_files import LedgerFiles, ledger_of, lose_unsynced
 from tests.support.memory_files import MemoryFiles
 
 

@@ -10,12 +10,12 @@ from shell_fakes import RawClient, eventually
 from wire_samples import Sampler
 
 from broker.core import messages
-from broker.core.events import CloseConnection, Exit, Reply, RequestFailed, RequestReceived, Send
 from broker.core.messages import DescribeClusterRequest, Listener, MetadataRequest
+from broker.core.ports.events import CloseConnection, Exit, Reply, RequestFailed, RequestReceived, Send
 from broker.shell.codec import frames
 from broker.shell.codec.apis import CODECS, LISTENER_APIS, codec_of
-from broker.shell.peers import Peers
-from broker.shell.server import Server
+from broker.shell.network.peers import Peers
+from broker.shell.network.server import Server
 from tests.support.cluster import CONTROLLER, Cluster
 
 SEEDS = range(12)

@@ -11,12 +11,12 @@ import urllib.request
 import pytest
 from shell_fakes import DEADLINE_S, GatedFiles, RawClient, ScriptedNode, eventually
 
-from broker.core.events import Flush, RequestReceived
 from broker.core.messages import Listener, MetadataRequest, MetadataResponse, ProducedPartition, ProduceResponse
-from broker.shell import admin, metrics
-from broker.shell.flusher import Flusher
-from broker.shell.server import Server
-from broker.shell.traffic import Traffic, error_name
+from broker.core.ports.events import Flush, RequestReceived
+from broker.shell.files.flusher import Flusher
+from broker.shell.network.server import Server
+from broker.shell.observability import admin, metrics
+from broker.shell.observability.traffic import Traffic, error_name
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)*)\})? (-?[0-9.e+-]+)')

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 import pytest
 from shell_fakes import eventually, free_port
 
-from broker.core.events import Disconnected, RequestFailed, RequestReceived, ResponseReceived, Send
 from broker.core.messages import (
     AlteredPartition,
     AlterPartitionPartition,
@@ -20,8 +19,9 @@ from broker.core.messages import (
     BrokerHeartbeatResponse,
     Listener,
 )
-from broker.shell.peers import Peers
-from broker.shell.server import Server
+from broker.core.ports.events import Disconnected, RequestFailed, RequestReceived, ResponseReceived, Send
+from broker.shell.network.peers import Peers
+from broker.shell.network.server import Server
 
 FRAME_MAX = 1 << 20
 TOPIC_ID = "6f1c2bb1-4a57-4f8e-9d32-0f2a4c5d6e7f"

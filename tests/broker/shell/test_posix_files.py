@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.files import StorageError
 from broker.core.log import Log, LogConfig
+from broker.core.ports.files import StorageError
 from broker.core.records import encode_batch
-from broker.shell.posix_files import PosixFiles
+from broker.shell.files.posix_files import PosixFiles
 from tests.support.memory_files import MemoryFiles
 
 

@@ -11,7 +11,6 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 from shell_fakes import DEADLINE_S, RawClient, eventually
 
-from broker.core.events import Disconnected, RequestReceived
 from broker.core.messages import (
     FetchedPartition,
     FetchRequest,
@@ -24,11 +23,12 @@ from broker.core.messages import (
     ProducePartition,
     ProduceRequest,
 )
-from broker.shell import server as server_module
+from broker.core.ports.events import Disconnected, RequestReceived
 from broker.shell.codec.apis import LISTENER_APIS
-from broker.shell.codec.coordination import INIT_PRODUCER_ID
-from broker.shell.codec.lifecycle import BROKER_HEARTBEAT
-from broker.shell.server import Server
+from broker.shell.codec.clients.coordination import INIT_PRODUCER_ID
+from broker.shell.codec.cluster.lifecycle import BROKER_HEARTBEAT
+from broker.shell.network import server as server_module
+from broker.shell.network.server import Server
 
 FRAME_MAX = 1 << 20
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import (
     FetchedPartition,
     FetchPartition,
@@ -16,6 +15,7 @@ from broker.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
 from broker.core.rules.flaws import rules_for
 from tests.support.cluster import TOPIC, Cluster

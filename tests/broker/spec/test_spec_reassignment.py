@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -11,6 +10,7 @@ from broker.core.messages import (
     NewTopic,
     Reassignment,
 )
+from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import TOPIC, Cluster
 
 

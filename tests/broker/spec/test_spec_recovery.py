@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import FetchRequest
+from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import TOPIC, Cluster
 
 

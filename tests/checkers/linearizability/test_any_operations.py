@@ -12,7 +12,7 @@ from checkers.linearizability.check import check_history
 from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS
 from checkers.linearizability.operations import UNKNOWN, Budget, Operation
-from reports.linearizability import picture
+from reports.pictures.linearizability import picture
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 5), st.floats(), st.text(max_size=2), st.just(10**30), st.just(UNKNOWN)

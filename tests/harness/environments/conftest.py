@@ -9,11 +9,18 @@ import pytest
 
 from harness.environments.base import System
 from harness.environments.docker.environment import DockerEnvironment
-from harness.environments.docker.trial import try_docker
+from harness.environments.docker.probe import try_docker
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
-from harness.environments.machine.trials import Trial, try_clock, try_ext4, try_fuse, try_namespaces, try_shaping
-from harness.journal import Journal
+from harness.environments.machine.feature_probes import (
+    Trial,
+    try_clock,
+    try_ext4,
+    try_fuse,
+    try_namespaces,
+    try_shaping,
+)
+from harness.store.journal import Journal
 from tests.support.real_faults import standing
 from tests.support.stand_in import StandIn
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from harness.environments.machine.environment import MachineEnvironment
-from harness.phases.set_up import TOPIC
-from harness.spec import Spec
+from harness.run.phases.set_up import TOPIC
+from harness.spec.spec import Spec
 from harness.systems.harrow_broker import HarrowBroker
-from nemesis.cluster import NodeError, PartitionView
+from nemesis.capabilities.cluster import NodeError, PartitionView
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import ENVIRONMENTS, cluster_in

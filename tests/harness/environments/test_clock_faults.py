@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.environments.machine.environment import MachineEnvironment
-from nemesis.cluster import NodeError
+from nemesis.capabilities.cluster import NodeError
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import ENVIRONMENTS, MakeEnvironment, cluster_in, need

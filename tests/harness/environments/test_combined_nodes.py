@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.environments.local.environment import LocalEnvironment
-from harness.environments.machine.processes import wait_until
-from harness.health import lacking
-from harness.journal import Journal
-from harness.spec import Spec
+from harness.environments.machine.kernel.process_identity import wait_until
+from harness.run.health import lacking
+from harness.spec.spec import Spec
+from harness.store.journal import Journal
 from harness.systems.harrow_broker import HarrowBroker
 
 _READY_S = 60.0

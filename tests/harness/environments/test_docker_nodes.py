@@ -13,10 +13,10 @@ from harness.environments.docker import control_group
 from harness.environments.docker.engine import connect, containers_of
 from harness.environments.docker.environment import DockerEnvironment
 from harness.environments.docker.host import Limits
-from harness.environments.docker.trial import try_docker
-from harness.environments.machine import processes
-from harness.journal import Journal
-from nemesis.cluster import NodeError
+from harness.environments.docker.probe import try_docker
+from harness.environments.machine.kernel import process_identity
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import NodeError
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import cluster_in, need
 from tests.support.real_faults import all_links, fire, real_site
@@ -69,7 +69,7 @@ def test_a_node_keeps_its_network_its_cuts_and_its_container_over_a_restart(envi
     environment.cluster.network.block(frozenset({(1, 2)}))
     node.kill()
     assert not node.is_alive()
-    assert processes.states(before or 0) == set()
+    assert process_identity.states(before or 0) == set()
     node.start()
     node.await_ready(_READY_S)
     assert node.pid != before
@@ -100,7 +100,7 @@ def test_a_program_beside_the_node_runs_in_its_container(environment: DockerEnvi
     node, found = environment.cluster.nodes[3], environment.plans[2].directory / "found"
     script = f"import os; open({str(found)!r}, 'w').write(os.readlink('/proc/1/ns/net'))"
     node._host.run_beside([sys.executable, "-c", script], found.with_suffix(".log"))
-    assert processes.wait_until(lambda: found.exists() and found.read_text() == _network_of(node.pid), _READY_S)
+    assert process_identity.wait_until(lambda: found.exists() and found.read_text() == _network_of(node.pid), _READY_S)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_an_engine_whose_processes_are_not_ours_is_told_and_left_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need("docker")
-    monkeypatch.setattr(processes, "of_run", lambda token: iter(()))
+    monkeypatch.setattr(process_identity, "of_run", lambda token: iter(()))
     made = DockerEnvironment(tmp_path, StandIn(), 1, 0, page_cache="page-cache", journal=Journal(tmp_path))
     with pytest.raises(EnvironmentFailed, match="containers to run on this machine, found no process of theirs"):
         made.set_up()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.machine.processes import wait_until
+from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.storage.disks import Disks
 from harness.environments.storage.fuse import FuseMount
 from harness.environments.storage.page_cache import make_file_system

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.machine import forks
-from harness.environments.machine.processes import wait_until
-from harness.environments.ssh import fork_client
+from harness.environments.machine.helpers import forks
+from harness.environments.machine.kernel.process_identity import wait_until
+from harness.environments.ssh.agent import fork_client
 
 _PROGRAM = """
 import json, os, sys
@@ -57,7 +57,7 @@ def server(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "slow.py").write_text(_SLOW)
     socket = tmp_path / "server"
     path = os.pathsep.join([str(tmp_path), *sys.path])
-    command = [sys.executable, "-m", "harness.environments.ssh.fork_server", str(socket), "told", "slow"]
+    command = [sys.executable, "-m", "harness.environments.ssh.agent.fork_server", str(socket), "told", "slow"]
     running = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
     try:
         assert wait_until(socket.exists, 20.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine.linux import is_mounted
+from harness.environments.machine.kernel.linux import is_mounted
 from harness.environments.storage.fuse import FuseMount, put_back
 from tests.harness.environments.conftest import need
 

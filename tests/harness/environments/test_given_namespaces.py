@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.keeper_process import Settings
-from harness.environments.machine.processes import wait_until
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.kernel.process_identity import wait_until
 
 pytestmark = pytest.mark.root
 

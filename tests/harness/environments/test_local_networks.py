@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.environments.local.environment import LocalEnvironment
-from nemesis.cluster import Link
+from nemesis.capabilities.cluster import Link
 from tests.harness.environments.conftest import MakeEnvironment
 from tests.support.stand_in import order, reply_is
 

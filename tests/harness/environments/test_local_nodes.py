@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine import processes
-from nemesis.cluster import NodeError
+from harness.environments.machine.kernel import process_identity
+from nemesis.capabilities.cluster import NodeError
 from tests.harness.environments.conftest import MakeEnvironment
 from tests.support.stand_in import StandIn, order
 
@@ -39,7 +39,7 @@ def test_a_killed_node_is_dead_at_once_and_can_be_started_again(make_environment
     assert not node.is_alive()
     assert not node.is_ready()
     assert before is not None
-    assert processes.states(before) == set()
+    assert process_identity.states(before) == set()
     node.start()
     node.await_ready(_READY_S)
     assert node.pid != before
@@ -60,7 +60,7 @@ def test_a_paused_node_exists_but_does_not_serve_until_it_is_resumed(make_enviro
     node = environment.cluster.nodes[1]
     node.pause()
     assert node.pid is not None
-    assert processes.states(node.pid) == {"T"}
+    assert process_identity.states(node.pid) == {"T"}
     assert (node.is_alive(), node.is_paused(), node.is_ready()) == (True, True, False)
     node.resume()
     assert (node.is_paused(), node.is_ready()) == (False, True)
@@ -132,10 +132,10 @@ def test_a_node_takes_its_children_with_it(make_environment: MakeEnvironment, tm
     )
     environment = make_environment(StandIn([sys.executable, "-c", script]), brokers=1, controllers=0)
     environment.set_up()
-    assert processes.wait_until(lambda: pid_file.exists() and pid_file.read_text() != "", 10)
+    assert process_identity.wait_until(lambda: pid_file.exists() and pid_file.read_text() != "", 10)
     child = int(pid_file.read_text())
     environment.cluster.nodes[1].kill()
-    assert processes.wait_until(lambda: processes.states(child) <= {"Z"}, 5)
+    assert process_identity.wait_until(lambda: process_identity.states(child) <= {"Z"}, 5)
 
 
 def test_a_client_has_pipes_and_ends_with_the_run(make_environment: MakeEnvironment, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_client_has_pipes_and_ends_with_the_run(make_environment: MakeEnvironm
         sleeper.wait(0.05)
     assert sleeper.poll() is None
     environment.tear_down()
-    assert processes.wait_until(lambda: processes.states(sleeper.pid) <= {"Z"}, 5)
+    assert process_identity.wait_until(lambda: process_identity.states(sleeper.pid) <= {"Z"}, 5)
 
 
 def test_nothing_is_there_before_set_up_and_nothing_after_tear_down(make_environment: MakeEnvironment) -> None:
@@ -164,7 +164,7 @@ def test_nothing_is_there_before_set_up_and_nothing_after_tear_down(make_environ
     pids = [node.pid for node in environment.cluster.nodes.values()]
     environment.tear_down()
     environment.tear_down()
-    assert all(processes.states(pid or 0) == set() for pid in pids)
+    assert all(process_identity.states(pid or 0) == set() for pid in pids)
 
 
 def test_a_set_up_that_is_interrupted_takes_down_what_it_made(
@@ -182,7 +182,7 @@ def test_a_set_up_that_is_interrupted_takes_down_what_it_made(
     with pytest.raises(KeyboardInterrupt):
         environment.set_up()
     assert not environment.plans[0].socket.parent.exists()
-    assert list(processes.of_run(environment.plans[0].socket.parent.name.removeprefix("harrow-"))) == []
+    assert list(process_identity.of_run(environment.plans[0].socket.parent.name.removeprefix("harrow-"))) == []
     assert str(environment.plans[0].data) not in Path("/proc/self/mountinfo").read_text()
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from harness.environments.machine.environment import MachineEnvironment
+from nemesis.capabilities.shapes import PLAIN, Shape
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from nemesis.faults.topologies import majority_ring
-from nemesis.shapes import PLAIN, Shape
 from tests.harness.environments.conftest import ENVIRONMENTS, cluster_in, need
 from tests.support.real_faults import all_links, fire, real_site
 from tests.support.stand_in import order, reply_is

@@ -11,9 +11,9 @@ from harness.environments.base import NodePlan
 from harness.environments.machine.node import MachineNode
 from harness.environments.network.network import JournaledNetwork
 from harness.environments.storage.node_disk import NodeDisk
-from harness.journal import Journal, read_journal
-from nemesis.links import SharedLinks
-from nemesis.shapes import PLAIN, Shape
+from harness.store.journal import Journal, read_journal
+from nemesis.capabilities.links import SharedLinks
+from nemesis.capabilities.shapes import PLAIN, Shape
 
 LINK = frozenset({(1, 2)})
 

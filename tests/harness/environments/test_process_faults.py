@@ -9,8 +9,8 @@ import pytest
 
 from harness.environments.base import NodePlan
 from harness.environments.docker.environment import DockerEnvironment
-from harness.environments.machine import processes
 from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.kernel import process_identity
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import ENVIRONMENTS, cluster_in
@@ -42,7 +42,7 @@ def test_a_power_cut_takes_everybody_at_once(environment: MachineEnvironment, si
     before = _pids(environment)
     with fire(site, "power-cut", (1, 2, 3, 100)) as fault:
         assert "killed and reaped" in fault.evidence
-        assert all(processes.states(pid or 0) == set() for pid in before.values())
+        assert all(process_identity.states(pid or 0) == set() for pid in before.values())
     assert set(before.values()).isdisjoint(_pids(environment).values())
 
 
@@ -61,7 +61,7 @@ def test_a_crash_loop_goes_through_several_processes(environment: MachineEnviron
 def test_a_rolling_restart_leaves_only_new_processes(environment: MachineEnvironment, site: Site) -> None:
     before = _pids(environment)
     with fire(site, "rolling-restart", (1, 2, 3)) as fault:
-        assert processes.wait_until(
+        assert process_identity.wait_until(
             lambda: fault.keep() or environment.cluster.nodes[3].pid != before[3], _READY_S, 0.02
         )
     after = _pids(environment)
@@ -103,7 +103,7 @@ def _hoard(plan: NodePlan) -> str:
 
 
 def test_what_a_fault_left_is_mended(environment: MachineEnvironment, site: Site) -> None:
-    from nemesis.nemesis import mend
+    from nemesis.runner import mend
 
     node = environment.cluster.nodes[1]
     node.throttle(2)

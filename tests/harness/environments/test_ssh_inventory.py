@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.cli import main
+from harness.commands.cli import main
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.connection import Answer, Connection
-from harness.environments.ssh.facts import examine
-from harness.environments.ssh.hosts import SshHost, from_told
-from harness.environments.ssh.inventory import for_nodes, load
-from harness.heal import heal
-from harness.journal import Journal
-from harness.spec import SpecError
+from harness.environments.ssh.connection.ssh import Answer, Connection
+from harness.environments.ssh.fleet.facts import examine
+from harness.environments.ssh.fleet.hosts import SshHost, from_told
+from harness.environments.ssh.fleet.inventory import for_nodes, load
+from harness.store.heal import heal
+from harness.store.journal import Journal
+from naming import SpecError
 
 
 def inventory(place: Path, text: str) -> Path:

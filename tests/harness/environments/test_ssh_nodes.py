@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine.processes import wait_until
-from harness.environments.ssh.connection import Connection
+from harness.environments.machine.kernel.process_identity import wait_until
+from harness.environments.ssh.capabilities import SshOffers
+from harness.environments.ssh.connection.ssh import Connection
 from harness.environments.ssh.environment import SshEnvironment
-from harness.environments.ssh.facts import examine
-from harness.environments.ssh.offers import SshOffers
-from harness.journal import Journal
+from harness.environments.ssh.fleet.facts import examine
+from harness.store.journal import Journal
 from harness.systems.definition import load
-from harness.systems.places import on_host
-from nemesis.cluster import NodeError
+from harness.systems.runtime import on_host
+from nemesis.capabilities.cluster import NodeError
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import need
 from tests.support.foreign_systems import made
@@ -214,7 +214,7 @@ def test_a_cut_takes_established_connections_without_a_word(environment: SshEnvi
 
 
 def test_connections_are_reset_and_counted(environment: SshEnvironment, site: Site) -> None:
-    from nemesis.shapes import PLAIN, Shape
+    from nemesis.capabilities.shapes import PLAIN, Shape
 
     one = environment.plans[0]
     links = frozenset({(1, 2), (2, 1)})
@@ -314,7 +314,7 @@ def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed
 
 def _heal(run_directory: Path, made: SshEnvironment) -> list[str]:
     from harness.environments.ssh.heal import heal_host
-    from harness.journal import read_journal
+    from harness.store.journal import read_journal
 
     (entry,) = [entry for entry in read_journal(run_directory) if entry["kind"] == "ssh"]
     return heal_host(made._token, entry, made._fleet.dial(1))

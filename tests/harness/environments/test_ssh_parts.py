@@ -19,21 +19,21 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.cache import keep
-from harness.environments.ssh.firewall import Firewall, Rules
-from harness.environments.ssh.netem import arguments
-from harness.environments.ssh.package import COMPILED_PLACE, package
-from harness.environments.ssh.talk import Listener
+from harness.environments.ssh.agent.firewall import Firewall, Rules
+from harness.environments.ssh.agent.netem import arguments
+from harness.environments.ssh.connection.package import COMPILED_PLACE, package
+from harness.environments.ssh.connection.rpc import Listener
 from harness.environments.ssh.vms import guest
+from harness.environments.ssh.vms.cache import keep
 from harness.environments.ssh.vms.cpio import Entry, archive
 from harness.environments.ssh.vms.qmp import Qmp
-from nemesis.shapes import Shape
+from nemesis.capabilities.shapes import Shape
 
 
 def test_the_package_has_what_a_node_needs_and_no_more() -> None:
     with tarfile.open(fileobj=io.BytesIO(package().archive)) as members:
         names = set(members.getnames())
-    assert {"broker/shell/main.py", "harness/environments/ssh/agent.py", "kafka/__init__.py"} <= names
+    assert {"broker/shell/main.py", "harness/environments/ssh/agent/agent.py", "kafka/__init__.py"} <= names
     assert {name.split("/")[0] for name in names} <= {
         *("broker", "naming", "nemesis", "history", "harness", "kafka", "mfusepy.py", "__pycache__", COMPILED_PLACE),
     }
@@ -168,8 +168,8 @@ def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environmen
 
 _TRIAL = """
 import socket
-from harness.environments.ssh.cache import keep
-from harness.environments.ssh.firewall import Firewall, Rules
+from harness.environments.ssh.vms.cache import keep
+from harness.environments.ssh.agent.firewall import Firewall, Rules
 
 def passes():
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -11,11 +11,11 @@ import pytest
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh import machine as module
+from harness.environments.ssh.connection.rpc import Request
 from harness.environments.ssh.machine import Machine, NotThere, Wishes
 from harness.environments.ssh.node import SshNode
-from harness.environments.ssh.talk import Request
-from harness.journal import Journal
-from nemesis.cluster import NodeError
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import NodeError
 from tests.support.fake_machine import FakeFleet, plan_in
 from tests.support.stand_in import StandIn
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine.processes import of_run
+from harness.environments.machine.kernel.process_identity import of_run
+from harness.environments.ssh.capabilities import OFFERS_OF_VMS
 from harness.environments.ssh.environment import SshEnvironment
-from harness.environments.ssh.offers import OFFERS_OF_VMS
-from harness.environments.ssh.vms.trial import need_vms, try_vms
-from harness.journal import Journal
-from nemesis.cluster import NodeError
+from harness.environments.ssh.vms.probe import need_vms, try_vms
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import NodeError
+from nemesis.capabilities.shapes import Shape
 from nemesis.faults.base import Site
-from nemesis.shapes import Shape
 from tests.support.real_faults import all_links, fire, fresh_site, standing
 from tests.support.stand_in import order
 
@@ -207,7 +207,7 @@ def test_an_agent_that_is_gone_from_a_vm_is_told_with_how_it_ended_and_how_its_v
 
 
 def test_no_two_vms_draw_the_same_numbers(environment: SshEnvironment, site: Site) -> None:
-    from harness.environments.ssh.connection import Connection
+    from harness.environments.ssh.connection.ssh import Connection
 
     drawn = []
     for node_id in (1, 2):

@@ -12,9 +12,9 @@ import pytest
 import harness
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit, cause_of, from_json, to_json
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.keeper_process import Settings
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.storage.fuse import FuseMount
 
 CHECKOUT = Path(harness.__file__).parents[1]

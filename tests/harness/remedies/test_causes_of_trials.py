@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.doctor.remedies.table import explain
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
-from harness.environments.machine import trials, wall_clock
-from harness.environments.machine.trials import attempt
-from harness.remedies.table import explain
+from harness.environments.machine import feature_probes, wall_clock
+from harness.environments.machine.feature_probes import attempt
 
 CHECKOUT = Path(harness.__file__).parents[1]
 REFUSING = CHECKOUT / "tests" / "machines" / "doctor" / "refusing.py"
@@ -26,7 +26,7 @@ def test_a_filter_of_system_calls_is_met_by_the_trial_itself() -> None:
     ask = (
         "import json\n"
         "from harness.environments.causes import to_json\n"
-        "from harness.environments.machine.trials import try_namespaces\n"
+        "from harness.environments.machine.feature_probes import try_namespaces\n"
         "trial = try_namespaces()\n"
         "known = trial.explanation\n"
         "print(json.dumps([to_json(trial.cause), known and known.cause, known and known.remedy.text]))\n"
@@ -65,7 +65,7 @@ def test_a_compiler_without_headers_is_told_from_one_that_fails(
 
 def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wall_clock, "find_compiler", lambda: None)
-    trial = trials.try_clock.__wrapped__()
+    trial = feature_probes.try_clock.__wrapped__()
     assert trial.cause == Missing("program", "C compiler")
     assert trial.explanation == explain("clock", trial.cause)
     assert "gcc" in str(trial)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.remedies import here
-from harness.remedies.here import CAP_SYS_ADMIN, look
+from harness.doctor.remedies import here
+from harness.doctor.remedies.here import CAP_SYS_ADMIN, look
 
 
 def test_this_machine_is_what_the_kernel_says_it_is() -> None:
@@ -33,7 +33,7 @@ def test_the_command_of_this_interpreter_can_be_run_from_anywhere(tmp_path: Path
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: capabilities are dropped")
 def test_a_process_without_capabilities_knows_that_root_has_none() -> None:
-    told = "from harness.remedies.here import look; here = look(); print(here.confined, here.no_new_privileges)"
+    told = "from harness.doctor.remedies.here import look; here = look(); print(here.confined, here.no_new_privileges)"
     command = ["setpriv", "--bounding-set", "-sys_admin", "--no-new-privs", sys.executable, "-c", told]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["True", "True"], done.stderr

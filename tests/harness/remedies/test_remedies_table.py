@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.cli import main
+from harness.commands.cli import main
 from harness.doctor import document
+from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, Here
+from harness.doctor.remedies.rows import Row, first
+from harness.doctor.remedies.table import ALSO, TABLE, explain
 from harness.doctor.titles import TITLES
 from harness.environments.causes import Missing, NotRoot, Refused
-from harness.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, Here
-from harness.remedies.rows import Row, first
-from harness.remedies.table import ALSO, TABLE, explain
 
 DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "doctor.md"
 ROWS = [

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from harness.remedies import commands
-from harness.remedies.commands import as_root, distributions, install, install_python, requirement, set_kernel
-from harness.remedies.here import Here
+from harness.doctor.remedies import commands
+from harness.doctor.remedies.commands import as_root, distributions, install, install_python, requirement, set_kernel
+from harness.doctor.remedies.here import Here
 
 WITHOUT_SUDO = Here(programs=frozenset({"apt-get"}))
 

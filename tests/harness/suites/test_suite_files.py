@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness import cli
-from harness.exits import Exit
+from harness.commands import cli
 from harness.shipped import SUITES
 from harness.suites.cells import Cell, Skipped, again, arguments, see_possible
 from harness.suites.definition import Suite, load
+from harness.terminal.exits import Exit
 
 ROOT = Path(harness.__file__).parents[1]
 CANARY = """

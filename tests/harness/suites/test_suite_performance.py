@@ -12,17 +12,17 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from harness import judging
 from harness.commands import suite
-from harness.exits import Exit
-from harness.progress import Progress
-from harness.stopping import Stop
-from harness.store import make_run_directory
-from harness.suites import performing
-from harness.suites.child import Ending
-from harness.suites.conducting import OUT_OF_TIME, Ended, Hands, conduct
+from harness.run import judging
+from harness.run.stopping import Stop
+from harness.store.store import make_run_directory
+from harness.suites import cell_runner
+from harness.suites.cell_process import Ending
 from harness.suites.definition import Suite, load
+from harness.suites.runner import OUT_OF_TIME, Ended, Hands, conduct
 from harness.suites.state import State, begin
+from harness.terminal.exits import Exit
+from harness.terminal.progress import Progress
 from reports.suite import render_suite
 from reports.suite.loaded import load_suite
 from tests.support.html_check import Page
@@ -80,8 +80,8 @@ class Stage:
         self.play: Play = well
         self.ran: list[list[str]] = []
         self.verdict = "valid"
-        monkeypatch.setattr(performing.child, "run", self._run)
-        monkeypatch.setattr(performing, "see_possible", self._see_possible)
+        monkeypatch.setattr(cell_runner.child, "run", self._run)
+        monkeypatch.setattr(cell_runner, "see_possible", self._see_possible)
 
     def _run(self, arguments: list[str], directory: Path, limit_s: float, stop: Stop) -> Ending:
         self.ran.append(list(arguments))
@@ -90,7 +90,7 @@ class Stage:
     @staticmethod
     def _see_possible(cell) -> None:
         if cell.environment == "ssh":
-            raise performing.Skipped("no machines <here>")
+            raise cell_runner.Skipped("no machines <here>")
 
     def judge(self, run: Path):
         (run / "report.html").write_text("a report")
@@ -243,7 +243,7 @@ def test_what_does_not_fit_into_the_budget_is_skipped_and_the_suite_undecided(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter(range(0, 1_000_000, 1_500))
-    monkeypatch.setattr("harness.suites.conducting.time", SimpleNamespace(monotonic=lambda: float(next(now))))
+    monkeypatch.setattr("harness.suites.runner.time", SimpleNamespace(monotonic=lambda: float(next(now))))
     state, ended = stage.perform()
     assert ended.status == Exit.UNKNOWN
     late = [result for result in ended.results if OUT_OF_TIME in result.reasons]

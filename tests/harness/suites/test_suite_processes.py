@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.environments.machine.processes import exists, start_time, wait_until
-from harness.exits import Exit
-from harness.stopping import Stop
-from harness.suites.child import run
+from harness.environments.machine.kernel.process_identity import exists, start_time, wait_until
+from harness.run.stopping import Stop
+from harness.suites.cell_process import run
+from harness.terminal.exits import Exit
 
 PATIENCE_S = 120.0
 ENDLESS = ("sim", "--seeds", "1:1000000", "--no-check", "--jobs", "1", "--store")

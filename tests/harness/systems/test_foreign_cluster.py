@@ -12,25 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
+from harness.commands import cli
 from harness.environments import registry
 from harness.environments.docker import engine, image
-from harness.environments.docker.trial import try_docker
+from harness.environments.docker.probe import try_docker
 from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.kernel.process_identity import of_run, wait_until
 from harness.environments.machine.node import MachineNode
-from harness.environments.machine.processes import of_run, wait_until
+from harness.environments.ssh.capabilities import SshOffers
 from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.node import SshNode
-from harness.environments.ssh.offers import SshOffers
-from harness.exits import Exit
-from harness.health import ends, lacking
-from harness.journal import Journal, read_journal
+from harness.run.health import ends, lacking
+from harness.store.journal import Journal, read_journal
 from harness.systems.definition import load
 from harness.systems.foreign import ForeignBroker
 from harness.systems.from_image import BrokerFromImage
-from harness.systems.places import here
+from harness.systems.runtime import here
 from harness.systems.unix_http import NoAnswer, get_json
-from nemesis.cluster import CLIENTS
+from harness.terminal.exits import Exit
+from nemesis.capabilities.cluster import CLIENTS
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
 from tests.support.images import image_on, shell
 from tests.support.ssh_lab import NamespaceFleet
@@ -61,7 +61,7 @@ class Standing:
     def attendants(self) -> set[int]:
         token = next(entry["token"] for entry in read_journal(self.directory) if "token" in entry)
         told = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in of_run(token)}
-        return {pid for pid, command in told.items() if b"harness.systems.attendant." in command}
+        return {pid for pid, command in told.items() if b"harness.systems.sidecar." in command}
 
 
 def soon(condition, what: str) -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
+from harness.commands import cli
 from harness.environments.machine.node import log_files
-from harness.exits import Exit
 from harness.shipped import SYSTEMS
-from harness.spec import SpecError, resolve
-from harness.systems import choice
+from harness.spec.spec import resolve
+from harness.systems import selection
 from harness.systems.definition import load
 from harness.systems.foreign import ORDERS_NAME
+from harness.terminal.exits import Exit
+from naming import SpecError
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
 
 SHIPPED = list(SYSTEMS.files().values())
@@ -146,7 +147,7 @@ def test_a_specification_that_a_system_cannot_follow_is_refused(
 
 def test_harrows_own_broker_needs_a_controller() -> None:
     with pytest.raises(SpecError, match="controllers: expected at least 1"):
-        choice.make(resolve({"controllers": 0}, 1))
+        selection.make(resolve({"controllers": 0}, 1))
 
 
 def test_a_flag_overrides_what_a_definition_presets(written: Written) -> None:

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from harness.environments import registry
-from harness.judging import judge
+from harness.run.judging import judge
 from harness.shipped import SYSTEMS
-from harness.systems import choice
+from harness.systems import selection
 from history.reader import read_table
 from reports import render
-from reports.terminal import summary_lines
+from reports.text.terminal import summary_lines
 from tests.support.foreign_systems import spec_for
 from tests.support.third_party import PACKAGES, kill_again_and_again, need, results
 
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         need(name)
         directory = tmp_path_factory.mktemp(name)
         spec = spec_for(SYSTEMS.files()[name], duration=14.0)
-        system = choice.make(spec)
+        system = selection.make(spec)
         kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), directory, system), directory)
         directories[name] = directory
     judge(list(directories.values()))

@@ -15,17 +15,17 @@ import pytest
 
 from harness.environments import registry
 from harness.environments.docker import engine, image
+from harness.environments.docker.probe import try_docker
 from harness.environments.docker.python_tree import PACKAGES_AT
-from harness.environments.docker.trial import try_docker
+from harness.environments.ssh.capabilities import SshOffers
 from harness.environments.ssh.environment import SshEnvironment
-from harness.environments.ssh.offers import SshOffers
-from harness.journal import Journal
-from harness.judging import judge
+from harness.run.judging import judge
 from harness.shipped import SYSTEMS
-from harness.systems import choice
+from harness.store.journal import Journal
+from harness.systems import selection
 from harness.systems.definition import load
 from harness.systems.foreign import ForeignBroker
-from harness.systems.places import here
+from harness.systems.runtime import here
 from history.reader import read_table
 from reports import render
 from tests.support.foreign_systems import spec_for
@@ -64,7 +64,7 @@ def in_an_image(directory: Path) -> Path:
     definition.write_text(f'image = "{name}"\n{DEFINITION.read_text()}')
     with closing(engine.connect()) as client, image_on(client, image.python_image(client), files, name):
         spec = spec_for(definition, duration=14.0, environment="docker")
-        system = choice.make(spec)
+        system = selection.make(spec)
         run = directory / "run"
         kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), run, system), run)
     return run

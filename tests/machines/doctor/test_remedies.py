@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.doctor.examination import NEEDED
-from harness.remedies.table import TABLE
+from harness.doctor.remedies.table import TABLE
 from tests.machines.doctor.causes import ELSEWHERE, ORDERS, VISITS, Visit
 from tests.machines.doctor.installation import CHECKOUT, PACKAGES, installation
 from tests.machines.doctor.visit import about

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from harness.cli import main
-from harness.simulation.exhaustive import asking
-from harness.simulation.exhaustive.spec import Budget
-from harness.spec import SpecError
+from harness.commands.cli import main
+from naming import SpecError
+from simulation.exhaustive import options
+from simulation.exhaustive.spec import Budget
 
 
 def run(capsys, *words):
@@ -58,11 +58,11 @@ def test_bad_input_is_one_line_and_status_2(capsys, words, message):
 
 
 def test_settings_change_a_stated_world():
-    (world,) = asking.worlds("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
+    (world,) = options.worlds("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
     assert world.budget == Budget(records=1, kills=1, orders=3)
     assert (world.initial_isr, world.generation, world.flaws) == (3, "K4", ("eager-shrink",))
 
 
 def test_an_unknown_flaw_is_refused():
     with pytest.raises(SpecError, match="found 'no-such-flaw'"):
-        asking.worlds(None, ["no-such-flaw"], [])
+        options.worlds(None, ["no-such-flaw"], [])

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from harness.simulation.exhaustive.choices import Action
-from harness.simulation.exhaustive.cloning import UnknownState, canonical, copy_node
-from harness.simulation.exhaustive.events import Beats
-from harness.simulation.exhaustive.local import Nodes, canonical_state
-from harness.simulation.exhaustive.setup import begin
-from harness.simulation.exhaustive.spec import BROKERS, Budget, SmallWorld, reassign
-from harness.simulation.exhaustive.step import NodeCrashed, take
-from harness.simulation.exhaustive.world import World
+from simulation.exhaustive.model.choices import Action
+from simulation.exhaustive.model.cloning import UnknownState, canonical, copy_node
+from simulation.exhaustive.model.cluster import World
+from simulation.exhaustive.model.events import Beats
+from simulation.exhaustive.model.local import Nodes, canonical_state
+from simulation.exhaustive.model.setup import begin
+from simulation.exhaustive.model.step import NodeCrashed, take
+from simulation.exhaustive.spec import BROKERS, Budget, SmallWorld, reassign
 
 WORLDS = [
     SmallWorld(budget=Budget(records=2, fences=1, shrinks=1), initial_isr=3),
@@ -50,7 +50,7 @@ def wander(world, steps, seed):
 
 
 def remembering(spec, monkeypatch):
-    monkeypatch.setattr("harness.simulation.exhaustive.world.Nodes", Remembering)
+    monkeypatch.setattr("simulation.exhaustive.model.cluster.Nodes", Remembering)
     world = World(spec)
     wander(world, 1_500, seed=7)
     return world.nodes

@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 
-from harness.simulation.exhaustive.properties import MODELLED
-from harness.simulation.exhaustive.replay import follow
-from harness.simulation.exhaustive.search import Limits, Verdict, search
-from harness.simulation.exhaustive.spec import Budget, SmallWorld, reassign
-from harness.simulation.exhaustive.worlds import CORRECT, HUNTS, MODEL
+from simulation.exhaustive.models import CORRECT, HUNTS, MODEL
+from simulation.exhaustive.properties.of_the_cluster import MODELLED
+from simulation.exhaustive.replay import follow
+from simulation.exhaustive.search import Limits, Verdict, search
+from simulation.exhaustive.spec import Budget, SmallWorld, reassign
 
 FINER_STEPS = 0
 """How many steps more than the model's a counterexample may take. Heartbeats and registrations are one step each here
@@ -92,8 +92,8 @@ def test_the_stated_worlds_have_names_of_their_own():
 
 def test_the_same_search_in_two_processes_finds_the_same_states_in_the_same_order():
     program = (
-        "import json; from harness.simulation.exhaustive.search import search; "
-        "from harness.simulation.exhaustive.worlds import HUNTS; "
+        "import json; from simulation.exhaustive.search import search; "
+        "from simulation.exhaustive.models import HUNTS; "
         "f = search(HUNTS['rollback-on-any-error']); print(json.dumps([f.states, f.transitions, f.steps]))"
     )
     answers = [

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from broker.core.metadata.records import BrokerChanged, BrokerRegistered, TopicCreated
-from harness.simulation.observer.knowledge import Knowledge
-from harness.simulation.scenario import settings_of
-from harness.simulation.swarm import Configuration
-from harness.simulation.tape import Tape
-from harness.simulation.world import World
+from simulation.engine.choices import Tape
+from simulation.engine.cluster import World
+from simulation.invariants.knowledge import Knowledge
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import settings_of
 
 
 @pytest.fixture

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from broker.core.errors import ErrorCode
-from broker.core.events import Reply, RequestReceived
 from broker.core.messages import AnyResponse, FetchResponse, ListOffsetsResponse, ProduceResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Reply, RequestReceived
 from broker.core.records import encode_batch, headers_of
 from broker.core.replica.state import Role
-from harness.simulation.clients import TOPIC
-from harness.simulation.mail import CLIENTS_FROM
-from harness.simulation.observer import PropertyObserver
-from harness.simulation.scenario import Outcome
-from harness.simulation.schedule import Fault
-from harness.simulation.views import brokers
-from harness.simulation.world import Step, World
+from simulation.engine.cluster import Step, World
+from simulation.engine.node_views import brokers
+from simulation.engine.transport import CLIENTS_FROM
+from simulation.faults.schedule import Fault
+from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.scenario import Outcome
+from simulation.workload.clients import TOPIC
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
 KILL_FIRST = (Fault(6_000, "kill", 0, 2_000, 0),)

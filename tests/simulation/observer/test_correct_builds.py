@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.simulation import scenario
-from harness.simulation.observer import PROPERTIES, PropertyObserver, is_documented
-from harness.simulation.schedule import Fault
-from harness.simulation.sweep import simulate
-from harness.simulation.tape import Tape
+from simulation.engine.choices import Tape
+from simulation.faults.schedule import Fault
+from simulation.invariants.observer import PROPERTIES, PropertyObserver, is_documented
+from simulation.runs.sweep import simulate
+from simulation.scenario import scenario
 from tests.support.planting import observe
 
 OTHERWISE: dict[str, dict[str, object]] = {

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.simulation.observer.liveness import unmet
-from harness.simulation.schedule import Fault
-from harness.simulation.violation import Violation
-from harness.simulation.world import Step, World
+from simulation.engine.cluster import Step, World
+from simulation.faults.schedule import Fault
+from simulation.invariants.liveness import unmet
+from simulation.invariants.violation import Violation
 from tests.support.planting import Plant, change_rules, observe
 
 

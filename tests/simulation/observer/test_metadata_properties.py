@@ -8,11 +8,11 @@ import pytest
 
 from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.replica.state import Role
-from harness.simulation.observer import metadata
-from harness.simulation.observer.knowledge import Knowledge
-from harness.simulation.schedule import Fault
-from harness.simulation.violation import Violation
-from harness.simulation.world import Step, World
+from simulation.engine.cluster import Step, World
+from simulation.faults.schedule import Fault
+from simulation.invariants import metadata
+from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.violation import Violation
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
 LAST_ONE_LEFT = (Fault(5_000, "kill", 1, 20_000, 0), Fault(10_000, "kill", 2, 1_000, 0))

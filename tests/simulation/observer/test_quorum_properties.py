@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from broker.core.quorum.state import Quorum, QuorumRole
-from harness.simulation.schedule import Fault
-from harness.simulation.world import Step, World
+from simulation.engine.cluster import Step, World
+from simulation.faults.schedule import Fault
 from tests.support.planting import Plant, controller_of, observe
 
 Lie = Callable[[Quorum], object]

@@ -6,11 +6,11 @@ import pytest
 
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
-from harness.simulation.clients import TOPIC
-from harness.simulation.observer import PropertyObserver
-from harness.simulation.observer.ghost import Batch
-from harness.simulation.schedule import Fault
-from harness.simulation.world import Step, World
+from simulation.engine.cluster import Step, World
+from simulation.faults.schedule import Fault
+from simulation.invariants.ghost import Batch
+from simulation.invariants.observer import PropertyObserver
+from simulation.workload.clients import TOPIC
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
 OTHER = Batch(0, 0, 0, 0xBAD, -1, -1, -1, control=False)

@@ -17,7 +17,7 @@ from threading import Lock, get_ident
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecords
 
-from workloads.classify import AttemptEnd, Local
+from workloads.clients.classify import AttemptEnd, Local
 from workloads.clients.kafka_python.wire import Untyped
 
 

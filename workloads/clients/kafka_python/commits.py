@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
-from workloads.classify import AttemptEnd, Local, Status
 from workloads.clients.base import Partition
+from workloads.clients.classify import AttemptEnd, Local, Status
 from workloads.clients.kafka_python.wire import Untyped
 
 COMMIT_REFUSED: Final = frozenset(

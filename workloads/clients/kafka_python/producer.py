@@ -18,9 +18,9 @@ from typing import Final
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, for_code
 
-from workloads.classify import classify_failed_send
 from workloads.clients.answers import Answers
 from workloads.clients.base import ClientError, ClientSettings, Done, Outcome, Partition
+from workloads.clients.classify import classify_failed_send
 from workloads.clients.kafka_python.attempts import AttemptLedger
 from workloads.clients.kafka_python.wire import Untyped, watched_client
 

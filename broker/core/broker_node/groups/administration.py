@@ -6,7 +6,7 @@ from broker.core.broker_node.groups import writing
 from broker.core.broker_node.groups.records import GroupKey, OffsetKey
 from broker.core.broker_node.groups.state import DeletionWrite, Group, GroupState, Member, Shard, WaitingDeletion
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     DeletedGroup,
     DeleteGroupsResponse,

@@ -18,8 +18,7 @@ from broker.core.broker_node.groups.state import (
 )
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
-from broker.core.events import RequestReceived
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     DeleteGroupsRequest,
     DescribedGroup,
@@ -42,6 +41,7 @@ from broker.core.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from broker.core.ports.events import RequestReceived
 from broker.core.replica.state import Role
 
 __all__ = ["TIMER", "find_shard", "handle", "settle", "timer_fired"]

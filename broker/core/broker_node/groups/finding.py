@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
 from broker.core.broker_node.state import CONTROL, BrokerState
-from broker.core.errors import ErrorCode
 from broker.core.messages import (
     Coordinator,
     CreateTopicsRequest,
@@ -12,6 +11,7 @@ from broker.core.messages import (
     FindCoordinatorResponse,
     NewTopic,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.settings import CLIENT_LISTENER
 
 CREATE = "create-offsets-topic"

@@ -8,9 +8,9 @@ from broker.core.broker_node.groups import rebalancing, writing
 from broker.core.broker_node.groups.records import GroupKey, encode_group
 from broker.core.broker_node.groups.state import Group, GroupState, Member, ReplacementWrite, Shard
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
-from broker.core.events import RequestReceived
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import JoinGroupRequest, JoinGroupResponse
+from broker.core.ports.events import RequestReceived
 
 MEMBER_ID_HANDSHAKE = 4
 """From this version on a new member is sent back with a member id first, so that a lost answer leaves no ghost."""

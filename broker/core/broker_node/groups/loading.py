@@ -15,7 +15,7 @@ from broker.core.broker_node.groups.records import (
 )
 from broker.core.broker_node.groups.state import TIMER, Group, GroupState, Member, Shard
 from broker.core.broker_node.state import BrokerState
-from broker.core.files import StorageError
+from broker.core.ports.files import StorageError
 from broker.core.records import MalformedBatch, Record, decode_records, iterate_headers
 from broker.core.replica.state import Replica
 

@@ -6,7 +6,7 @@ from broker.core.broker_node.groups import rebalancing
 from broker.core.broker_node.groups.joining import check_member
 from broker.core.broker_node.groups.state import Group, GroupState, Shard
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,

@@ -7,7 +7,7 @@ from broker.core.broker_node.groups.membership import check_generation
 from broker.core.broker_node.groups.records import CommittedOffset, OffsetKey, encode_offset
 from broker.core.broker_node.groups.state import Group, GroupState, OffsetsWrite, Shard
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     NO_OFFSET,
     CommittedPartition,

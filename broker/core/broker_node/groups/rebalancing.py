@@ -16,7 +16,7 @@ from broker.core.broker_node.groups import writing
 from broker.core.broker_node.groups.records import GroupKey, encode_group
 from broker.core.broker_node.groups.state import TIMER, AssignmentWrite, EmptyWrite, Group, GroupState, Member, Shard
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import JoinedMember, JoinGroupResponse, SyncGroupResponse
 
 SESSION = "session"

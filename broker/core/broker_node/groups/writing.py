@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from broker.core.broker_node import producing
 from broker.core.broker_node.groups.records import NO_TIMESTAMP, GroupKey, OffsetKey, encode_key
 from broker.core.broker_node.groups.state import TIMER, Purpose, Shard, Write
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
+from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
 

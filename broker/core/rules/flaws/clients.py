@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
+from broker.core.messages.errors import ErrorCode
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 from broker.core.rules.producing import ProduceRules
 from broker.core.rules.storage import StorageRules

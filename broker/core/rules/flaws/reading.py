@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import UNKNOWN, FetchPartition
+from broker.core.messages.errors import ErrorCode
 from broker.core.rules.fetching import FetchRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 from broker.core.rules.high_watermark import HighWatermarkRules

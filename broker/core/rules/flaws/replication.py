@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.errors import ErrorCode
 from broker.core.messages import UNKNOWN
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
 from broker.core.rules.alter_partition import AlterPartitionRules
 from broker.core.rules.fetching import FetchRules

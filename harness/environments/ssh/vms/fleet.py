@@ -14,17 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.environments.base import Address, EnvironmentFailed
-from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.keeper_process import Settings
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.network.namespaces import address
-from harness.environments.ssh.facts import Facts
-from harness.environments.ssh.hosts import SSH_PORT, SshHost
+from harness.environments.ssh.fleet.facts import Facts
+from harness.environments.ssh.fleet.hosts import SSH_PORT, SshHost
 from harness.environments.ssh.machine import PROBE_PORT
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.template import CONTROL_MAC, GUEST_ADDRESS, Template, host, network_order, template
 from harness.environments.ssh.vms.vm import Vm, free_port
 from harness.environments.storage.page_cache import make_file_system
-from nemesis.cluster import CLIENTS, Endpoint
+from nemesis.capabilities.cluster import CLIENTS, Endpoint
 
 _PEERS_MAC = "52:54:00:70:00:{:02x}"
 _DISK_BYTES = 1 << 30
@@ -34,7 +34,7 @@ _CLIENT_PORTS = (_FIRST_PORT,)
 
 
 class VmFleet:
-    """Implements `harness.environments.ssh.hosts.Fleet`."""
+    """Implements `harness.environments.ssh.fleet.hosts.Fleet`."""
 
     how = "QEMU VMs on this machine, restored from a template"
     ours = True

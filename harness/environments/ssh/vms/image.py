@@ -20,8 +20,8 @@ from pathlib import Path
 import paramiko
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.cache import cache_directory
 from harness.environments.ssh.vms import guest
+from harness.environments.ssh.vms.cache import cache_directory
 from harness.environments.ssh.vms.cpio import Entry, archive
 from harness.environments.ssh.vms.programs import need_programs
 from harness.environments.storage.page_cache import find_mkfs

@@ -19,15 +19,15 @@ from socket import SOCK_STREAM
 from typing import IO
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine.keeper import Keeper
-from harness.environments.machine.sockets import place_for_sockets
-from harness.environments.ssh.cache import cache_directory, keep
-from harness.environments.ssh.connection import Connection
-from harness.environments.ssh.facts import Facts, examine, facts_as_told, facts_told
-from harness.environments.ssh.hosts import SshHost
-from harness.environments.ssh.installation import install
-from harness.environments.ssh.package import package
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.kernel.sockets import place_for_sockets
+from harness.environments.ssh.connection.installation import install
+from harness.environments.ssh.connection.package import package
+from harness.environments.ssh.connection.ssh import Connection
+from harness.environments.ssh.fleet.facts import Facts, examine, facts_as_told, facts_told
+from harness.environments.ssh.fleet.hosts import SshHost
 from harness.environments.ssh.vms import guest
+from harness.environments.ssh.vms.cache import cache_directory, keep
 from harness.environments.ssh.vms.image import Image, image
 from harness.environments.ssh.vms.programs import QEMU
 from harness.environments.ssh.vms.vm import Vm, free_port, hardware
@@ -43,9 +43,9 @@ _KVM_TRIAL_S = 15.0
 _IMPORT_TIMEOUT_S = 300.0
 _FORK_SERVER = "/run/harrow-fork-server"
 _PROGRAMS = (
-    "harness.environments.ssh.agent",
-    "harness.environments.machine.keeper_process",
-    "harness.environments.machine.duty_cycle",
+    "harness.environments.ssh.agent.agent",
+    "harness.environments.machine.helpers.supervisor_process",
+    "harness.environments.machine.helpers.duty_cycle",
     "harness.environments.storage.fuse_process",
     "broker.shell",
 )
@@ -53,7 +53,7 @@ _PROGRAMS = (
 
 _START = """
 export PYTHONPATH="$1"; shift
-setsid python3 -m harness.environments.ssh.fork_server "$@" >"$1.log" 2>&1 </dev/null &
+setsid python3 -m harness.environments.ssh.agent.fork_server "$@" >"$1.log" 2>&1 </dev/null &
 while [ ! -S "$1" ]; do kill -0 $! 2>/dev/null || { cat "$1.log" >&2; exit 1; }; sleep 0.2; done
 """
 

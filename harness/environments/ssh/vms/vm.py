@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine.helper import HelperRefused
-from harness.environments.machine.keeper import Keeper, KeptProcess
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import Keeper, KeptProcess
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.image import Image
 from harness.environments.ssh.vms.programs import MEMORY_MIB, QEMU
 from harness.environments.ssh.vms.qmp import Qmp, connect
-from nemesis.cluster import CLIENTS
+from nemesis.capabilities.cluster import CLIENTS
 
 BOOT_TIMEOUT_S = 120.0
 _ORDER_TIMEOUT_S = 120.0  # longer than a guest waits for what was plugged in

@@ -1,0 +1,1 @@
+"""The broker and its controller: registration, heartbeats, changes of in-sync replicas."""

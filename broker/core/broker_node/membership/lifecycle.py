@@ -1,0 +1,155 @@
+"""Registration, heartbeats, controlled shutdown: the broker's side (§5)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import storage
+from broker.core.broker_node.membership import controllers
+from broker.core.broker_node.state import CONTROL, BrokerState, Lifecycle
+from broker.core.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Exit
+from broker.core.ports.marks import sometimes
+
+REGISTRATION_REPEATED = sometimes("registration: asked for again (BL-1)")
+REGISTERED_ANEW = sometimes("registration: anew, the controller knows another incarnation (RG-7)")
+FENCED_ALIVE = sometimes("fencing: a broker learns that it is fenced (BL-6)")
+SERVES_AGAIN = sometimes("fencing: a broker that was fenced is not any more (BL-6)")
+STOPPED_BY_LEAVE = sometimes("controlled shutdown: the controller lets it go (BL-7)")
+STOPPED_BY_DEADLINE = sometimes("controlled shutdown: the deadline passed, it stops all the same (BL-7)")
+STOPPED_UNREGISTERED = sometimes("controlled shutdown: before there was a registration")
+
+REGISTER = "register"
+HEARTBEAT = "heartbeat"
+SHUTDOWN_DEADLINE = "shutdown-deadline"
+
+
+def register(broker: BrokerState) -> None:
+    """BL-1: ask for a broker epoch, always with the same incarnation id."""
+    settings = broker.settings
+    broker.runtime.send(
+        broker.controller_id,
+        BrokerRegistrationRequest(
+            settings.node_id,
+            settings.cluster_id,
+            broker.incarnation_id,
+            settings.advertised_listeners or settings.listeners,
+            settings.rack,
+            broker.previous_broker_epoch,
+        ),
+        channel=CONTROL,
+        timeout_ms=settings.request_timeout_ms,
+        purpose=REGISTER,
+    )
+
+
+def registered(broker: BrokerState, response: BrokerRegistrationResponse | None) -> bool:
+    """BL-2: remember the epoch; retry until there is one. Returns whether the broker is now registered."""
+    if response is None or response.error_code != ErrorCode.NONE:
+        if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            controllers.look_elsewhere(broker)
+        else:
+            broker.runtime.note("warning", f"registration refused: {ErrorCode(response.error_code).name}; trying again")
+        if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            broker.runtime.effects.append(Exit(2, "the controller belongs to another cluster: check cluster.id"))
+            return False
+        broker.runtime.mark(REGISTRATION_REPEATED)
+        broker.runtime.set_timer((REGISTER,), broker.settings.metadata_retry_backoff_ms)
+        return False
+    broker.broker_epoch = response.broker_epoch
+    broker.runtime.note("info", f"registered with broker epoch {response.broker_epoch}")
+    return True
+
+
+def heartbeat(broker: BrokerState) -> None:
+    """BL-2, BL-4, BL-6: tell the controller that we live, what we know, and what we want."""
+    broker.runtime.send(
+        broker.controller_id,
+        BrokerHeartbeatRequest(
+            broker.broker_id,
+            broker.broker_epoch,
+            broker.image.end_offset - 1,
+            want_fence=not (broker.caught_up and broker.published),
+            want_shut_down=broker.stop_wanted,
+        ),
+        channel=CONTROL,
+        timeout_ms=broker.settings.request_timeout_ms,
+        purpose=HEARTBEAT,
+    )
+    broker.runtime.set_timer((HEARTBEAT,), broker.settings.broker_heartbeat_interval_ms)
+
+
+def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbeatResponse) -> None:
+    """BL-3, BL-4: follow the controller's judgement of the registration with this epoch."""
+    if broker.broker_epoch != epoch:
+        return
+    if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        _register_anew(broker, ErrorCode(response.error_code))
+        return
+    if response.error_code != ErrorCode.NONE:
+        return
+    if response.should_shut_down and broker.stop_wanted:
+        broker.runtime.mark(STOPPED_BY_LEAVE)
+        finish(broker)
+        return
+    if response.is_caught_up and not broker.caught_up:
+        broker.caught_up = True
+        broker.lifecycle = Lifecycle.RECOVERY
+        broker.runtime.note("info", "caught up with the metadata")
+        broker.runtime.set_timer((HEARTBEAT,), 0)
+    if broker.fenced != response.is_fenced:
+        broker.fenced = response.is_fenced
+        if broker.lifecycle is Lifecycle.RUNNING:
+            broker.runtime.mark(FENCED_ALIVE if broker.fenced else SERVES_AGAIN)
+        broker.runtime.note("info", "fenced" if response.is_fenced else "unfenced")
+    if not broker.fenced and broker.lifecycle is Lifecycle.RECOVERY:
+        broker.lifecycle = Lifecycle.RUNNING
+
+
+def _register_anew(broker: BrokerState, error: ErrorCode) -> None:
+    """RG-7: a late request of an earlier incarnation has taken our place, or the controller forgot us.
+
+    The epoch that we had says nothing any more; a new registration without it counts as unclean, which is safe.
+    """
+    broker.runtime.mark(REGISTERED_ANEW)
+    broker.runtime.note("warning", f"the controller knows another incarnation ({error.name}); registering anew")
+    broker.previous_broker_epoch = -1
+    broker.broker_epoch = -1
+    broker.caught_up = broker.published = False
+    broker.fenced = True
+    broker.lifecycle = Lifecycle.STOPPING if broker.stop_wanted else Lifecycle.STARTING
+    broker.runtime.cancel_timer((HEARTBEAT,))
+    register(broker)
+
+
+def request_stop(broker: BrokerState) -> None:
+    """BL-7: begin a controlled shutdown; a broker that never registered stops at once."""
+    if broker.stop_wanted:
+        return
+    broker.stop_wanted = True
+    if broker.broker_epoch < 0:
+        broker.runtime.mark(STOPPED_UNREGISTERED)
+        finish(broker)
+        return
+    broker.lifecycle = Lifecycle.STOPPING
+    broker.runtime.note("info", "controlled shutdown")
+    if broker.rules.storage.marks_before_stopping():
+        storage.mark_clean_stop(broker)
+    broker.runtime.set_timer((SHUTDOWN_DEADLINE,), broker.settings.controlled_shutdown_timeout_ms)
+    heartbeat(broker)
+
+
+def deadline_passed(broker: BrokerState) -> None:
+    """BL-7: nobody lets this broker go in time."""
+    broker.runtime.mark(STOPPED_BY_DEADLINE)
+    finish(broker)
+
+
+def finish(broker: BrokerState) -> None:
+    """BL-8: flush everything, write the checkpoints, and the clean-shutdown marker as the very last step."""
+    storage.close_cleanly(broker)
+    broker.runtime.effects.append(Exit(0, "stopped cleanly"))

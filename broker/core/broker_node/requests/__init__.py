@@ -1,0 +1,1 @@
+"""The requests that a broker answers: produce, fetch, queries, administration."""

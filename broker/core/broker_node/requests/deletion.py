@@ -1,0 +1,98 @@
+"""Records that go: on demand, and by retention (LO-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.core.broker_node import directories
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.files import StorageError
+from broker.core.ports.marks import sometimes
+from broker.core.replica.state import Replica, Role
+from broker.core.settings import Settings
+
+DELETED = sometimes("log start: moved by DeleteRecords (LO-3)")
+EXPIRED = sometimes("log start: moved because records are older than retention.ms (LO-3)")
+DELETION_REFUSED = sometimes("log start: DeleteRecords above the high watermark is refused (LO-3)")
+
+RETENTION = "retention"
+FOR_EVER = -1
+
+
+def delete_records(broker: BrokerState, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """LO-3: move the log start of partitions that this broker leads; followers learn it by their fetches."""
+    return DeleteRecordsResponse(tuple(_delete(broker, part) for part in request.partitions))
+
+
+def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords:
+    replica = broker.replicas.get((part.topic, part.partition))
+    if replica is None:
+        return DeletedRecords(part.topic, part.partition, broker.why_absent(part.topic, part.partition))
+    if replica.role is not Role.LEADER:
+        return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    offset = replica.high_watermark if part.offset == -1 else part.offset
+    if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
+        broker.runtime.mark(DELETION_REFUSED)
+        return DeletedRecords(part.topic, part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if offset > replica.log.start_offset:
+        broker.runtime.mark(DELETED)
+    try:
+        replica.log.advance_start(offset)
+    except StorageError as error:
+        directories.fail(broker, error)
+        return DeletedRecords(part.topic, part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+    broker.touch(replica)
+    return DeletedRecords(part.topic, part.partition, ErrorCode.NONE, replica.log.start_offset)
+
+
+def retain(broker: BrokerState) -> None:
+    """LO-3: by `retention.ms` and `retention.bytes` a leader drops whole segments, below the high watermark only."""
+    for replica in list(broker.replicas.values()):
+        topic = broker.image.topics.get(replica.topic)
+        if topic is None or replica.role is not Role.LEADER:
+            continue
+        retention_ms, retention_bytes = retention(broker.settings, topic.name, topic.configs)
+        with directories.guarded(broker):
+            if retention_ms != FOR_EVER:
+                _retain_ms(broker, replica, retention_ms)
+            if retention_bytes != FOR_EVER:
+                _retain_bytes(broker, replica, retention_bytes)
+    broker.runtime.set_timer((RETENTION,), broker.settings.log_retention_check_interval_ms)
+
+
+def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[int, int]:
+    """`retention.ms` and `retention.bytes` of a topic; -1: for ever.
+
+    The time that the node's settings give is not for committed offsets: Kafka compacts their topic, and this broker,
+    which does not, has to keep all of it.
+    """
+    default_ms = FOR_EVER if topic == OFFSETS_TOPIC else settings.log_retention_ms
+    return int(configs.get("retention.ms", default_ms)), int(configs.get("retention.bytes", FOR_EVER))
+
+
+def _retain_ms(broker: BrokerState, replica: Replica, retention_ms: int) -> None:
+    before = replica.log.start_offset
+    replica.log.expire(broker.runtime.wall_clock_ms - retention_ms, _bound(broker, replica))
+    if replica.log.start_offset > before:
+        broker.runtime.mark(EXPIRED)
+        _tell(broker, replica)
+
+
+def _retain_bytes(broker: BrokerState, replica: Replica, retention_bytes: int) -> None:
+    while replica.log.size_bytes > retention_bytes:
+        following = [offset for offset in replica.log.segment_offsets[1:] if offset > replica.log.start_offset]
+        if not following or following[0] > _bound(broker, replica):
+            return
+        replica.log.advance_start(following[0])
+        _tell(broker, replica)
+
+
+def _bound(broker: BrokerState, replica: Replica) -> int:
+    return broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset)
+
+
+def _tell(broker: BrokerState, replica: Replica) -> None:
+    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")

@@ -1,0 +1,135 @@
+"""What administrators ask: settings, partitions with their ELR, the cluster."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import directories
+from broker.core.broker_node.requests import deletion
+from broker.core.broker_node.requests.queries import reachable_brokers
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfig,
+    DescribedLog,
+    DescribedLogDirectory,
+    DescribedPartition,
+    DescribedResource,
+    DescribedTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.replica.state import Replica
+
+_TOPIC, _BROKER = 2, 4
+_BROKERS = 1
+
+
+def cluster(broker: BrokerState, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """DescribeCluster (60). A broker tells of brokers only (KIP-919)."""
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, broker.settings.cluster_id, -1, ())
+    brokers, controller = reachable_brokers(broker)
+    return DescribeClusterResponse(ErrorCode.NONE, broker.settings.cluster_id, controller, brokers)
+
+
+def log_directories(broker: BrokerState, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """DescribeLogDirs (35): what each directory holds of the asked partitions; of one that failed, that it did."""
+    asked = None if request.partitions is None else set(request.partitions)
+    replicas = [replica for replica in broker.replicas.values() if asked is None or replica.key in asked]
+    return DescribeLogDirsResponse(
+        tuple(
+            DescribedLogDirectory(
+                ErrorCode.KAFKA_STORAGE_ERROR if place in broker.failed_directories else ErrorCode.NONE,
+                path,
+                tuple(_log(replica) for replica in replicas if directories.of(replica) == place),
+            )
+            for place, path in enumerate(broker.settings.log_dirs)
+        )
+    )
+
+
+def _log(replica: Replica) -> DescribedLog:
+    lag = max(0, replica.high_watermark - replica.log.end_offset)
+    return DescribedLog(replica.topic, replica.partition, replica.log.size_bytes, lag)
+
+
+def configs(broker: BrokerState, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """DescribeConfigs (32) of topics, and of this broker."""
+    return DescribeConfigsResponse(tuple(_resource(broker, *asked) for asked in request.resources))
+
+
+def _resource(broker: BrokerState, kind: int, name: str, keys: tuple[str, ...] | None) -> DescribedResource:
+    settings = broker.settings
+    retention_ms, retention_bytes = deletion.retention(settings, name if kind == _TOPIC else "", {})
+    defaults = {
+        "min.insync.replicas": str(settings.min_insync_replicas),
+        "unclean.leader.election.enable": str(settings.unclean_leader_election_enable).lower(),
+        "segment.bytes": str(settings.log_segment_bytes),
+        "max.message.bytes": str(settings.message_max_bytes),
+        "retention.ms": str(retention_ms),
+        "retention.bytes": str(retention_bytes),
+        "cleanup.policy": "delete",
+    }
+    topic = broker.image.topics.get(name) if kind == _TOPIC else None
+    if kind == _TOPIC and topic is None:
+        return DescribedResource(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, kind, name, ())
+    if kind not in (_TOPIC, _BROKER):
+        return DescribedResource(ErrorCode.INVALID_REQUEST, "expected a topic or a broker", kind, name, ())
+    chosen = topic.configs if topic is not None else {}
+    return DescribedResource(
+        ErrorCode.NONE,
+        None,
+        kind,
+        name,
+        tuple(
+            DescribedConfig(key, chosen.get(key, default), key not in chosen)
+            for key, default in defaults.items()
+            if keys is None or key in keys
+        ),
+    )
+
+
+def topic_partitions(broker: BrokerState, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """DescribeTopicPartitions (75): what Metadata says, with ELR and LastKnownELR, page by page in order of names."""
+    names = sorted(request.topics or broker.image.topics)
+    first_topic, first_partition = request.cursor or ("", 0)
+    room = max(1, request.partition_limit)
+    topics: list[DescribedTopic] = []
+    for name in names:
+        if name < first_topic:
+            continue
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            topics.append(DescribedTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, "", False, ()))
+            continue
+        start = first_partition if name == first_topic else 0
+        numbers = [number for number in sorted(topic.partitions) if number >= start]
+        partitions = tuple(_partition(broker, name, number) for number in numbers[:room])
+        topics.append(DescribedTopic(ErrorCode.NONE, name, topic.topic_id, name.startswith("__"), partitions))
+        if len(numbers) > room:
+            return DescribeTopicPartitionsResponse(tuple(topics), (name, numbers[room]))
+        room -= len(partitions)
+        if room <= 0:
+            following = [other for other in names if other > name]
+            return DescribeTopicPartitionsResponse(tuple(topics), (following[0], 0) if following else None)
+    return DescribeTopicPartitionsResponse(tuple(topics))
+
+
+def _partition(broker: BrokerState, topic: str, number: int) -> DescribedPartition:
+    state = broker.image.topics[topic].partitions[number]
+    return DescribedPartition(
+        ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        number,
+        state.leader,
+        state.leader_epoch,
+        state.replicas,
+        state.isr,
+        state.elr,
+        state.last_known_elr,
+        tuple(replica for replica in state.replicas if not broker.image.is_active(replica)),
+    )

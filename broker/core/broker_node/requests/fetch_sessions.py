@@ -1,0 +1,212 @@
+"""Fetch sessions, the leader's half (KIP-227, FE-11): a reader says once what it reads, then only what changes.
+
+A session holds, for each partition, the whole of what the reader asked last: offset, leader epoch, last fetched epoch
+(KAFKA-9338 lost the epoch). It holds too what the reader was told last; an incremental answer has only the partitions
+of which there is something else to tell. Sessions live in memory. Their ids begin anywhere, so that a reader that
+comes with the id of an earlier life of this broker is not taken for somebody else.
+
+A partition is *at rest* if the last look at it found nothing to tell and nothing has changed since: then nobody need
+look again, however many partitions a session has.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker.core.messages import FetchedPartition, FetchPartition, FetchRequest
+from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.image import Image
+from broker.core.replica.state import Replica
+from broker.core.rules.fetching import FetchRules
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+"""Asks for a new session."""
+
+FINAL_EPOCH = -1
+"""Asks for no session, and ends the one that is named."""
+
+_INT32_MAX = (1 << 31) - 1
+EVICTION_MS = 120_000
+"""A session that is used may not be evicted for another of its own kind before that time."""
+
+Key = tuple[str, int]
+"""Topic id where there is one, else its name, and partition."""
+
+Rest = tuple[object, ...]
+"""Everything that the look at a partition depended on."""
+
+
+@dataclass(slots=True)
+class SessionPartition:
+    """One partition of a session."""
+
+    asked: FetchPartition
+    told: tuple[int, int] | None = None  # high watermark, log start; None: nothing yet, or an error
+    rest: Rest | None = None
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """What one reader reads. `epoch` is the one that its next request must carry."""
+
+    session_id: int
+    replica_id: int
+    by_id: bool
+    last_used_ms: int
+    image_offset: int
+    epoch: int = 1
+    partitions: dict[Key, SessionPartition] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FetchSessions:
+    """All sessions of a broker, the one that was used least recently first."""
+
+    slots: int
+    last_id: int
+    sessions: dict[int, FetchSession] = field(default_factory=dict)
+
+
+class Fetch(NamedTuple):
+    """A fetch with all its partitions, in whatever way it named them."""
+
+    request: FetchRequest
+    session: FetchSession | None = None
+    incremental: bool = False
+
+    def entry(self, part: FetchPartition) -> SessionPartition | None:
+        """The session's memory of a partition, if the fetch is one of a session and may leave it out."""
+        return self.session.partitions.get(key_of(part)) if self.session is not None and self.incremental else None
+
+
+def begin(slots: int, incarnation_id: str) -> FetchSessions:
+    """No sessions. Ids of different lives are far apart, as good as certainly."""
+    return FetchSessions(slots, zlib.crc32(incarnation_id.encode()) & _INT32_MAX)
+
+
+def key_of(part: FetchPartition | FetchedPartition) -> Key:
+    """Name a partition within a session."""
+    return part.topic_id or part.topic, part.partition
+
+
+def open_fetch(
+    sessions: FetchSessions, request: FetchRequest, now_ms: int, image: Image, rules: FetchRules
+) -> Fetch | ErrorCode:
+    """Find or make the session of a request: the whole fetch, or the error that its reader must begin anew with."""
+    request = request._replace(partitions=tuple(_named(part, image) for part in request.partitions))
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        sessions.sessions.pop(request.session_id, None)
+        if request.session_epoch == FINAL_EPOCH or not _make_room(sessions, request.replica_id >= 0, now_ms):
+            return Fetch(request)
+        return Fetch(request, _create(sessions, request, now_ms, image.end_offset, rules))
+    session = sessions.sessions.get(request.session_id)
+    if session is None or session.replica_id != request.replica_id:
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.epoch != request.session_epoch:
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    if any(bool(part.topic_id) != session.by_id for part in request.partitions):
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    session.epoch = 1 if session.epoch == _INT32_MAX else session.epoch + 1
+    sessions.sessions[session.session_id] = sessions.sessions.pop(session.session_id)
+    session.last_used_ms = now_ms
+    _update(session, request, rules)
+    if session.image_offset != image.end_offset:
+        session.image_offset = image.end_offset
+        for entry in session.partitions.values():
+            entry.asked, entry.rest = _named(entry.asked, image), None
+    whole = request._replace(partitions=tuple(entry.asked for entry in session.partitions.values()))
+    return Fetch(whole, session, incremental=True)
+
+
+def answer(fetch: Fetch, parts: Iterable[FetchedPartition]) -> tuple[FetchedPartition, ...]:
+    """Choose what is told, and remember it. What had records goes to the end, so that all get their turn."""
+    if fetch.session is None:
+        return tuple(parts)
+    told = []
+    for part in parts:
+        key = key_of(part)
+        entry = fetch.session.partitions.get(key)
+        if entry is None:
+            continue
+        if not fetch.incremental or _is_news(entry, part):
+            told.append(part)
+        failed = part.error_code != ErrorCode.NONE or part.diverging_epoch is not None
+        entry.told = None if failed else (part.high_watermark, part.log_start_offset)
+        if part.records:
+            fetch.session.partitions[key] = fetch.session.partitions.pop(key)
+    return tuple(told)
+
+
+def rest_of(replica: Replica, replica_id: int, bound: int, offset: int) -> Rest | None:
+    """What a look at a partition depends on, if it is read to its bound; None if it must be looked at each time.
+
+    What the image says is not in it: a session forgets all rest when the image changes.
+    """
+    if offset < bound:
+        return None
+    if replica_id >= 0 and (replica_id not in replica.isr or replica_id not in replica.remotes):
+        return None  # each fetch of a follower outside of the ISR is a chance to expand it
+    log = replica.log
+    return replica.role, replica.leader_epoch, log.end_offset, log.start_offset, replica.high_watermark, replica.isr
+
+
+def note_rest(entry: SessionPartition, part: FetchedPartition, rest: Rest | None) -> None:
+    """After a look at a partition: whether it is at rest."""
+    entry.rest = None if _is_news(entry, part) else rest
+
+
+def _is_news(entry: SessionPartition, part: FetchedPartition) -> bool:
+    return (
+        bool(part.records)
+        or part.error_code != ErrorCode.NONE
+        or part.diverging_epoch is not None
+        or entry.told != (part.high_watermark, part.log_start_offset)
+    )
+
+
+def _named(part: FetchPartition, image: Image) -> FetchPartition:
+    """FE-1: an id decides what the topic's name is, "" if it is not known."""
+    if not part.topic_id:
+        return part
+    name = image.topic_names.get(part.topic_id, "")
+    return part if part.topic == name else part._replace(topic=name)
+
+
+def _update(session: FetchSession, request: FetchRequest, rules: FetchRules) -> None:
+    """FE-11: what comes replaces what was there, all of it, and is answered whatever was told before."""
+    for part in request.partitions:
+        kept = rules.kept_in_session(part)
+        entry = session.partitions.get(key_of(part))
+        if entry is None:
+            session.partitions[key_of(part)] = SessionPartition(kept)
+        else:
+            entry.asked, entry.told, entry.rest = kept, None, None
+    for topic, topic_id, partition in request.forgotten:
+        session.partitions.pop((topic_id or topic, partition), None)
+
+
+def _create(
+    sessions: FetchSessions, request: FetchRequest, now_ms: int, image_offset: int, rules: FetchRules
+) -> FetchSession:
+    sessions.last_id = 1 if sessions.last_id >= _INT32_MAX else sessions.last_id + 1
+    by_id = any(part.topic_id for part in request.partitions)
+    session = FetchSession(sessions.last_id, request.replica_id, by_id, now_ms, image_offset)
+    session.partitions = {key_of(part): SessionPartition(rules.kept_in_session(part)) for part in request.partitions}
+    sessions.sessions[session.session_id] = session
+    return session
+
+
+def _make_room(sessions: FetchSessions, by_follower: bool, now_ms: int) -> bool:
+    """Whether there is a slot, if need be at the cost of a session that is idle; a follower's is worth more."""
+    if len(sessions.sessions) < sessions.slots:
+        return True
+    for session in sessions.sessions.values():
+        idle = now_ms - session.last_used_ms >= EVICTION_MS
+        if idle or (by_follower and session.replica_id < 0):
+            del sessions.sessions[session.session_id]
+            return True
+    return False

@@ -1,0 +1,136 @@
+"""What a broker passes on to the controller: administration, producer ids, topics that are created on first use."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionReassignmentsRequest,
+    AnyResponse,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeQuorumRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListPartitionReassignmentsRequest,
+    NewTopic,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import refusal
+from broker.core.ports.marks import sometimes
+
+TRIED_AGAIN = sometimes("a forwarded request is tried again, for it met no active controller (KIP-590)")
+
+FORWARD = "forward"
+PRODUCER_IDS = "producer-ids"
+AUTO_CREATE = "auto-create"
+
+Forwarded = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | ElectLeadersRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | DescribeQuorumRequest
+)
+
+
+class Asked(NamedTuple):
+    """Who waits for the answer to a request that was passed on, and until when."""
+
+    request_id: int
+    deadline_ms: int
+
+
+def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
+    """Pass a request on; its answer goes to whoever asked."""
+    patience_ms = getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms
+    pass_on(broker, Asked(request_id, broker.runtime.now_ms + patience_ms), request)
+
+
+def pass_on(broker: BrokerState, asked: Asked, request: Forwarded) -> None:
+    """Send it to whoever is the active controller as far as this broker knows; `request.timeout.ms` for one attempt."""
+    broker.runtime.send(
+        broker.controller_id,
+        request,
+        channel=CONTROL,
+        timeout_ms=min(broker.settings.request_timeout_ms, max(1, asked.deadline_ms - broker.runtime.now_ms)),
+        purpose=FORWARD,
+        context=asked,
+    )
+
+
+def forwarded(broker: BrokerState, asked: Asked, request: Forwarded, response: AnyResponse | None) -> None:
+    """Hand the controller's answer back.
+
+    While the controllers elect one there is none, or one that is not active: then it is tried again, as long as the
+    client has patience (KIP-590). After that the answer cannot be had, and the outcome is unknown. What an attempt
+    without an answer has done all the same is found done by the next one: TOPIC_ALREADY_EXISTS, say.
+    """
+    backoff_ms = broker.settings.metadata_retry_backoff_ms
+    no_controller = response is None or response == refusal(request, ErrorCode.NOT_CONTROLLER)
+    if no_controller and broker.runtime.now_ms + backoff_ms < asked.deadline_ms:
+        broker.runtime.mark(TRIED_AGAIN)
+        broker.runtime.set_timer((FORWARD, asked, request), backoff_ms)
+        return
+    broker.runtime.reply(asked.request_id, response or refusal(request, ErrorCode.REQUEST_TIMED_OUT))
+
+
+def create_missing_topics(broker: BrokerState, names: list[str]) -> None:
+    """`auto.create.topics.enable`: ask for topics that a client named; it will ask again."""
+    broker.runtime.send(
+        broker.controller_id,
+        CreateTopicsRequest(tuple(NewTopic(name) for name in names)),
+        channel=CONTROL,
+        timeout_ms=broker.settings.request_timeout_ms,
+        purpose=AUTO_CREATE,
+    )
+
+
+def init_producer_id(broker: BrokerState, request_id: int, request: InitProducerIdRequest) -> None:
+    """A producer id of the block that the controller gave; a new block if it is used up."""
+    if request.transactional_id is not None:
+        broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.INVALID_REQUEST))
+        return
+    broker.waiting_for_producer_ids.append(request_id)
+    if broker.producer_ids[0] < broker.producer_ids[1]:
+        _serve_producer_ids(broker)
+    elif len(broker.waiting_for_producer_ids) == 1:
+        broker.runtime.send(
+            broker.controller_id,
+            AllocateProducerIdsRequest(broker.broker_id, broker.broker_epoch),
+            channel=CONTROL,
+            timeout_ms=broker.settings.request_timeout_ms,
+            purpose=PRODUCER_IDS,
+        )
+
+
+def producer_ids_came(broker: BrokerState, response: AllocateProducerIdsResponse | None) -> None:
+    """A new block, or none: then the clients try again."""
+    if response is None or response.error_code != ErrorCode.NONE:
+        waiting, broker.waiting_for_producer_ids = broker.waiting_for_producer_ids, []
+        for request_id in waiting:
+            broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        return
+    start = response.producer_id_start
+    broker.producer_ids = (start, start + response.producer_id_len)
+    _serve_producer_ids(broker)
+
+
+def _serve_producer_ids(broker: BrokerState) -> None:
+    waiting, broker.waiting_for_producer_ids = broker.waiting_for_producer_ids, []
+    for request_id in waiting:
+        next_id, end = broker.producer_ids
+        if next_id < end:
+            broker.producer_ids = (next_id + 1, end)
+            broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.NONE, next_id, 0))
+        else:
+            broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))

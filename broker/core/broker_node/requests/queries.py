@@ -1,0 +1,189 @@
+"""Questions that a broker answers from its image and its logs: metadata, offsets, epochs, log infos."""
+
+from __future__ import annotations
+
+from broker.core.broker_node import directories
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import (
+    EpochEnd,
+    EpochEndPartition,
+    GetReplicaLogInfoRequest,
+    GetReplicaLogInfoResponse,
+    ListedOffset,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ReplicaLogInfo,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.image import TopicImage
+from broker.core.metadata.records import PartitionState
+from broker.core.ports.files import StorageError
+from broker.core.ports.marks import sometimes
+from broker.core.replica.state import Replica, Role
+from broker.core.settings import CLIENT_LISTENER
+
+END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not certain (LO-2)")
+
+_LATEST, _EARLIEST, _MAX_TIMESTAMP = -1, -2, -3
+_MAX_TIMESTAMP_FROM = 7
+"""The version of ListOffsets that it came with."""
+
+
+def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
+    """Topics, their leaders and the brokers that clients can reach."""
+    image = broker.image
+    if request.topics is None:
+        topics = [_topic(broker, topic) for topic in image.topics.values()]
+    else:
+        topics = [_asked_topic(broker, name, topic_id) for name, topic_id in request.topics]
+    brokers, controller = reachable_brokers(broker)
+    return MetadataResponse(brokers, broker.settings.cluster_id, controller, tuple(topics))
+
+
+def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], int]:
+    """The brokers that clients can reach, and the one that they should take for the controller.
+
+    Clients send administration to "the controller"; any broker passes it on, so any active one will do.
+    """
+    brokers = []
+    for member in broker.image.brokers.values():
+        address = member.address(CLIENT_LISTENER)
+        if not member.fenced and address is not None:
+            brokers.append(MetadataBroker(member.broker_id, *address, member.rack))
+    active = [member.node_id for member in brokers]
+    return tuple(brokers), broker.broker_id if broker.broker_id in active else (active[0] if active else -1)
+
+
+def unknown_topics(broker: BrokerState, request: MetadataRequest) -> list[str]:
+    """Names in a metadata request that do not exist yet, but for the one that a coordinator creates."""
+    known = {*broker.image.topics, OFFSETS_TOPIC}
+    return [name for name, _ in request.topics or () if name and name not in known]
+
+
+def _asked_topic(broker: BrokerState, name: str | None, topic_id: str) -> MetadataTopic:
+    name = name or broker.image.topic_names.get(topic_id)
+    topic = broker.image.topics.get(name) if name else None
+    if topic is not None:
+        return _topic(broker, topic)
+    error = ErrorCode.UNKNOWN_TOPIC_ID if topic_id and not name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataTopic(error, name, topic_id, is_internal=False, partitions=())
+
+
+def _topic(broker: BrokerState, topic: TopicImage) -> MetadataTopic:
+    return MetadataTopic(
+        ErrorCode.NONE,
+        topic.name,
+        topic.topic_id,
+        is_internal=topic.name == OFFSETS_TOPIC,
+        partitions=tuple(_partition(broker, number, state) for number, state in topic.partitions.items()),
+    )
+
+
+def _partition(broker: BrokerState, number: int, state: PartitionState) -> MetadataPartition:
+    reachable = state.leader >= 0 and not broker.image.brokers[state.leader].fenced
+    return MetadataPartition(
+        ErrorCode.NONE if reachable else ErrorCode.LEADER_NOT_AVAILABLE,
+        number,
+        state.leader if reachable else -1,
+        state.leader_epoch,
+        state.replicas,
+        state.isr,
+        tuple(replica for replica in state.replicas if replica in state.offline or not broker.image.is_active(replica)),
+    )
+
+
+def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) -> tuple[Replica | None, ErrorCode]:
+    """FE-2 and FE-3 for a question: the replica if this broker leads it in that epoch."""
+    replica = broker.replicas.get((topic, partition))
+    if replica is None:
+        return None, broker.why_absent(topic, partition)
+    error = broker.rules.fetch.check_epoch(epoch, replica.leader_epoch)
+    if error == ErrorCode.NONE and replica.role is not Role.LEADER:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return replica, error
+
+
+def list_offsets(broker: BrokerState, request: ListOffsetsRequest, api_version: int) -> ListOffsetsResponse:
+    """LO-1, LO-2; the largest timestamp by KIP-734, of all records below the high watermark."""
+    by_follower = request.replica_id >= 0
+    special = (_LATEST, _EARLIEST, *((_MAX_TIMESTAMP,) if api_version >= _MAX_TIMESTAMP_FROM else ()))
+    return ListOffsetsResponse(
+        tuple(
+            _list_offset(broker, part, by_follower=by_follower)
+            if part.timestamp >= 0 or part.timestamp in special
+            else ListedOffset(part.topic, part.partition, ErrorCode.UNSUPPORTED_VERSION)
+            for part in request.partitions
+        )
+    )
+
+
+def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower: bool) -> ListedOffset:
+    replica, error = _led_replica(broker, part.topic, part.partition, part.current_leader_epoch)
+    if replica is None or error != ErrorCode.NONE:
+        return ListedOffset(part.topic, part.partition, error)
+    log = replica.log
+    end = log.end_offset if by_follower else replica.high_watermark
+    if part.timestamp == _EARLIEST:
+        epoch = log.epochs.epoch_at(log.start_offset)
+        return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, log.start_offset, epoch)
+    if not by_follower and not broker.rules.high_watermark.is_certain(
+        replica.high_watermark, replica.leader_epoch_start
+    ):
+        # LO-2 (KIP-207): the end that clients see must not go back over an election
+        broker.runtime.mark(END_NOT_CERTAIN)
+        return ListedOffset(part.topic, part.partition, ErrorCode.OFFSET_NOT_AVAILABLE)
+    if part.timestamp == _LATEST:
+        return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, end, replica.leader_epoch)
+    try:
+        if part.timestamp == _MAX_TIMESTAMP:
+            found = log.latest_timestamp(end)
+        else:
+            found = log.offset_for_timestamp(part.timestamp, end)
+    except StorageError as failure:
+        directories.fail(broker, failure)
+        return ListedOffset(part.topic, part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+    if found is None:
+        return ListedOffset(part.topic, part.partition, ErrorCode.NONE)
+    return ListedOffset(part.topic, part.partition, ErrorCode.NONE, *found)
+
+
+def epoch_ends(broker: BrokerState, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """OE-1: where a leader epoch ends in this leader's log."""
+    return OffsetForLeaderEpochResponse(tuple(_epoch_end(broker, part) for part in request.partitions))
+
+
+def _epoch_end(broker: BrokerState, part: EpochEndPartition) -> EpochEnd:
+    replica, error = _led_replica(broker, part.topic, part.partition, part.current_leader_epoch)
+    if replica is None or error != ErrorCode.NONE:
+        return EpochEnd(part.topic, part.partition, error)
+    found = replica.log.epochs.end_offset(part.leader_epoch, replica.log.end_offset)
+    return EpochEnd(part.topic, part.partition, ErrorCode.NONE, *(found or (-1, -1)))
+
+
+def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) -> GetReplicaLogInfoResponse:
+    """UR-12: what the local logs hold, leader or not; they are recovered by the time a broker answers at all."""
+    infos = []
+    for part in request.partitions:
+        topic = part.topic or broker.image.topic_names.get(part.topic_id, "")
+        replica = broker.replicas.get((topic, part.partition))
+        error = ErrorCode.NONE if replica else broker.why_absent(topic, part.partition)
+        if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # leader or not, there is no log
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        info = ReplicaLogInfo(topic, part.partition, error, topic_id=part.topic_id)
+        if replica is not None:
+            info = info._replace(
+                last_written_leader_epoch=replica.log.last_epoch,
+                current_leader_epoch=replica.leader_epoch,
+                log_end_offset=replica.log.end_offset,
+            )
+        infos.append(info)
+    return GetReplicaLogInfoResponse(broker.broker_epoch, tuple(infos))

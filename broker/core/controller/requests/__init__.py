@@ -1,0 +1,1 @@
+"""The requests that the controller answers, one module each."""

@@ -1,0 +1,198 @@
+"""Creating, growing and deleting topics."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from broker.core.controller import changes
+from broker.core.controller.placement import Assignment, place
+from broker.core.controller.requests import configs
+from broker.core.controller.state import ControllerState
+from broker.core.messages import (
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    NamedResult,
+    NewPartitions,
+    NewTopic,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.records import (
+    ConfigChanged,
+    MetadataRecord,
+    PartitionSet,
+    PartitionState,
+    TopicCreated,
+    TopicDeleted,
+)
+
+_LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+PARTITIONS_AT_ONCE_MAX = 10_000
+"""A request for more is a mistake, or an attack."""
+
+
+class _Refused(Exception):
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+# --- create ----------------------------------------------------------------------------------------------------------
+
+
+def create(controller: ControllerState, request_id: int, request: CreateTopicsRequest) -> None:
+    """Create each topic, or say why not; one that is refused does not stop the others."""
+    answers = []
+    for topic in request.topics:
+        try:
+            answers.append(_create(controller, topic, validate_only=request.validate_only))
+        except _Refused as refused:
+            answers.append(CreatedTopic(topic.name, refused.error, str(refused)))
+    changes.reply(controller, request_id, request, CreateTopicsResponse(tuple(answers)))
+
+
+def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool) -> CreatedTopic:
+    if not _LEGAL_NAME.fullmatch(topic.name) or topic.name in (".", ".."):
+        raise _Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"expected a name of up to 249 letters, digits, '.', '_' and '-', found {topic.name!r}",
+        )
+    if topic.name in controller.image.topics:
+        raise _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
+    for key, value in topic.configs:
+        if value is not None and not configs.is_legal(key, value):
+            raise _Refused(
+                ErrorCode.INVALID_CONFIG, f"expected a known setting with a legal value, found {key}={value}"
+            )
+    assignments = _assignments(controller, topic)
+    topic_id = _topic_id(controller, topic.name)
+    records: list[MetadataRecord] = [TopicCreated(topic.name, topic_id)]
+    records += [ConfigChanged(topic.name, key, value) for key, value in topic.configs if value is not None]
+    records += [_new_partition(controller, topic_id, number, replicas) for number, replicas in enumerate(assignments)]
+    if not validate_only:
+        changes.append(controller, records)
+        controller.runtime.note("info", f"topic {topic.name} created with {len(assignments)} partitions")
+    factor = max(len(replicas) for replicas in assignments)
+    return CreatedTopic(topic.name, ErrorCode.NONE, None, topic_id, len(assignments), factor)
+
+
+def _assignments(controller: ControllerState, topic: NewTopic) -> list[Assignment]:
+    if topic.assignments:
+        if sorted(number for number, _ in topic.assignments) != list(range(len(topic.assignments))):
+            raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected partitions 0, 1, 2 … without a gap")
+        return [_checked(controller, replicas) for _, replicas in sorted(topic.assignments)]
+    settings = controller.settings
+    partitions = settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    brokers = _usable(controller)
+    if not 1 <= partitions <= PARTITIONS_AT_ONCE_MAX:
+        raise _Refused(
+            ErrorCode.INVALID_PARTITIONS, f"expected 1 to {PARTITIONS_AT_ONCE_MAX} partitions, found {partitions}"
+        )
+    if not 1 <= factor <= len(brokers):
+        raise _Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"expected a replication factor from 1 to the number of brokers ({len(brokers)}), found {factor}",
+        )
+    return [replicas for _, replicas in place(brokers, partitions, factor, _placed(controller))]
+
+
+def _checked(controller: ControllerState, replicas: Assignment) -> Assignment:
+    if not replicas or len(set(replicas)) < len(replicas) or not set(replicas) <= set(controller.image.brokers):
+        raise _Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected distinct registered brokers, found {list(replicas)}"
+        )
+    return replicas
+
+
+def _usable(controller: ControllerState) -> list[tuple[int, str | None]]:
+    """Registered brokers with their racks, active ones first."""
+    brokers = sorted(controller.image.brokers.values(), key=lambda broker: (not broker.active, broker.broker_id))
+    return [(broker.broker_id, broker.rack) for broker in brokers]
+
+
+def _placed(controller: ControllerState) -> int:
+    return sum(len(topic.partitions) for topic in controller.image.topics.values())
+
+
+def _new_partition(controller: ControllerState, topic_id: str, number: int, replicas: Assignment) -> PartitionSet:
+    """A partition whose first ISR are the replicas that are active (KAFKA-13083)."""
+    isr = tuple(replica for replica in replicas if controller.image.is_active(replica))
+    if not isr:
+        raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no replica of partition {number} is active")
+    return PartitionSet(topic_id, number, PartitionState(replicas, isr, isr[0], 0, 0))
+
+
+def _topic_id(controller: ControllerState, name: str) -> str:
+    """A UUID that is unique because the offset at which the topic is created is."""
+    seed = f"{controller.settings.cluster_id}/{name}/{controller.quorum.log.end_offset}"
+    digest = hashlib.sha256(seed.encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
+
+
+# --- grow ------------------------------------------------------------------------------------------------------------
+
+
+def add_partitions(controller: ControllerState, request_id: int, request: CreatePartitionsRequest) -> None:
+    """Grow each topic to the count that is asked for, or say why not."""
+    results = []
+    for wanted in request.topics:
+        try:
+            _add_partitions(controller, wanted, validate_only=request.validate_only)
+            results.append(NamedResult(wanted.topic, ErrorCode.NONE))
+        except _Refused as refused:
+            results.append(NamedResult(wanted.topic, refused.error, str(refused)))
+    changes.reply(controller, request_id, request, CreatePartitionsResponse(tuple(results)))
+
+
+def _add_partitions(controller: ControllerState, wanted: NewPartitions, *, validate_only: bool) -> None:
+    topic = controller.image.topics.get(wanted.topic)
+    if topic is None:
+        raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.topic!r}")
+    present = len(topic.partitions)
+    more = wanted.total_count - present
+    if not 1 <= more <= PARTITIONS_AT_ONCE_MAX:
+        raise _Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"expected 1 to {PARTITIONS_AT_ONCE_MAX} more than {present} partitions, found {wanted.total_count}",
+        )
+    if wanted.assignments is None:
+        factor = len(topic.partitions[0].replicas)
+        assignments = [replicas for _, replicas in place(_usable(controller), more, factor, _placed(controller))]
+    elif len(wanted.assignments) == more:
+        assignments = [_checked(controller, replicas) for replicas in wanted.assignments]
+    else:
+        raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected {more} lists of replicas")
+    records: list[MetadataRecord] = [
+        _new_partition(controller, topic.topic_id, present + number, replicas)
+        for number, replicas in enumerate(assignments)
+    ]
+    if not validate_only:
+        changes.append(controller, records)
+
+
+# --- delete ----------------------------------------------------------------------------------------------------------
+
+
+def delete(controller: ControllerState, request_id: int, request: DeleteTopicsRequest) -> None:
+    """Delete each topic by name or id, or say that it does not exist."""
+    answers = []
+    for name, topic_id in request.topics:
+        found = name or controller.image.topic_names.get(topic_id)
+        topic = controller.image.topics.get(found) if found else None
+        if topic is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
+            answers.append(DeletedTopic(name, topic_id, error))
+            continue
+        changes.append(controller, [TopicDeleted(topic.topic_id)])
+        controller.runtime.note("info", f"topic {topic.name} deleted")
+        answers.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
+    changes.reply(controller, request_id, request, DeleteTopicsResponse(tuple(answers)))

@@ -1,0 +1,109 @@
+"""Active or standby: the controller follows the quorum (§18.8)."""
+
+from __future__ import annotations
+
+from broker.core.controller import changes, membership, recovery
+from broker.core.controller.requests import metadata_fetches
+from broker.core.controller.state import ControllerState
+from broker.core.metadata.image import Image
+from broker.core.ports.marks import sometimes
+from broker.core.quorum import elections, replication, snapshots
+from broker.core.quorum.state import Quorum
+
+ACTIVATED = sometimes("controller: a standby becomes active (QU-24)")
+ACTIVATED_OVER_UNCOMMITTED = sometimes(
+    "controller: a standby becomes active over records that were not committed (CT-2)"
+)
+DEPOSED = sometimes("controller: the active one becomes a standby (QU-24)")
+DEPOSED_WITH_UNCOMMITTED = sometimes("controller: what the deposed one had decided is forgotten (QU-24)")
+DEPOSED_WHILE_ASKED = sometimes("controller: deposed while answers waited for the commit (CT-1)")
+STANDBY_TAKES_SNAPSHOT = sometimes("controller: a standby's image jumps to a snapshot (QU-21)")
+
+_READ_BYTES = 1 << 20
+
+
+def replayed(quorum: Quorum, upto: int) -> Image:
+    """The image of the newest snapshot and the log after it, up to an offset."""
+    image = snapshots.load_latest(quorum)
+    replay(image, quorum, upto)
+    return image
+
+
+def replay(image: Image, quorum: Quorum, upto: int) -> None:
+    """Apply the log from where the image ends up to an offset."""
+    while image.end_offset < upto and image.apply_batches(quorum.log.read(image.end_offset, _READ_BYTES, upto)):
+        pass
+
+
+def settle(controller: ControllerState) -> None:
+    """After every event: become active or standby as the quorum says, apply and announce what is committed."""
+    quorum = controller.quorum
+    present = (quorum.log.end_offset, quorum.high_watermark, quorum.epoch, quorum.leads)
+    if present == controller.settled:
+        return
+    if quorum.leads and not controller.active:
+        _activate(controller)
+    elif controller.active and not quorum.leads:
+        _step_down(controller)
+    if not controller.active:
+        if controller.image.end_offset < quorum.snapshot_id[0]:
+            controller.runtime.mark(STANDBY_TAKES_SNAPSHOT)
+            controller.image = snapshots.load_latest(quorum)
+        replay(controller.image, quorum, quorum.high_watermark)
+    controller.settled = (quorum.log.end_offset, quorum.high_watermark, quorum.epoch, quorum.leads)
+    changes.committed(controller)
+    metadata_fetches.wake(controller)
+    replication.flush(quorum)
+    _snapshot_if_due(controller)
+
+
+def _activate(controller: ControllerState) -> None:
+    """QU-24, CT-4: replay everything, give every broker a full session, and decide from now on."""
+    quorum = controller.quorum
+    controller.active = True
+    controller.runtime.mark(ACTIVATED)
+    if controller.image.end_offset < quorum.epoch_start:
+        controller.runtime.mark(ACTIVATED_OVER_UNCOMMITTED)
+    replay(controller.image, quorum, quorum.log.end_offset)
+    controller.last_contact_ms = {}
+    controller.metadata_offsets = {}
+    controller.shutdown_offsets = {}
+    controller.recoveries = {}
+    controller.runtime.note(
+        "info", f"active controller in epoch {quorum.epoch}, metadata log ends at {quorum.log.end_offset}"
+    )
+    membership.start_sessions(controller)
+    recovery.consider_all(controller)
+
+
+def _step_down(controller: ControllerState) -> None:
+    """QU-24: forget what is not committed."""
+    quorum = controller.quorum
+    controller.active = False
+    controller.runtime.mark(DEPOSED)
+    if controller.image.end_offset > quorum.high_watermark:
+        controller.runtime.mark(DEPOSED_WITH_UNCOMMITTED)
+    if controller.replies:
+        controller.runtime.mark(DEPOSED_WHILE_ASKED)
+    controller.runtime.note("info", f"standby controller in epoch {quorum.epoch}")
+    changes.give_up(controller)
+    controller.recoveries = {}
+    controller.runtime.cancel_timer((membership.SESSIONS,))
+    controller.image = replayed(quorum, quorum.high_watermark)
+
+
+def _snapshot_if_due(controller: ControllerState) -> None:
+    """QU-20: every so many records; the active one takes it when nothing is uncommitted."""
+    quorum = controller.quorum
+    due = controller.image.end_offset - quorum.snapshot_id[0] >= controller.settings.metadata_snapshot_records
+    if due and controller.image.end_offset <= quorum.high_watermark:
+        snapshots.take(quorum, controller.image)
+
+
+def stop(controller: ControllerState) -> bool:
+    """Begin an orderly stop; returns whether the node may exit at once."""
+    controller.stopping = True
+    if not controller.quorum.leads or not controller.quorum.others:
+        return True
+    elections.end_epoch(controller.quorum)
+    return False

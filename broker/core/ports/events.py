@@ -1,0 +1,143 @@
+"""What happens to a node (events) and what it wants done (effects).
+
+A node is driven by `node.handle(now_ms, event) -> list[Effect]`, one event at a time. Its host (`broker.shell` on a
+real machine, the simulator otherwise) delivers the events and carries out the effects in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from broker.core.messages import AnyRequest, AnyResponse
+from broker.core.ports.marks import Mark
+
+# --- events ----------------------------------------------------------------------------------------------------------
+
+
+class Started(NamedTuple):
+    """The first event of a node's life: its logs are open, it may speak.
+
+    `wall_clock_ms` is the time of day that belongs to this event's `now_ms`, in milliseconds since 1970. From then on
+    it goes with the monotonic clock: a clock that is set while the node lives deletes nothing.
+    """
+
+    wall_clock_ms: int
+
+
+class RequestReceived(NamedTuple):
+    """A request arrived on a connection that this node accepted. `request_id` names it in the `Reply`.
+
+    `listener` is the name of the one that it came in by; only a node of both roles needs it.
+    """
+
+    request_id: int
+    connection: int
+    request: AnyRequest
+    api_version: int = 0
+    client_id: str = ""
+    listener: str = ""
+
+
+class ResponseReceived(NamedTuple):
+    """The answer to a `Send`."""
+
+    request_id: int
+    response: AnyResponse
+
+
+class RequestFailed(NamedTuple):
+    """A `Send` will get no answer: not connected, connection lost, timed out, or not understood."""
+
+    request_id: int
+    reason: str
+
+
+class Disconnected(NamedTuple):
+    """A connection that this node accepted is gone; its open requests need no reply."""
+
+    connection: int
+
+
+class TimerFired(NamedTuple):
+    key: Hashable
+
+
+class FlushDone(NamedTuple):
+    """A `Flush` has ended; `error` None means that the bytes are on the disk."""
+
+    token: Hashable
+    error: str | None = None
+
+
+class StopRequested(NamedTuple):
+    """The operator wants a controlled shutdown."""
+
+
+Event = (
+    Started | RequestReceived | ResponseReceived | RequestFailed | Disconnected | TimerFired | FlushDone | StopRequested
+)
+
+# --- effects ---------------------------------------------------------------------------------------------------------
+
+
+CONTROLLER_CHANNELS = frozenset({"control", "metadata", "quorum", "quorum-fetch"})
+"""Channels that lead to a node's controller listener; all others lead to its broker listener."""
+
+
+class Send(NamedTuple):
+    """Send a request to a node. Requests of one channel to one node share a connection and are answered in order."""
+
+    request_id: int
+    to: int
+    request: AnyRequest
+    channel: str
+    timeout_ms: int
+
+
+class Reply(NamedTuple):
+    """Answer a request. A `response` of None closes the matter without an answer (acks=0)."""
+
+    request_id: int
+    response: AnyResponse | None
+
+
+class CloseConnection(NamedTuple):
+    """Close a connection that this node accepted."""
+
+    connection: int
+
+
+class SetTimer(NamedTuple):
+    """Fire `TimerFired(key)` at `at_ms`; replaces an earlier timer of the same key."""
+
+    key: Hashable
+    at_ms: int
+
+
+class CancelTimer(NamedTuple):
+    key: Hashable
+
+
+class Flush(NamedTuple):
+    """fsync these files, in this order, then report `FlushDone(token)`. The node goes on meanwhile."""
+
+    token: Hashable
+    files: tuple[str, ...]
+
+
+class Note(NamedTuple):
+    """A line for the node's log."""
+
+    level: str  # "debug", "info", "warning", "error"
+    text: str
+
+
+class Exit(NamedTuple):
+    """The node is done; status 0 after a controlled shutdown."""
+
+    status: int
+    reason: str
+
+
+Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | Note | Mark | Exit

@@ -1,0 +1,74 @@
+"""The node's disk, as a narrow port: a directory tree with a page cache and a clear flush boundary.
+
+The real one is `broker.shell.files.posix_files`; the simulator has its own, which decides at a crash what survives.
+Names are relative paths with `/`. All calls but `sync` work on the page cache and are immediate. What is not synced
+may be lost, whole or in part, when the machine (not merely the process) dies.
+
+A node may have several log directories, each of which can fail alone. Names in the first are as they are; names in
+the others begin with the directory's place in `log.dirs`, as in `1/orders-0/leader-epoch-checkpoint`. So a node with
+one directory, and everything that knows of one only, needs no more than plain names.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class StorageError(Exception):
+    """The disk refused: I/O error, full disk. The log directory of `name` must be considered failed (TR-6, ST-7)."""
+
+    def __init__(self, text: str, name: str = "") -> None:
+        """`text` is for the operator; `name` is that of the file or directory that the disk refused."""
+        super().__init__(text)
+        self.name = name
+
+
+def name_in(directory: int, name: str) -> str:
+    """The name of something in a log directory, given its place in `log.dirs`, from 0."""
+    return f"{directory}/{name}" if directory else name
+
+
+def directory_of(name: str) -> int:
+    """The place in `log.dirs` of the log directory that a name lies in."""
+    first, slash, _ = name.partition("/")
+    return int(first) if slash and first.isdigit() else 0
+
+
+class Files(Protocol):
+    """A directory tree. Every method raises `StorageError` when the disk fails."""
+
+    def list(self, directory: str) -> list[str]:
+        """Names (not paths) in a directory, sorted; empty if there is none."""
+        ...
+
+    def size(self, name: str) -> int:
+        """Bytes in a file; 0 if there is none."""
+        ...
+
+    def read(self, name: str, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer at the end of the file, none if there is no file."""
+        ...
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add to the end of a file, which is created, with its directories, if there is none."""
+        ...
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut a file to `size` bytes."""
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a whole small file in place, atomically and durably (write aside, sync, rename, sync directory)."""
+        ...
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a file or directory."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a directory with all that is in it; nothing happens if there is none."""
+        ...
+
+    def sync(self, name: str) -> None:
+        """Block until a file's bytes are on the disk."""
+        ...

@@ -1,0 +1,1 @@
+"""Codecs of the APIs that producers and consumers use."""

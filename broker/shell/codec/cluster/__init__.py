@@ -1,0 +1,1 @@
+"""Codecs of the APIs that brokers and controllers use among themselves."""

@@ -1,0 +1,185 @@
+"""What else there is to ask about the metadata log: DescribeQuorum (55), versions 0 to 2, FetchSnapshot
+(59), 0 and 1.
+
+FetchSnapshot is written by hand: kafka-python has no way to say a structure that is neither null nor in
+an array.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafka.protocol.admin import DescribeQuorumRequest as WireDescribeRequest
+from kafka.protocol.admin import DescribeQuorumResponse as WireDescribeResponse
+
+from broker.core.messages import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    QuorumReplica,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.records import METADATA_TOPIC
+from broker.shell.codec import schema, wire
+from broker.shell.codec.base import Codec
+from broker.shell.codec.cluster.quorum import one_topic, the_partition
+from broker.shell.codec.errors import DecodeError
+from broker.shell.codec.schema import WireMessage
+from broker.shell.codec.wire import NO_TAGS, Parts
+
+# --- DescribeQuorum ---------------------------------------------------------------------------------------
+
+_TIMES = 1
+"""From this version on replicas come with the times of their fetches."""
+
+
+def _decode_describe_request(data: bytes, position: int, version: int) -> DescribeQuorumRequest:
+    the_partition(schema.decode(WireDescribeRequest, data, position, version))
+    return DescribeQuorumRequest()
+
+
+def _encode_describe_request(_: DescribeQuorumRequest, version: int) -> Parts:
+    return schema.encode(WireDescribeRequest, version, topics=one_topic(WireDescribeRequest, version, {}))
+
+
+def _replica(said: WireMessage, version: int) -> QuorumReplica:
+    if version < _TIMES:
+        return QuorumReplica(said.replica_id, said.log_end_offset)
+    times = said.last_fetch_timestamp, said.last_caught_up_timestamp
+    return QuorumReplica(said.replica_id, said.log_end_offset, *times)
+
+
+def _decode_describe_response(data: bytes, position: int, version: int) -> DescribeQuorumResponse:
+    said = the_partition(schema.decode(WireDescribeResponse, data, position, version))
+    return DescribeQuorumResponse(
+        said.error_code,
+        said.leader_id,
+        said.leader_epoch,
+        said.high_watermark,
+        tuple(_replica(each, version) for each in schema.elements(said.current_voters)),
+        tuple(_replica(each, version) for each in schema.elements(said.observers)),
+    )
+
+
+def _wire_replica(replica: QuorumReplica, version: int) -> WireMessage:
+    return WireDescribeResponse.TopicData.PartitionData.ReplicaState(
+        version=version,
+        replica_id=replica.replica_id,
+        log_end_offset=replica.log_end_offset,
+        last_fetch_timestamp=replica.last_fetch_ms,
+        last_caught_up_timestamp=replica.last_caught_up_ms,
+    )
+
+
+def _encode_describe_response(response: DescribeQuorumResponse, version: int) -> Parts:
+    said = {
+        "error_code": response.error_code,
+        "leader_id": response.leader_id,
+        "leader_epoch": response.leader_epoch,
+        "high_watermark": response.high_watermark,
+        "current_voters": [_wire_replica(each, version) for each in response.voters],
+        "observers": [_wire_replica(each, version) for each in response.observers],
+    }
+    topics = one_topic(WireDescribeResponse, version, said)
+    return schema.encode(WireDescribeResponse, version, error_code=0, topics=topics, nodes=[])
+
+
+DESCRIBE_QUORUM = Codec(
+    api_key=55,
+    name="DescribeQuorum",
+    versions=(0, 2),
+    flexible_from=0,
+    request_type=DescribeQuorumRequest,
+    decode_request=_decode_describe_request,
+    encode_request=_encode_describe_request,
+    decode_response=_decode_describe_response,
+    encode_response=_encode_describe_response,
+)
+
+# --- FetchSnapshot ----------------------------------------------------------------------------------------
+
+_CLUSTER_ID_TAG = 0
+_CURRENT_LEADER_TAG = 0
+_LIMITS = struct.Struct(">ii")  # replica id, max bytes
+_ASKED = struct.Struct(">iiqiBq")  # partition, leader epoch, snapshot's end offset and epoch, no tags, position
+_HEAD = struct.Struct(">ih")  # throttle time, error code
+_SAID = struct.Struct(">ihqiBqq")  # partition, error code, snapshot's end offset and epoch, no tags, size, position
+_LEADER = struct.Struct(">iix")  # leader id, leader epoch, no tags
+_ONE = wire.array_size(1, flexible=True)
+_ONE_TOPIC = _ONE + wire.nullable_string(METADATA_TOPIC, flexible=True) + _ONE
+
+
+def _enter(data: bytes, position: int) -> int:
+    """Step over the names on the way to the one partition."""
+    if data[position : position + len(_ONE_TOPIC)] != _ONE_TOPIC:
+        raise DecodeError(f"expected one partition of {METADATA_TOPIC}")
+    return position + len(_ONE_TOPIC)
+
+
+def _decode_snapshot_request(data: bytes, position: int, _: int) -> FetchSnapshotRequest:
+    replica_id, max_bytes = _LIMITS.unpack_from(data, position)
+    position = _enter(data, position + _LIMITS.size)
+    _, epoch, end_offset, snapshot_epoch, tags, offset = _ASKED.unpack_from(data, position)
+    if tags:
+        raise DecodeError("tagged fields in a snapshot's id, which has none")
+    position = wire.skip_tags(data, wire.skip_tags(data, position + _ASKED.size))
+    fields, _ = wire.read_tags(data, position)
+    cluster_id = None
+    if _CLUSTER_ID_TAG in fields:
+        cluster_id, _ = wire.read_nullable_string(data, fields[_CLUSTER_ID_TAG][0], flexible=True)
+    snapshot_id = (end_offset, snapshot_epoch)
+    return FetchSnapshotRequest(cluster_id or "", replica_id, max_bytes, epoch, snapshot_id, offset)
+
+
+def _encode_snapshot_request(request: FetchSnapshotRequest, _: int) -> Parts:
+    return [
+        _LIMITS.pack(request.replica_id, request.max_bytes),
+        _ONE_TOPIC,
+        _ASKED.pack(0, request.current_leader_epoch, *request.snapshot_id, 0, request.position),
+        NO_TAGS * 2,
+        wire.tags([(_CLUSTER_ID_TAG, wire.nullable_string(request.cluster_id, flexible=True))]),
+    ]
+
+
+def _decode_snapshot_response(data: bytes, position: int, _: int) -> FetchSnapshotResponse:
+    __, top_level = _HEAD.unpack_from(data, position)
+    position = _enter(data, position + _HEAD.size)
+    __, error_code, end_offset, epoch, tags, size, offset = _SAID.unpack_from(data, position)
+    if tags:
+        raise DecodeError("tagged fields in a snapshot's id, which has none")
+    content, position = wire.read_records(data, position + _SAID.size, flexible=True)
+    fields, position = wire.read_tags(data, position)
+    leader = (-1, -1)
+    if _CURRENT_LEADER_TAG in fields:
+        leader = _LEADER.unpack_from(data, fields[_CURRENT_LEADER_TAG][0])
+    wire.skip_tags(data, wire.skip_tags(data, position))
+    return FetchSnapshotResponse(top_level or error_code, (end_offset, epoch), size, offset, content, *leader)
+
+
+def _encode_snapshot_response(response: FetchSnapshotResponse, _: int) -> Parts:
+    wrong_cluster = response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    ends = *response.snapshot_id, 0, response.size, response.position
+    leader = _LEADER.pack(response.leader_id, response.leader_epoch)
+    return [
+        _HEAD.pack(0, response.error_code if wrong_cluster else 0),
+        _ONE_TOPIC,
+        _SAID.pack(0, response.error_code, *ends),
+        wire.records_size(response.data, flexible=True),
+        response.data,
+        wire.tags([(_CURRENT_LEADER_TAG, leader)]),
+        NO_TAGS * 2,
+    ]
+
+
+FETCH_SNAPSHOT = Codec(
+    api_key=59,
+    name="FetchSnapshot",
+    versions=(0, 1),
+    flexible_from=0,
+    request_type=FetchSnapshotRequest,
+    decode_request=_decode_snapshot_request,
+    encode_request=_encode_snapshot_request,
+    decode_response=_decode_snapshot_response,
+    encode_response=_encode_snapshot_response,
+)

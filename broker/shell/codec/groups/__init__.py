@@ -1,0 +1,1 @@
+"""Codecs of the APIs of consumer groups."""

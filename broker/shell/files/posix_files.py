@@ -1,0 +1,266 @@
+"""The node's disk on a POSIX file system.
+
+One thread works on the files; `sync` may be called from another one meanwhile, because it is slow. File descriptors are
+kept open, a bounded number of them, so that an append is one `write` and a read one `pread`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from broker.core.ports.files import StorageError
+
+OPEN_FILES_MAX = 256
+ASIDE_SUFFIX = ".aside"
+"""Of the file that `replace` writes before it takes the old one's place; it is not listed."""
+
+
+class PosixFiles:
+    """`broker.core.ports.files.Files` under one directory, which is created if there is none."""
+
+    def __init__(self, root: Path, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self._root = root
+        self._open_files_max = open_files_max
+        self._descriptors: dict[str, int] = {}
+        self._new_names: set[str] = set()
+        self._durable_directories: set[Path] = set()
+        self._closing = threading.Lock()
+        with self._failing("create", ""):
+            root.mkdir(parents=True, exist_ok=True)
+
+    # --- Files -----------------------------------------------------------------------------------------------
+
+    def list(self, directory: str) -> list[str]:
+        """Names in a directory, sorted; without those that an interrupted `replace` left."""
+        with self._failing("list", directory):
+            try:
+                with os.scandir(self._root / directory) as entries:
+                    return sorted(entry.name for entry in entries if not entry.name.endswith(ASIDE_SUFFIX))
+            except FileNotFoundError:
+                return []
+
+    def size(self, name: str) -> int:
+        """Bytes in a file; 0 if there is none."""
+        with self._failing("look at", name):
+            try:
+                return (self._root / name).stat().st_size
+            except FileNotFoundError:
+                return 0
+
+    def read(self, name: str, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`."""
+        try:
+            descriptor = self._descriptor(name)
+            data = os.pread(descriptor, size, position)
+            if len(data) == size or not data:
+                return data
+            parts = [data]
+            while data and (missing := size - sum(map(len, parts))):
+                data = os.pread(descriptor, missing, position + size - missing)
+                parts.append(data)
+            return b"".join(parts)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise self._storage_error("read", name, error) from error
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add to the end of a file; what was written of `data` when the disk refused is taken back."""
+        try:
+            try:
+                descriptor = self._descriptor(name)
+            except FileNotFoundError:
+                descriptor = self._create(name)
+            written = os.write(descriptor, data)
+            if written != len(data):
+                self._append_rest(descriptor, data, written)
+        except OSError as error:
+            raise self._storage_error("append to", name, error) from error
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut a file to `size` bytes."""
+        with self._failing("truncate", name):
+            descriptor = self._descriptor(name)
+            self._before_truncate(descriptor, size)
+            os.ftruncate(descriptor, size)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a whole small file in place, atomically and durably."""
+        with self._failing("replace", name):
+            path = self._root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            aside = path.with_name(path.name + ASIDE_SUFFIX)
+            abandoned = _inodes([aside])
+            aside.unlink(missing_ok=True)
+            self._after_remove(abandoned)
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            try:
+                self._after_create(descriptor)
+                self._append_rest(descriptor, data, 0)
+                self._sync_descriptor(descriptor)
+            finally:
+                os.close(descriptor)
+            self._close(name)
+            replaced = _inodes([path])
+            aside.replace(path)
+            self._after_remove(replaced)
+            self._sync_directories(name)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a file or directory, durably."""
+        with self._failing("rename", name):
+            self._close(name)
+            self._close(new_name)
+            new_path = self._root / new_name
+            new_path.parent.mkdir(parents=True, exist_ok=True)
+            replaced = _inodes([new_path])
+            (self._root / name).rename(new_path)
+            self._after_remove(replaced)
+            self._durable_directories.clear()
+            for moved in [old for old in self._new_names if _is_within(old, name)]:
+                self._new_names.discard(moved)
+            self._sync_directories(name)
+            self._sync_directories(new_name)
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a directory with all that is in it, durably."""
+        with self._failing("delete", name):
+            self._close(name)
+            path = self._root / name
+            if path.is_dir():
+                removed = _inodes(files_under(path))
+                shutil.rmtree(path)
+                self._durable_directories.clear()
+            else:
+                removed = _inodes([path])
+                path.unlink(missing_ok=True)
+            self._after_remove(removed)
+            self._sync_directories(name)
+
+    def sync(self, name: str) -> None:
+        """Block until a file's bytes, and the names that lead to it, are on the disk; nothing if there is no file."""
+        with self._failing("sync", name):
+            with self._closing:
+                cached = self._descriptors.get(name)
+                descriptor = -1 if cached is None else os.dup(cached)
+            try:
+                if descriptor < 0:
+                    descriptor = os.open(self._root / name, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return
+            try:
+                self._sync_descriptor(descriptor)
+            finally:
+                os.close(descriptor)
+            if name in self._new_names:
+                self._sync_directories(name)
+                self._new_names.discard(name)
+
+    def close(self) -> None:
+        """Close all file descriptors. What was not synced remains so."""
+        self._close("")
+
+    # --- for a subclass that keeps account of what is durable ----------------------------------------------------
+
+    def _after_create(self, descriptor: int) -> None:
+        """A file was created."""
+
+    def _before_truncate(self, descriptor: int, size: int) -> None:
+        """A file is about to be cut."""
+
+    def _after_remove(self, inodes: Sequence[int]) -> None:
+        """These files are gone."""
+
+    def _sync_descriptor(self, descriptor: int) -> None:
+        """Put a file's bytes on the disk."""
+        os.fsync(descriptor)
+
+    # --- descriptors -----------------------------------------------------------------------------------------
+
+    def _descriptor(self, name: str) -> int:
+        """Descriptor of an existing file, open for reading and appending."""
+        descriptors = self._descriptors
+        descriptor = descriptors.pop(name, -1)
+        if descriptor < 0:
+            descriptor = os.open(f"{self._root}/{name}", os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            self._make_room()
+        descriptors[name] = descriptor
+        return descriptor
+
+    def _create(self, name: str) -> int:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o644)
+        self._make_room()
+        self._descriptors[name] = descriptor
+        self._after_create(descriptor)
+        self._new_names.add(name)
+        return descriptor
+
+    def _make_room(self) -> None:
+        while len(self._descriptors) >= self._open_files_max:
+            with self._closing:
+                os.close(self._descriptors.pop(next(iter(self._descriptors))))
+
+    def _close(self, name: str) -> None:
+        with self._closing:
+            for cached in [cached for cached in self._descriptors if _is_within(cached, name)]:
+                os.close(self._descriptors.pop(cached))
+
+    @staticmethod
+    def _append_rest(descriptor: int, data: bytes, written: int) -> None:
+        size_before = os.fstat(descriptor).st_size - written
+        rest = memoryview(data)[written:]
+        try:
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        except OSError:
+            os.ftruncate(descriptor, size_before)
+            raise
+
+    def _sync_directories(self, name: str) -> None:
+        """Make a change of directory entry durable, and the entries of directories that are new."""
+        directory = (self._root / name).parent
+        while directory.exists():
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if directory == self._root or directory in self._durable_directories:
+                return
+            self._durable_directories.add(directory)
+            directory = directory.parent
+
+    # --- errors ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _failing(self, operation: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._storage_error(operation, name, error) from error
+
+    def _storage_error(self, operation: str, name: str, error: OSError) -> StorageError:
+        code = errno.errorcode.get(error.errno or 0, "unknown error")
+        return StorageError(f"cannot {operation} {self._root / name}: {code} ({error.strerror}); check the disk", name)
+
+
+def _is_within(name: str, ancestor: str) -> bool:
+    return not ancestor or name == ancestor or name.startswith(f"{ancestor}/")
+
+
+def files_under(path: Path) -> list[Path]:
+    """All regular files in a directory tree, sorted."""
+    return sorted(found for found in path.rglob("*") if found.is_file())
+
+
+def _inodes(paths: Iterable[Path]) -> list[int]:
+    return [path.stat().st_ino for path in paths if path.exists()]

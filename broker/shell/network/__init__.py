@@ -1,0 +1,1 @@
+"""Sockets: listeners, connections to other nodes, frames."""

@@ -1,0 +1,1 @@
+"""What a node shows of itself: the admin endpoint, metrics, logs."""

@@ -1,0 +1,1 @@
+"""Explains each finding in one to three sentences."""

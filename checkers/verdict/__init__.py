@@ -1,0 +1,1 @@
+"""Findings, their counts and evidence, the contract, and the verdict of a run."""

@@ -1,0 +1,83 @@
+"""What the driver keeps of the findings: exact counts, and a bounded number of rows with their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from checkers.relations.base import Relations
+from checkers.verdict.findings import KEY
+
+ROWS_MAX = 1_000
+"""Rows kept per run, anomaly and side of the contract."""
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Collected:
+    """The findings of one run."""
+
+    rows: list[Row] = field(default_factory=list)
+    totals: dict[tuple[str, bool], int] = field(default_factory=dict)
+    """Exact number by anomaly and `within_contract`, also of those whose rows were not kept."""
+
+    @property
+    def total(self) -> int:
+        """The exact number of all findings."""
+        return sum(self.totals.values())
+
+    def take(self, anomaly: str) -> Collected:
+        """Take the findings of one name out, and return them."""
+        taken = Collected(
+            [row for row in self.rows if row["anomaly"] == anomaly],
+            {key: number for key, number in self.totals.items() if key[0] == anomaly},
+        )
+        self.rows = [row for row in self.rows if row["anomaly"] != anomaly]
+        self.totals = {key: number for key, number in self.totals.items() if key[0] != anomaly}
+        return taken
+
+
+def collect_findings(classified: DataFrame) -> dict[str, Collected]:
+    """Collect the findings by run, the earliest of each kind, in an order that does not depend on Spark."""
+    kind = ["run_id", "anomaly", "within_contract"]
+    order = [fn.col(name).asc_nulls_last() for name in ("at_ns", *KEY[1:], "offset", "value", "op")]
+    kept = (
+        classified.withColumn("turn", fn.row_number().over(Window.partitionBy(*kind).orderBy(*order, "details")))
+        .withColumn("total", fn.count("*").over(Window.partitionBy(*kind)))
+        .where(fn.col("turn") <= ROWS_MAX)
+        .drop("promises", "promises_needed")
+    )
+    collected: dict[str, Collected] = {}
+    rows = [row.asDict(recursive=True) for row in kept.collect()]
+    for row in sorted(rows, key=lambda row: (row["anomaly"], row["within_contract"], row["turn"])):
+        of_run = collected.setdefault(row["run_id"], Collected())
+        of_run.totals[row["anomaly"], row["within_contract"]] = row["total"]
+        of_run.rows.append(row)
+    return collected
+
+
+def places_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return where findings point, as far as that is known: run, topic, partition and offset."""
+    places = {tuple(row[name] for name in (*KEY, "offset")) for row in rows}
+    return sorted(place for place in places if None not in place)
+
+
+def held_at(relations: Relations, places: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
+    """Look up what the dumped logs hold at some places: place → broker → value.
+
+    A broker whose log does not reach the offset is left out.
+    """
+    if not places:
+        return {}
+    schema = "run_id string, topic string, partition int, offset bigint"
+    wanted = relations.dumped.sparkSession.createDataFrame(list(places), schema)
+    held = relations.dumped.join(fn.broadcast(wanted), [*KEY, "offset"]).select(*KEY, "offset", "broker", "value")
+    found: dict[tuple[Any, ...], dict[int, int | None]] = {}
+    for row in held.collect():
+        found.setdefault((row.run_id, row.topic, row.partition, row.offset), {})[row.broker] = row.value
+    return found

@@ -1,0 +1,155 @@
+"""Counts and metrics of every run, as one long table of named numbers that the driver can afford to collect."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from checkers.anomalies.loss import unseen_numbers
+from checkers.relations.base import Relations
+from checkers.relations.groups import FIGURE, group_numbers
+from checkers.verdict.findings import KEY, unite
+
+SILENCE_NS_MIN = 20_000_000
+"""Shorter gaps between acknowledged writes are ordinary."""
+
+QUANTILES = (0.5, 0.95, 0.99, 1.0)
+
+
+def figures(relations: Relations) -> DataFrame:
+    """Return rows of `run_id`, `figure`, `name`, `topic`, `partition`, `number`.
+
+    | figure | name | number |
+    |---|---|---|
+    | rows | table | rows that Spark read |
+    | operations | kind/status | operations |
+    | sends | status | records sent |
+    | acked | first_ns, last_ns, records | of acknowledged records |
+    | latency_ns | quantile | of acknowledged sends |
+    | final | complete, agreed, end_offset, read_to, unseen (per partition) | |
+    | silence_ns | fault | longest time without an acknowledged write that touches it |
+    | recovery_ns | fault | from its heal to the next acknowledged write |
+    | groups | commits_ok, not_asked | acknowledged commits, and partitions with such that nobody asked for at the end |
+    """
+    return unite([
+        _rows(relations),
+        _operations(relations),
+        _sends(relations),
+        _latency(relations),
+        _finals(relations),
+        _silences(relations),
+        *_groups(relations),
+    ])  # fmt: skip
+
+
+def _figure(frame: DataFrame, figure: str | Column, name: Column, number: Column) -> DataFrame:
+    keyed = "topic" in frame.columns
+    return frame.select(
+        "run_id",
+        (fn.lit(figure) if isinstance(figure, str) else figure).alias("figure"),
+        name.cast("string").alias("name"),
+        (fn.col("topic") if keyed else fn.lit(None).cast("string")).alias("topic"),
+        (fn.col("partition") if keyed else fn.lit(None).cast("int")).alias("partition"),
+        number.cast("bigint").alias("number"),
+    )
+
+
+def _unpivoted(frame: DataFrame, figure: str, *columns: str) -> DataFrame:
+    """Make a figure of each of some columns."""
+    pairs = fn.array(
+        *(fn.struct(fn.lit(name).alias("name"), fn.col(name).cast("bigint").alias("number")) for name in columns)
+    )
+    keys = [*KEY] if "topic" in frame.columns else ["run_id"]
+    long = frame.select(*keys, fn.explode(pairs).alias("pair"))
+    return _figure(long, figure, fn.col("pair.name"), fn.col("pair.number"))
+
+
+def _figures(frame: DataFrame, name: str, *figures: str) -> DataFrame:
+    """Make a figure of each of some columns, all of the same name."""
+    pairs = fn.array(*(fn.struct(fn.lit(figure).alias("figure"), fn.col(figure).alias("number")) for figure in figures))
+    long = frame.select("run_id", name, fn.explode(pairs).alias("pair"))
+    return _figure(long, fn.col("pair.figure"), fn.col(name), fn.col("pair.number"))
+
+
+def _rows(relations: Relations) -> DataFrame:
+    named = [frame.select("run_id", fn.lit(table).alias("table"), "rows") for table, frame in relations.rows.items()]
+    counted = unite(named).groupBy("run_id", "table").agg(fn.sum("rows").alias("rows"))
+    return _figure(counted, "rows", fn.col("table"), fn.col("rows"))
+
+
+def _operations(relations: Relations) -> DataFrame:
+    counted = relations.operations.groupBy("run_id", "kind", "status").agg(fn.count("*").alias("operations"))
+    return _figure(counted, "operations", fn.concat_ws("/", "kind", "status"), fn.col("operations"))
+
+
+def _sends(relations: Relations) -> DataFrame:
+    status = fn.coalesce("status", fn.lit("unknown"))
+    by_status = relations.attempts.groupBy("run_id", status.alias("status")).agg(
+        fn.count("*").alias("records"),
+        fn.min("completed_ns").alias("first_ns"),
+        fn.max("completed_ns").alias("last_ns"),
+    )
+    acked = by_status.where("status = 'ok'").drop("status")
+    return _figure(by_status, "sends", fn.col("status"), fn.col("records")).union(
+        _unpivoted(acked, "acked", "records", "first_ns", "last_ns")
+    )
+
+
+def _latency(relations: Relations) -> DataFrame:
+    quantiles = fn.percentile_approx(
+        fn.col("completed_ns") - fn.col("invoked_ns"), [float(quantile) for quantile in QUANTILES], 1000
+    )
+    names = fn.array(*(fn.lit(str(quantile)) for quantile in QUANTILES))
+    latency = (
+        relations.operations.where("kind = 'send' and status = 'ok'")
+        .groupBy("run_id")
+        .agg(quantiles.alias("quantiles"))
+        .select("run_id", fn.explode(fn.arrays_zip(names.alias("name"), fn.col("quantiles"))).alias("pair"))
+    )
+    return _figure(latency, "latency_ns", fn.col("pair.name"), fn.col("pair.quantiles"))
+
+
+def _finals(relations: Relations) -> DataFrame:
+    """Every partition that anybody touched: one without an agreed end is not complete."""
+    finals = relations.touched.join(relations.finals, list(KEY), "full")
+    if "unseen" in relations.barren:
+        finals = finals.withColumn("unseen", fn.lit(0))
+    else:
+        finals = finals.join(unseen_numbers(relations), list(KEY), "left")
+    finals = finals.withColumn("complete", fn.coalesce("complete", fn.lit(False))).withColumn(
+        "unseen", fn.coalesce("unseen", fn.lit(0))
+    )
+    return _unpivoted(finals, "final", "complete", "agreed", "end_offset", "read_to", "unseen")
+
+
+def _groups(relations: Relations) -> list[DataFrame]:
+    if relations.groups is None:
+        return []
+    return [_unpivoted(group_numbers(relations.groups), FIGURE, "commits_ok", "not_asked")]
+
+
+def _silences(relations: Relations) -> DataFrame:
+    faults = relations.faults.select("run_id", "fault", "started_ns", "ended_ns").distinct()
+    # Within one such stretch of time nothing is silent, so its first and its last write are all that counts of it.
+    writes = (
+        relations.operations.where("kind = 'send' and status = 'ok'")
+        .join(fn.broadcast(faults.select("run_id").distinct()), "run_id", "left_semi")
+        .groupBy("run_id", fn.expr(f"completed_ns div {SILENCE_NS_MIN}").alias("stretch"))
+        .agg(fn.min("completed_ns").alias("first_ns"), fn.max("completed_ns").alias("last_ns"))
+    )
+    following = Window.partitionBy("run_id").orderBy("first_ns")
+    gaps = writes.select(
+        "run_id", fn.col("last_ns").alias("from_ns"), fn.lead("first_ns").over(following).alias("to_ns")
+    ).where(f"to_ns - from_ns >= {SILENCE_NS_MIN}")
+    touched = (
+        faults.join(fn.broadcast(gaps), "run_id")
+        .where("from_ns < ended_ns and to_ns > started_ns")
+        .groupBy("run_id", "fault")
+        .agg(
+            fn.max(fn.col("to_ns") - fn.col("from_ns")).alias("silence_ns"),
+            fn.max(fn.when(fn.col("to_ns") > fn.col("ended_ns"), fn.col("to_ns") - fn.col("ended_ns"))).alias(
+                "recovery_ns"
+            ),
+        )
+    )
+    return _figures(touched, "fault", "silence_ns", "recovery_ns")

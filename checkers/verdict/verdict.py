@@ -1,0 +1,240 @@
+"""The verdict of a run: `valid`, `invalid` or `unknown`, never a guess, with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from checkers.anomalies.malformed import NAME as MALFORMED
+from checkers.anomalies.objects import Decided
+from checkers.anomalies.objects import undecided as undecided_objects
+from checkers.input.run_facts import RunFacts
+from checkers.input.tables import LARGE_TABLES, RunFiles
+from checkers.relations.groups import FIGURE, undecided_groups
+from checkers.verdict.collect import Collected
+
+Verdict = Literal["valid", "invalid", "unknown"]
+
+ACKNOWLEDGED_MIN = 100
+"""A run with fewer acknowledged records has tested too little to be called valid."""
+
+PARTITIONS_NAMED_MAX = 5
+
+
+@dataclass(frozen=True)
+class AnomalyCount:
+    """How often an anomaly was found, breaking the contract or within it. Exact."""
+
+    violations: int
+    within_contract: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What the checkers say of one run."""
+
+    run_id: str
+    directory: Path
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    anomalies: Mapping[str, AnomalyCount]
+    counts: Mapping[str, int]
+    metrics: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `results.json` holds."""
+        return {
+            "run_id": self.run_id,
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "anomalies": {
+                name: {"violations": count.violations, "within_contract": count.within_contract}
+                for name, count in self.anomalies.items()
+            },
+            "counts": dict(self.counts),
+            "metrics": dict(self.metrics),
+        }
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The numbers of `checkers.verdict.metrics` for one run, by figure, name and partition."""
+
+    numbers: Mapping[tuple[str, str, str | None, int | None], int]
+
+    def get(self, figure: str, name: str) -> int:
+        """Return a number of the whole run, 0 if there is none."""
+        return self.numbers.get((figure, name, None, None), 0)
+
+    def named(self, figure: str) -> dict[str, int]:
+        """Return all numbers of one figure by name."""
+        return {name: number for (kind, name, _, _), number in sorted(self.numbers.items(), key=str) if kind == figure}
+
+    def partitions(self) -> dict[tuple[str, int], dict[str, int]]:
+        """Return what is known of FINAL, per partition."""
+        finals: dict[tuple[str, int], dict[str, int]] = {}
+        for (figure, name, topic, partition), number in self.numbers.items():
+            if figure == "final" and topic is not None and partition is not None:
+                finals.setdefault((topic, partition), {})[name] = number
+        return dict(sorted(finals.items()))
+
+
+def judge(
+    files: RunFiles,
+    facts: RunFacts,
+    figures: Figures,
+    found: Collected,
+    acknowledged_min: int,
+    repaired: int = 0,
+    objects: Decided | None = None,
+) -> RunResult:
+    """Form the verdict: a violation beats what is undecided, and what is undecided beats valid."""
+    anomalies = _counted(found)
+    broken = {name: count.violations for name, count in anomalies.items() if count.violations}
+    undecided = [
+        *_incomplete(files, facts, figures),
+        *_malformed(anomalies),
+        *_too_little(facts, figures, acknowledged_min),
+        *_unread(figures),
+        *undecided_objects(objects, facts.settings.workload, acknowledged_min),
+        *undecided_groups(
+            facts.settings.workload,
+            figures.get(FIGURE, "commits_ok"),
+            figures.get(FIGURE, "not_asked"),
+            acknowledged_min,
+        ),
+    ]
+    violations = [f"{name}: {number:,} outside the contract" for name, number in broken.items()]
+    verdict: Verdict = "invalid" if broken else "unknown" if undecided else "valid"
+    return RunResult(
+        run_id=files.run_id,
+        directory=files.directory,
+        verdict=verdict,
+        reasons=(*violations, *undecided),
+        anomalies=anomalies,
+        counts={
+            **_counts(facts, figures),
+            "sends_repaired": repaired,
+            **_counts_of_objects(objects),
+            **_counts_of_groups(figures),
+        },
+        metrics=_metrics(facts, figures),
+    )
+
+
+def _counted(found: Collected) -> dict[str, AnomalyCount]:
+    names = sorted({name for name, _ in found.totals})
+    return {name: AnomalyCount(found.totals.get((name, False), 0), found.totals.get((name, True), 0)) for name in names}
+
+
+def _incomplete(files: RunFiles, facts: RunFacts, figures: Figures) -> list[str]:
+    reasons = [gap.reason for gap in files.gaps]
+    for table in LARGE_TABLES:
+        promised, read = files.large[table].rows, figures.get("rows", table)
+        if read < promised:
+            reasons.append(
+                f"{promised - read:,} of {promised:,} rows of the table {table} are unreadable or of no known run"
+            )
+    wanted = facts.settings.workers
+    if wanted is not None and facts.workers_closed < wanted:
+        reasons.append(f"{facts.workers_closed} of {wanted} workers closed their history in good order")
+    if "final" not in facts.phases:
+        reasons.append("the run did not get through its final phase")
+    reasons += [
+        f"fault #{fault.number} ({fault.kind}) was not seen to heal" for fault in facts.faults if not fault.healed
+    ]
+    reasons += [f"in the phase {trouble.phase}: {trouble.text}" for trouble in facts.troubles if trouble.undecides]
+    return reasons
+
+
+def _malformed(anomalies: Mapping[str, AnomalyCount]) -> list[str]:
+    count = anomalies.get(MALFORMED)
+    return [f"{count.within_contract:,} rows of the history are malformed"] if count else []
+
+
+def _too_little(facts: RunFacts, figures: Figures, acknowledged_min: int) -> list[str]:
+    reasons = []
+    acknowledged = figures.get("acked", "records")
+    if acknowledged < acknowledged_min:
+        reasons.append(
+            f"only {acknowledged:,} records were acknowledged, {acknowledged_min:,} are needed to tell anything"
+        )
+    if facts.settings.faults_wanted and not any(fault.took_hold for fault in facts.faults):
+        reasons.append("faults were wanted, and none took hold")
+    return reasons
+
+
+def _unread(figures: Figures) -> list[str]:
+    incomplete = {key: final for key, final in figures.partitions().items() if not final.get("complete")}
+    reasons = [_why_unread(*key, final) for key, final in list(incomplete.items())[:PARTITIONS_NAMED_MAX]]
+    if len(incomplete) > PARTITIONS_NAMED_MAX:
+        reasons.append(f"… and {len(incomplete) - PARTITIONS_NAMED_MAX} more partitions were not read to their end")
+    return reasons
+
+
+def _why_unread(topic: str, partition: int, final: Mapping[str, int]) -> str:
+    if "end_offset" not in final:
+        why = "no end was recorded for it"
+    elif not final.get("agreed"):
+        why = "its replicas did not agree on an end"
+    else:
+        why = (
+            f"nobody read it from its start to its end at {final['end_offset']} (at most to {final.get('read_to', 0)})"
+        )
+    unseen = final.get("unseen", 0)
+    never = f"; {unseen:,} acknowledged records were never seen" if unseen else ""
+    return f"{topic}-{partition} was not read completely at the end: {why}{never}"
+
+
+def _counts(facts: RunFacts, figures: Figures) -> dict[str, int]:
+    sends = figures.named("sends")
+    return {
+        "operations": sum(figures.named("operations").values()),
+        **{f"sends_{status}": sends.get(status, 0) for status in ("ok", "fail", "info")},
+        "records_read": figures.get("rows", "reads"),
+        "partition_polls": figures.get("rows", "polls"),
+        "faults": len(facts.faults),
+        "faults_took_hold": sum(fault.took_hold for fault in facts.faults),
+    }
+
+
+def _counts_of_objects(objects: Decided | None) -> dict[str, int]:
+    return {} if objects is None else {"commands_ok": objects.ok, "objects": objects.keys}
+
+
+def _counts_of_groups(figures: Figures) -> dict[str, int]:
+    commits = figures.get(FIGURE, "commits_ok")
+    return {"commits_ok": commits, "ownerships": figures.get("rows", "ownerships")} if commits else {}
+
+
+def _metrics(facts: RunFacts, figures: Figures) -> dict[str, Any]:
+    acked = figures.named("acked")
+    latency = figures.named("latency_ns")
+    span_ns = acked.get("last_ns", 0) - acked.get("first_ns", 0)
+    metrics: dict[str, Any] = {}
+    if facts.settings.controllers is not None:
+        metrics["controllers"] = facts.settings.controllers
+        metrics["controller_elections"] = facts.controller_elections
+    if span_ns > 0:
+        metrics["acknowledged_per_s"] = round(acked["records"] / (span_ns / 1e9), 1)
+    for quantile, name in (("0.5", "p50"), ("0.95", "p95"), ("0.99", "p99"), ("1.0", "max")):
+        if quantile in latency:
+            metrics[f"send_latency_{name}_ms"] = round(latency[quantile] / 1e6, 3)
+    silence, recovery = figures.named("silence_ns"), figures.named("recovery_ns")
+    metrics["faults"] = [
+        {
+            "fault": fault.number,
+            "kind": fault.kind,
+            "targets": list(fault.targets),
+            "without_acknowledged_writes_ms": round(silence.get(str(fault.number), 0) / 1e6, 1),
+            "to_recover_ms": round(recovery.get(str(fault.number), 0) / 1e6, 1),
+        }
+        for fault in facts.faults
+    ]
+    if facts.faults:
+        metrics["without_acknowledged_writes_ms_max"] = max(
+            each["without_acknowledged_writes_ms"] for each in metrics["faults"]
+        )
+    return metrics

@@ -1,0 +1,43 @@
+"""A group of commands each of which is imported when it is called, so that `harrow --help` answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from harness.commands.parts.names import NamedGroup
+
+
+class Entry(NamedTuple):
+    """A command that is not imported yet: where it is, and its line in the list."""
+
+    module: str
+    told: str
+    attribute: str = ""  # default: the command's name
+
+
+class LazyGroup(NamedGroup):
+    """Commands by name, imported on demand. `entries` must be set before the group is used."""
+
+    entries: Mapping[str, Entry] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names in the order in which they were given."""
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command; None if there is none of that name."""
+        entry = self.entries.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.attribute or cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List all commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.told) for name, entry in self.entries.items()])

@@ -1,0 +1,1 @@
+"""The commands `harrow sim`, `shrink`, `replay` and `zoo`."""

@@ -1,0 +1,69 @@
+"""`harrow sim --exhaustive`: every order of events of small worlds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import click
+
+from harness.terminal.exits import Exit
+from simulation.exhaustive import options, results
+from simulation.exhaustive.search import Found, Limits, Verdict, search
+from simulation.exhaustive.spec import SmallWorld
+from simulation.runs.pool import cores
+
+
+def run(
+    settings: Sequence[str],
+    *,
+    generation: str | None = None,
+    flaws: Sequence[str] = (),
+    jobs: int | None = None,
+    time_limit: float | None = None,
+    trace: bool = False,
+    as_json: bool = False,
+) -> Exit:
+    """Search, tell; the exit status. `time_limit` in seconds, for each world. Raises `click.UsageError`."""
+    try:
+        worlds = options.worlds(generation, flaws, settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    found = []
+    for one in _searched(worlds, Limits(seconds=time_limit or 0.0), jobs or cores()):
+        found.append(one)
+        if not as_json:
+            click.echo(f"{one.spec.name}: {one.states:,} states in {one.seconds:.1f} s", err=True)
+    if as_json:
+        click.echo(json.dumps([results.data(one) for one in found], indent=2))
+    else:
+        _tell(found, trace=trace)
+    if any(one.verdict is Verdict.VIOLATED for one in found):
+        return Exit.ANOMALIES
+    return Exit.UNKNOWN if any(one.verdict is Verdict.STOPPED for one in found) else Exit.VALID
+
+
+def _searched(worlds: Sequence[SmallWorld], limits: Limits, jobs: int) -> Iterator[Found]:
+    """Each world in a process of its own: its tables are not shared, and their memory is given back."""
+    with ProcessPoolExecutor(min(jobs, len(worlds)), get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = [pool.submit(search, world, limits) for world in worlds]
+        try:
+            for future in futures:
+                yield future.result()
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _tell(found: Sequence[Found], *, trace: bool) -> None:
+    for line in results.table(found):
+        click.echo(line)
+    states = sum(one.states for one in found)
+    click.echo(f"\n{states:,} distinct states of {len(found)} {'world' if len(found) == 1 else 'worlds'}")
+    for one in found:
+        if one.verdict is Verdict.VIOLATED and (trace or len(found) == 1):
+            click.echo(f"\n{one.spec.name}: {one.spec.title()}")
+            for line in results.story(one):
+                click.echo(line)

@@ -1,0 +1,67 @@
+"""The clients' histories of a whole sweep, as one data set, judged by the checkers on Spark in one job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+
+from simulation.runs.judgement import Judgement, Named, judge_dataset, write_dataset
+from simulation.runs.repeat_command import command
+from simulation.scenario.case import Case
+
+INVALID_SHOWN = 10
+
+
+class Judged(NamedTuple):
+    """What the checkers say of every seed, by seed."""
+
+    directory: Path
+    by_seed: Mapping[int, Judgement]
+
+    @property
+    def invalid(self) -> Mapping[int, Judgement]:
+        """Seeds in which clients were lied to."""
+        return {seed: one for seed, one in self.by_seed.items() if one.anomalies}
+
+
+def check_directory(directory: Path) -> None:
+    """Raises `click.UsageError` if there is anything already: parts of two sweeps would be taken for one."""
+    if directory.exists() and any(directory.iterdir()):
+        raise click.UsageError(f"--histories: expected an empty directory, found {directory} with something in it")
+
+
+def judge(seeds: Sequence[int], overrides: Mapping[str, object], directory: Path, console: Console) -> Judged:
+    """Simulate seeds with nobody looking on, keep what their clients saw, and have Spark judge it.
+
+    Raises `harness.run.stopping.Failed` without Java.
+    """
+    console.print(f"Spark checks the histories of {len(seeds)} seeds", style="bold")
+    names = {f"seed-{seed}": seed for seed in seeds}
+    write_dataset(directory, (Named(name, Case(seed, overrides)) for name, seed in names.items()))
+    judgements = judge_dataset(directory)
+    return Judged(directory, {seed: judgements[name] for name, seed in names.items()})
+
+
+def tell(judged: Judged, overrides: Mapping[str, object]) -> None:
+    """Verdicts, anomalies by the number of seeds that show them, the first seeds."""
+    verdicts = Counter(one.verdict for one in judged.by_seed.values())
+    counted = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
+    click.echo(f"histories in {judged.directory}: {counted}")
+    for name, count in Counter(name for one in judged.invalid.values() for name in one.anomalies).most_common():
+        click.echo(f"  {count:>6,}  {name}  (checkers)")
+    for seed, one in list(judged.invalid.items())[:INVALID_SHOWN]:
+        click.echo(f"seed {seed}: {', '.join(one.anomalies)}; {command(['sim', '--seed', str(seed)], overrides)}")
+
+
+def data(judged: Judged) -> dict[str, object]:
+    """For programs."""
+    return {
+        "directory": str(judged.directory),
+        "verdicts": dict(sorted(Counter(one.verdict for one in judged.by_seed.values()).items())),
+        "anomalies": {str(seed): dict(one.anomalies) for seed, one in judged.invalid.items()},
+    }

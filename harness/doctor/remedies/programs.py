@@ -1,0 +1,150 @@
+"""Rows for what programs do: a C compiler, a Docker engine, QEMU, client libraries."""
+
+from __future__ import annotations
+
+import errno
+
+from harness.doctor.remedies.commands import Remedy, as_root, install, sentence
+from harness.doctor.remedies.containers import PRIVILEGED
+from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.packages import program, python_package
+from harness.doctor.remedies.rows import Row, always, missing, not_root, refused, too_little, unfit
+from harness.environments.causes import Cause, Missing, NotRoot, Refused, TooLittle, Unfit
+
+_GIB = 1 << 30
+_COMPILER, _HEADERS = "C compiler", "headers of the C library"
+_ENGINE = "Docker engine"
+_UNREACHED = (errno.ENOENT, errno.ECONNREFUSED)
+
+
+CLOCK = (
+    Row(
+        "no-compiler",
+        "there is no C compiler",
+        missing(_COMPILER),
+        always(lambda here: install(here, "gcc", "libc6-dev")),
+        Missing("program", _COMPILER),
+    ),
+    Row(
+        "no-headers",
+        "the C compiler has no headers of the C library",
+        missing(_HEADERS),
+        always(lambda here: install(here, "libc6-dev")),
+        Missing("header", _HEADERS),
+    ),
+)
+
+
+def _engine(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
+    if "dockerd" not in here.programs:
+        start = () if here.systemd else ("service docker start",)
+        return install(here, "docker.io", then=start)
+    if here.systemd:
+        return as_root(here, "systemctl start docker")
+    return as_root(here, "service docker start")
+
+
+DOCKER = (
+    python_package("docker"),
+    Row(
+        "not-root",
+        "the network between containers, and their disks, need root",
+        not_root,
+        always(lambda here: as_root(here, f"{here.harrow} run --environment docker")),
+        NotRoot(),
+    ),
+    Row(
+        "engine-named",
+        "the engine that `DOCKER_HOST` names does not answer",
+        refused(_ENGINE, *_UNREACHED, when=lambda here: bool(here.docker_host)),
+        always(
+            lambda here: sentence(f"start the engine that DOCKER_HOST names ({here.docker_host}), or unset DOCKER_HOST")
+        ),
+        Refused(errno.ECONNREFUSED, _ENGINE),
+        {"root": True, "docker_host": "unix:///run/other.sock"},
+    ),
+    Row(
+        "confined",
+        "no engine answers in here, and none could be started: a container, as a rule",
+        refused(_ENGINE, *_UNREACHED, when=lambda here: here.confined),
+        PRIVILEGED,
+        Refused(errno.ENOENT, _ENGINE),
+        {"root": True, "bounding": 0},
+    ),
+    Row(
+        "no-engine",
+        "no Docker engine is installed",
+        refused(_ENGINE, *_UNREACHED, when=lambda here: "dockerd" not in here.programs),
+        _engine,
+        Refused(errno.ENOENT, _ENGINE),
+        {"root": True},
+    ),
+    Row(
+        "engine-stopped",
+        "the Docker engine is installed and does not run",
+        refused(_ENGINE, *_UNREACHED),
+        _engine,
+        Refused(errno.ENOENT, _ENGINE),
+        {"root": True, "programs": Here().programs | {"dockerd"}},
+    ),
+    Row(
+        "engine-elsewhere",
+        "the engine's containers run on another machine, or outside of this container",
+        unfit(_ENGINE),
+        sentence("run Harrow where the engine runs, outside of any container"),
+        Unfit(_ENGINE),
+        {"root": True},
+    ),
+)
+
+SSH = (python_package("paramiko"),)
+
+
+def _room(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
+    assert isinstance(cause, TooLittle)
+    if cause.resource == "memory":
+        return sentence("run fewer VMs, or end what uses the memory")
+    return sentence(
+        f"make {cause.wanted / _GIB:.0f} GiB of room at {cause.where}, or set XDG_CACHE_HOME to where there is"
+    )
+
+
+VMS = (
+    *SSH,
+    program("qemu-system-x86_64", "qemu-system-x86", lean=True),
+    program("mkfs.ext4", "e2fsprogs"),
+    Row(
+        "no-apt",
+        "the machine is no Debian or Ubuntu, of whose packages VMs are made",
+        missing("apt-get"),
+        sentence("run Harrow on a Debian or Ubuntu, or name hosts of your own with --inventory"),
+        Missing("program", "apt-get"),
+        {"programs": Here().programs - {"apt-get"}},
+    ),
+    Row(
+        "no-package-lists",
+        "apt-get has no lists of packages",
+        missing("package lists"),
+        always(lambda here: as_root(here, "apt-get update")),
+        Missing("package lists", "package lists"),
+        {"package_lists": False},
+    ),
+    Row(
+        "other-processor",
+        "VMs are made for processors of the kind x86_64 alone",
+        unfit("processor"),
+        sentence("name hosts of your own with --inventory"),
+        Unfit("processor"),
+    ),
+    Row(
+        "no-room",
+        "there is too little memory, or room on the disk",
+        too_little(),
+        _room,
+        TooLittle("disk", 2 * _GIB, 0, "/home/you/.cache"),
+    ),
+)
+
+AIOKAFKA = (python_package("aiokafka"),)
+CONFLUENT = (python_package("confluent-kafka"),)
+KCAT = (program("kcat", "kcat"),)

@@ -1,0 +1,143 @@
+"""What all environments have in common: how a cluster is set up, looked at and taken down again.
+
+They differ in where nodes are housed, on what disks, and in what carries their packets (`ClusterEnvironment._set_up`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from harness.environments.base import Addresses, EnvironmentFailed, NodePlan, Process, System
+from harness.environments.common.administrator import SpawnedAdministrator
+from harness.environments.common.cluster import ClusterUnderTest
+from harness.environments.common.layout import listeners_of
+from harness.environments.machine.clients import run_client
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.kernel.process_identity import RUN_MARK
+from harness.environments.machine.kernel.sockets import place_for_sockets
+from harness.environments.network.network import JournaledNetwork, NetworkEngine
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import CLIENTS, Capability, Endpoint, Node
+
+
+class StartedNode(Node, Protocol):
+    """A node as its environment holds it."""
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Wait until it serves; `NodeError` when it dies before, or does not within the time."""
+        ...
+
+
+NodeT = TypeVar("NodeT", bound=StartedNode)
+EngineT = TypeVar("EngineT", bound=NetworkEngine)
+_T = TypeVar("_T")
+
+
+class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
+    """Implements `harness.environments.base.Environment`. Nothing is started before `set_up`."""
+
+    _TROUBLES: tuple[type[Exception], ...] = (HelperRefused, OSError, subprocess.SubprocessError)
+    """What may go wrong here besides `EnvironmentFailed`."""
+
+    def __init__(self, system: System, *, needs: frozenset[Capability], journal: Journal) -> None:
+        """`needs` is what the run's faults need."""
+        self._system = system
+        self._journal = journal
+        self._needs = needs
+        self._token = secrets.token_hex(8)
+        self._sockets = place_for_sockets() / f"harrow-{self._token}"
+        self._keeper: Keeper | None = None
+        self._engine: EngineT | None = None
+        self._cluster: ClusterUnderTest[NodeT, JournaledNetwork] | None = None
+        self._undo = ExitStack()
+        self._lay_out(())
+
+    def _lay_out(self, plans: Sequence[NodePlan]) -> None:
+        self.plans = plans
+        self._listeners: Mapping[Endpoint, Sequence[str]] = listeners_of(self._system, plans)
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> frozenset[Capability]:
+        """What faults can count on."""
+
+    @property
+    @abstractmethod
+    def mechanisms(self) -> Mapping[str, str]:
+        """How each capability is done here, in words for the report."""
+
+    @abstractmethod
+    def _set_up(self) -> None:
+        """Make everything and start all nodes; what `_undo` holds is undone when it fails."""
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where listeners bind and are reached. Known once the network is up."""
+        return _made(self._engine).addresses
+
+    @property
+    def cluster(self) -> ClusterUnderTest[NodeT, JournaledNetwork]:
+        """What faults act on. Known once it is set up."""
+        return _made(self._cluster)
+
+    @property
+    def _kept_by(self) -> Keeper:
+        return _made(self._keeper)
+
+    def set_up(self) -> None:
+        """Make what nodes need, write their settings, start them all; takes everything down again if that fails."""
+        try:
+            self._journal.record("run", token=self._token, sockets=str(self._sockets))
+            self._undo.callback(shutil.rmtree, self._sockets, ignore_errors=True)
+            self._sockets.mkdir(mode=0o700)
+            self._set_up()
+        except self._TROUBLES as error:
+            self.tear_down()
+            raise EnvironmentFailed(f"expected to set the cluster up, found: {error}") from error
+        except BaseException:
+            self.tear_down()
+            raise
+
+    def _start_keeper(self, settings: Settings) -> Keeper:
+        self._keeper = Keeper(settings, {RUN_MARK: self._token})
+        self._undo.callback(self._keeper.close)
+        self._journal.record("keeper", pid=self._keeper.pid)
+        return self._keeper
+
+    def _assemble(self, nodes: Mapping[int, NodeT], engine: NetworkEngine) -> None:
+        """Have the cluster that faults act on."""
+        network = JournaledNetwork((CLIENTS, *self._listeners), engine, self._journal)
+        log = self.plans[0].directory.parent / "administration.log"
+        administrator = SpawnedAdministrator(self.spawn_client, self.addresses, self.plans, log)
+        self._cluster = ClusterUnderTest(nodes, network, self.capabilities, self._system, self.plans, administrator)
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Wait until every node serves; `NodeError` with its last log lines for one that does not."""
+        for node in self.cluster.nodes.values():
+            node.await_ready(timeout_s)
+
+    def spawn_client(self, command: Sequence[str], log: Path) -> Process:
+        """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output."""
+        return run_client(self._kept_by, self._journal, command, log)
+
+    def tear_down(self) -> None:
+        """Stop everything that was started and undo everything that was made. Safe at any time, and twice."""
+        try:
+            self._undo.close()
+        except self._TROUBLES as error:
+            raise EnvironmentFailed(f"expected to take the cluster down, found: {error}") from error
+
+
+def _made(thing: _T | None) -> _T:
+    if thing is None:
+        raise EnvironmentFailed("expected the environment to be set up, found that it is not")
+    return thing

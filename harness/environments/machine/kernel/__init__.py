@@ -1,0 +1,1 @@
+"""The Linux kernel's interfaces: system calls, process identity, sockets."""

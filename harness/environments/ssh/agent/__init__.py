@@ -1,0 +1,1 @@
+"""The agent: runs on each host and does there what faults ask."""

@@ -1,0 +1,218 @@
+"""The agent: what runs on a node's machine for as long as the harness is connected to it.
+
+    python -m harness.environments.ssh.agent.agent
+
+It is started as root, over SSH, and spoken to through its standard input and output, a JSON object a line (`talk`). The
+first line is its orders (`orders.Orders`); its answer tells whether all of it could be made. Then come requests, each
+carried out by a thread of its own. It undoes all that it did when its input ends, when the harness is silent for too
+long, and when it starts for a run that has died (`"heal": true`).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+from harness.environments.base import EnvironmentFailed, NodePlan
+from harness.environments.local.host import KeptHost
+from harness.environments.machine.helpers.helper import HelperRefused
+from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.kernel.process_identity import RUN_MARK
+from harness.environments.machine.node import MachineNode
+from harness.environments.machine.wall_clock import WallClock
+from harness.environments.ssh.agent.config import Orders, claim
+from harness.environments.ssh.agent.disks import AgentDisk
+from harness.environments.ssh.agent.network import AgentNetwork
+from harness.environments.ssh.agent.random_numbers import stir_random_numbers
+from harness.environments.ssh.agent.real_clock import RealClock
+from harness.environments.ssh.agent.streams import Streams
+from harness.environments.ssh.connection.rpc import Listener
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import NodeError, NodeRole
+from nemesis.capabilities.disks import PageCacheLoss
+from nemesis.capabilities.shapes import Shape
+
+_TROUBLES = (EnvironmentFailed, HelperRefused, NodeError, OSError, TypeError, ValueError, subprocess.SubprocessError)
+
+
+class _Command:
+    """The part of a system under test that a machine needs to know: how to run it."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self.how_to_stop: Sequence[str] | None = None
+
+    def command(self, plan: NodePlan) -> Sequence[str]:  # noqa: ARG002
+        return self._orders.command
+
+    def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:  # noqa: ARG002
+        return self.how_to_stop
+
+    def log_patterns(self, role: NodeRole) -> Sequence[str]:  # noqa: ARG002
+        return self._orders.log_patterns
+
+    def is_ready(self, plan: NodePlan) -> bool:  # noqa: ARG002
+        """Not for a machine to say; the harness asks the system itself."""
+        return True
+
+
+class Agent:
+    """Everything that is done on a machine for one node."""
+
+    def __init__(self, orders: Orders, listener: Listener) -> None:
+        self._orders = orders
+        self._undo = ExitStack()
+        if orders.entropy:
+            stir_random_numbers(base64.b64decode(orders.entropy))
+        directory = Path(orders.directory)
+        self._undo.callback(shutil.rmtree, directory, ignore_errors=True)
+        directory.mkdir(parents=True, mode=0o755)
+        journal = Journal(directory)
+        self._undo.callback(journal.finish)
+        self._network = AgentNetwork(orders)
+        self._undo.callback(self._network.close)
+        mark = {RUN_MARK: orders.token}
+        keeper = Keeper(Settings(network=False, mounts=orders.disk == "ext4", endpoints=()), mark)
+        self._undo.callback(keeper.close)
+        plan = NodePlan(
+            node_id=orders.node_id,
+            role=cast("NodeRole", orders.role),
+            directory=directory,
+            data=Path(orders.data),
+            socket=Path(orders.socket),
+            storage="files",
+        )
+        self.disk = AgentDisk(orders, plan, keeper, journal, mark)
+        self._undo.callback(self.disk.release)
+        self.clock = self._clock()
+        self._command = _Command(orders)
+        host = KeptHost(keeper, orders.node_id)
+        self.node = MachineNode(plan, self._command, host, self.disk.mechanism, journal, self.clock)
+        self._undo.callback(self.node.kill)
+        self._streams = Streams(plan.socket, listener.push)
+        self._undo.callback(self._streams.close)
+
+    def _clock(self) -> WallClock | RealClock | None:
+        if self._orders.clock == "real":
+            clock = RealClock()
+            self._undo.callback(clock.straighten)
+            return clock
+        if self._orders.clock == "library":
+            library = Path(self._orders.directory, "clock.so")
+            library.write_bytes(base64.b64decode(self._orders.library))
+            return WallClock(library, Path(self._orders.directory, "clock"))
+        return None
+
+    def answer(self, request: Mapping[str, Any]) -> object:
+        """Carry a request out; errors are of `_TROUBLES`."""
+        node, disk = self.node, self.node.disk
+        match request:
+            case {"do": "node", "what": what, "details": details}:
+                return _plain(getattr(node, _allowed(what, _NODE))(**details))
+            case {"do": "disk", "what": what, "details": details}:
+                return _plain(getattr(disk, _allowed(what, _DISK))(**details))
+            case {"do": "clock", "what": what, "details": details}:
+                return getattr(node.clock, _allowed(what, _CLOCK))(**details)
+            case {"do": "files", "what": what, "details": details}:
+                return getattr(self.disk, _allowed(what, _FILES))(**details)
+            case {"do": "stop", "command": command, "timeout_s": timeout_s}:
+                self._command.how_to_stop = command
+                return node.stop(timeout_s)
+            case {"do": "state"}:
+                return {"pid": node.pid, "alive": node.is_alive(), "paused": node.is_paused()}
+            case {"do": "rules", "blocked": blocked}:
+                self._network.set_blocked(blocked)
+                return None
+            case {"do": "shapes", "shapes": shapes}:
+                return self._network.set_shapes([(a, b, Shape(**shape)) for a, b, shape in shapes])
+            case {"do": "now"}:
+                return time.monotonic_ns()
+            case {"do": "send", **order}:
+                self._network.send(**order)
+                return None
+            case {"do": "arrivals", **order}:
+                return self._network.arrivals(**order)
+            case {"do": "stream", **part}:
+                self._streams.take(**part)
+                return None
+            case _:
+                raise ValueError(f"expected a request that the agent knows, found {dict(request)}")
+
+    def close(self) -> None:
+        """Undo everything."""
+        self._undo.close()
+
+
+_NODE = frozenset(
+    {
+        *("start", "kill", "pause", "resume", "is_paused", "is_alive", "log_tail", "throttle", "unthrottle"),
+        *("running_percent", "limit_memory", "unlimit_memory", "memory_limit", "lose_page_cache"),
+    }
+)
+_DISK = frozenset(
+    {
+        *("files", "flip_bit", "truncate", "remove", "wipe", "keep_copy", "go_back_to_copy"),
+        *("make_trouble", "end_trouble", "met_trouble"),
+    }
+)
+_CLOCK = frozenset({"bend", "straighten", "error_ms", "answers", "governs"})
+_FILES = frozenset({"states", "contents", "restore", "log_names", "read_log", "write_file"})
+
+
+def _allowed(what: str, names: frozenset[str]) -> str:
+    if what not in names:
+        raise ValueError(f"expected one of {', '.join(sorted(names))}, found {what!r}")
+    return what
+
+
+def _plain(result: object) -> object:
+    if isinstance(result, PageCacheLoss):
+        files = {name: list(sizes) for name, sizes in result.files.items()}
+        return [result.mechanism, result.lost_bytes, files, result.survived_bytes]
+    return list(result) if isinstance(result, tuple) else result
+
+
+def heal(orders: Orders) -> list[str]:
+    """Undo what an agent of that run left behind that was killed; a line for each thing."""
+    lines = AgentNetwork(orders, listen=False).clear_all()
+    if Path(orders.directory).exists():
+        shutil.rmtree(orders.directory, ignore_errors=True)
+        lines.append(f"{orders.directory} deleted")
+    return lines
+
+
+def main() -> None:
+    """Obey until the harness is gone."""
+    os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
+    listener = Listener(sys.stdin.buffer, os.dup(sys.stdout.fileno()))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a child prints is no answer
+    first = listener.first()
+    if first is None:
+        return
+    orders = Orders(**first)
+    try:
+        with claim(orders):
+            if orders.heal:
+                listener.accept(heal(orders))
+                return
+            agent = Agent(orders, listener)
+            try:
+                listener.accept(None)
+                listener.serve(agent.answer, _TROUBLES, in_turn=lambda request: request.get("do") == "stream")
+            finally:
+                agent.close()
+    except _TROUBLES as error:
+        listener.refuse(str(error))
+
+
+if __name__ == "__main__":
+    main()

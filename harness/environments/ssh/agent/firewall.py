@@ -1,0 +1,142 @@
+"""What keeps packets of a cut link from a machine: rules of its packet filter, on the machine itself.
+
+All rules are in a table (nftables) or in chains (iptables) of the run's own, replaced as a whole. Packets that come in
+are dropped before the kernel looks at their connection, without a word to anybody, established or not. Packets of the
+control channel (the SSH server's port, to and from the harness) pass before any other rule is asked.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from harness.environments.ssh.agent.nftables import Nft
+
+_RESETS = re.compile(r"counter packets (\d+)")
+_EARLY = -300  # before connections are tracked
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Addresses of the others, by what is done to their packets."""
+
+    not_from: Sequence[str] = ()  # drop what comes from there
+    not_to: Sequence[str] = ()  # drop what goes there
+    reset_from: Sequence[str] = ()  # answer TCP segments from there by a reset
+    reset_to: Sequence[str] = ()  # and those that go there
+
+
+@dataclass
+class Firewall:
+    """The rules of one run on this machine."""
+
+    kind: Literal["nft", "iptables"]
+    name: str  # of the table; of the chains, with a suffix
+    harness: str
+    ssh_port: int
+    _had: int = field(default=0, init=False)  # resets counted by rules that were replaced since
+    _counting: bool = field(default=False, init=False)
+
+    @cached_property
+    def _nft(self) -> Nft:
+        return Nft()
+
+    def set(self, rules: Rules) -> None:
+        """Make these the rules. Raises `OSError` when the packet filter refuses."""
+        self._had = self.resets()
+        self._counting = bool(rules.reset_from or rules.reset_to)
+        if self.kind == "nft":
+            self._nft.run(self._as_nft(rules))
+        else:
+            self.clear()
+            for line in self._as_iptables(rules):
+                _run(["iptables", "-w", *line.split()])
+
+    def resets(self) -> int:
+        """How many segments were answered by resets so far."""
+        if not self._counting:
+            return self._had
+        if self.kind == "nft":
+            listed = self._nft.run(f"list table inet {self.name}")
+            return self._had + sum(int(found) for found in _RESETS.findall(listed))
+        return self._had + sum(self._counted(hook) for hook in ("INPUT", "OUTPUT"))
+
+    def clear(self) -> None:
+        """Leave no rule. Safe when there is none."""
+        if self.kind == "nft":
+            self._nft.run(f"table inet {self.name}\ndelete table inet {self.name}\n")
+            return
+        for table, hook in _HOOKS:
+            chain = self._chain(hook)
+            for command in (["-D", hook, "-j", chain], ["-F", chain], ["-X", chain]):
+                subprocess.run(["iptables", "-w", "-t", table, *command], capture_output=True, check=False)
+
+    def _as_nft(self, rules: Rules) -> str:
+        pass_in = f"ip saddr {self.harness} tcp dport {self.ssh_port} accept;"
+        pass_out = f"ip daddr {self.harness} tcp sport {self.ssh_port} accept;"
+
+        def drop(end: str, addresses: Sequence[str]) -> str:
+            return f"ip {end} {{ {', '.join(addresses)} }} drop;" if addresses else ""
+
+        def reset(end: str, addresses: Sequence[str]) -> str:
+            told = ", ".join(addresses)
+            # A reset must pass, or the one that we send to ourselves would be stopped.
+            match = f"ip {end} {{ {told} }} tcp flags & rst == 0"
+            return f"{match} counter reject with tcp reset;" if addresses else ""
+
+        return f"""
+            table inet {self.name}
+            delete table inet {self.name}
+            table inet {self.name} {{
+                chain early_in {{ type filter hook prerouting priority {_EARLY};
+                    {pass_in} {drop("saddr", rules.not_from)} }}
+                chain early_out {{ type filter hook output priority {_EARLY};
+                    {pass_out} {drop("daddr", rules.not_to)} }}
+                chain late_in {{ type filter hook input priority 0;
+                    {pass_in} {reset("saddr", rules.reset_from)} }}
+                chain late_out {{ type filter hook output priority 0;
+                    {pass_out} {reset("daddr", rules.reset_to)} }}
+            }}
+        """
+
+    def _as_iptables(self, rules: Rules) -> Sequence[str]:
+        lines = []
+        for table, hook in _HOOKS:
+            chain = self._chain(hook)
+            incoming = hook in ("PREROUTING", "INPUT")
+            spared = f"-s {self.harness} -p tcp --dport" if incoming else f"-d {self.harness} -p tcp --sport"
+            lines += [f"-t {table} -N {chain}", f"-t {table} -A {chain} {spared} {self.ssh_port} -j RETURN"]
+            if table == "raw":
+                for address in rules.not_from if incoming else rules.not_to:
+                    lines.append(f"-t raw -A {chain} {'-s' if incoming else '-d'} {address} -j DROP")
+            else:
+                for address in rules.reset_from if incoming else rules.reset_to:
+                    end = "-s" if incoming else "-d"
+                    lines.append(
+                        f"-t filter -A {chain} {end} {address} -p tcp ! --tcp-flags RST RST "
+                        f"-j REJECT --reject-with tcp-reset"
+                    )
+            lines.append(f"-t {table} -I {hook} -j {chain}")
+        return lines
+
+    def _chain(self, hook: str) -> str:
+        return f"{self.name}-{hook.lower()}"[:28]
+
+    def _counted(self, hook: str) -> int:
+        listed = subprocess.run(
+            ["iptables", "-w", "-t", "filter", "-nvxL", self._chain(hook)], capture_output=True, text=True, check=False
+        )
+        return sum(int(line.split()[0]) for line in listed.stdout.splitlines() if " REJECT " in line)
+
+
+_HOOKS = (("raw", "PREROUTING"), ("raw", "OUTPUT"), ("filter", "INPUT"), ("filter", "OUTPUT"))
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(0, f"{command[0]} refused: {' '.join(done.stderr.split())}")

@@ -1,0 +1,103 @@
+"""The network as one machine sees it: rules and queues for its own ends of the links, and probes of them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.environments.ssh.agent.config import Orders
+from harness.environments.ssh.agent.firewall import Firewall, Rules
+from harness.environments.ssh.agent.netem import Netem
+from harness.environments.ssh.agent.prober import Prober
+from nemesis.capabilities.cluster import CLIENTS, Link
+from nemesis.capabilities.shapes import Shape
+
+
+class AgentNetwork:
+    """One machine's part in the network of a run."""
+
+    def __init__(self, orders: Orders, *, listen: bool = True) -> None:
+        self._me = orders.node_id
+        self._addresses = {int(endpoint): address for endpoint, address in orders.peers.items()}
+        self._addresses[CLIENTS] = orders.harness
+        name = f"harrow_{orders.token[:10]}"
+        self._firewall = Firewall(orders.filter, name, orders.harness, orders.ssh_port)
+        self._netem = Netem(f"ifb{orders.token[:10]}", orders.harness, orders.ssh_port) if orders.netem else None
+        self._prober: Prober | None = None
+        self._rules = Rules()
+        self._shapes: tuple[Mapping[str, Shape], Mapping[str, Shape]] = {}, {}
+        self._lock = threading.Lock()
+        if listen:
+            receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            receiver.bind(tuple(orders.probe_address))
+            self._prober = Prober(receiver)
+
+    def set_blocked(self, links: Iterable[Sequence[int]]) -> None:
+        """Make these the links that are cut.
+
+        A link between machines is cut where it ends, so that it is silent; one to the clients where it begins, for
+        there is nobody on their side.
+        """
+        ours = [(source, target) for source, target in links]
+        with self._lock:
+            self._apply(
+                not_from=[self._addresses[source] for source, target in ours if target == self._me],
+                not_to=[self._addresses[CLIENTS] for link in ours if link == (self._me, CLIENTS)],
+                reset_from=self._rules.reset_from,
+                reset_to=self._rules.reset_to,
+            )
+
+    def set_shapes(self, shapes: Sequence[tuple[int, int, Shape]]) -> Mapping[str, int]:
+        """Make these the shapes of links; returns how many segments were answered by resets so far."""
+        outgoing = {self._addresses[b]: shape for a, b, shape in shapes if a == self._me}
+        incoming = {self._addresses[a]: shape for a, b, shape in shapes if (a, b) == (CLIENTS, self._me)}
+        resets: dict[Link, bool] = {(a, b): shape.reset for a, b, shape in shapes}
+        with self._lock:
+            self._apply(
+                not_from=self._rules.not_from,
+                not_to=self._rules.not_to,
+                reset_from=[self._addresses[a] for (a, b), reset in resets.items() if reset and b == self._me],
+                reset_to=[self._addresses[b] for (a, b), reset in resets.items() if reset and a == self._me],
+            )
+            if self._netem is not None and (outgoing, incoming) != self._shapes:
+                self._netem.set(outgoing, incoming)
+                self._shapes = outgoing, incoming
+            return {"reset": self._firewall.resets()}
+
+    def send(self, number: int, targets: Sequence[tuple[str, int]], count: int, size: int) -> None:
+        """Send datagrams of a probe."""
+        if self._prober is not None:
+            self._prober.send(number, self._me, targets, count, size)
+
+    def arrivals(self, number: int, wanted: int, timeout_s: float, settle_s: float) -> Sequence[Sequence[int]]:
+        """What has arrived of a probe."""
+        return () if self._prober is None else self._prober.await_arrivals(number, wanted, timeout_s, settle_s)
+
+    def clear_all(self) -> list[str]:
+        """Leave nothing of an earlier agent of this run; a line for each thing."""
+        self._firewall.clear()
+        if self._netem is None:
+            return ["rules of the network deleted"]
+        self._netem.clear_all()
+        return ["rules and queues of the network deleted"]
+
+    def close(self) -> None:
+        """Undo everything. Safe to call twice."""
+        if self._prober is not None:
+            self._prober.close()
+        self._firewall.clear()
+        if self._netem is not None:
+            self._netem.clear()
+
+    def _apply(
+        self,
+        not_from: Sequence[str],
+        not_to: Sequence[str],
+        reset_from: Sequence[str],
+        reset_to: Sequence[str],
+    ) -> None:
+        rules = Rules(tuple(not_from), tuple(not_to), tuple(reset_from), tuple(reset_to))
+        if rules != self._rules:
+            self._firewall.set(rules)
+            self._rules = rules

@@ -1,0 +1,77 @@
+"""The real clock of a machine that was made for the run: set, and set again while it drifts.
+
+It is the clock of the whole machine. Its monotonic clock is left alone: `adjtimex` would bend both.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+from nemesis.capabilities.cluster import NodeError
+
+_NS_PER_MS = 1_000_000
+_STEP_S = 0.02
+"""How often a drifting clock is set."""
+
+
+class RealClock:
+    """The machine's clock (`nemesis.capabilities.clocks.WallClock`)."""
+
+    def __init__(self) -> None:
+        self._true_ns = time.time_ns() - time.monotonic_ns()  # what the wall clock is ahead of the monotonic one
+        self._lock = threading.Lock()
+        self._since_ns = time.monotonic_ns()
+        self._offset_ns = 0
+        self._drift_ppm = 0
+        self._changed = threading.Event()
+        threading.Thread(target=self._keep_drifting, name="drift", daemon=True).start()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Nothing is needed: every process of the machine lives by this clock."""
+        return {}
+
+    def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
+        """Be off by so much from now on, and gain so many microseconds a second."""
+        with self._lock:
+            self._since_ns = time.monotonic_ns()
+            self._offset_ns = int(offset_ms * _NS_PER_MS)
+            self._drift_ppm = drift_ppm
+            self._set()
+        self._changed.set()
+
+    def straighten(self) -> None:
+        """Be right again."""
+        self.bend(0.0)
+
+    def error_ms(self) -> float:
+        """Ask the kernel for the time; by how much it is off."""
+        return (time.time_ns() - time.monotonic_ns() - self._true_ns) / _NS_PER_MS
+
+    def answers(self) -> int:
+        """Nobody counts who asks a kernel for the time."""
+        return 0
+
+    def governs(self, pid: int) -> bool:  # noqa: ARG002
+        """All processes live by it."""
+        return True
+
+    def _set(self) -> None:
+        now_ns = time.monotonic_ns()
+        gained_ns = (now_ns - self._since_ns) * self._drift_ppm // 1_000_000
+        try:
+            time.clock_settime_ns(time.CLOCK_REALTIME, self._true_ns + now_ns + self._offset_ns + gained_ns)
+        except OSError as error:
+            raise NodeError(f"expected to set the machine's clock, found: {error}") from error
+
+    def _keep_drifting(self) -> None:
+        while True:
+            self._changed.wait()
+            with self._lock:
+                if not self._drift_ppm:
+                    self._changed.clear()
+                    continue
+                self._set()
+            time.sleep(_STEP_S)

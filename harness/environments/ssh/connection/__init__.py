@@ -1,0 +1,1 @@
+"""Connections to hosts: SSH, the installed package, and RPC with the agent."""

@@ -1,0 +1,119 @@
+"""What is installed on a machine: the broker, the agent, and what they import, as one archive.
+
+All of it is Python, compiled here as well: a slow machine shall not compile it again, and one with another Python
+ignores that. The one exception is `crc32c`: it lies apart, for machines that lack it and can use ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import py_compile
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.environments.ssh.vms.cache import cache_directory, keep
+
+_ROOT = Path(__file__).parents[4]
+_OURS = (
+    *(
+        "broker",
+        "naming",
+        "nemesis",
+        "history/__init__.py",
+        "harness/__init__.py",
+        "harness/store/durable.py",
+        "harness/store/journal.py",
+    ),
+    *("harness/systems/__init__.py", "harness/systems/sidecar"),
+)
+_ENVIRONMENTS = "harness/environments"
+_NOT_THERE = ("harness/environments/docker/", "harness/environments/ssh/vms/")
+"""What only the harness's own machine does."""
+
+_NEEDED = "kafka"
+_WELCOME = "mfusepy"
+_COMPILED = "crc32c"
+COMPILED_PLACE = "compiled"
+"""Where in the package the modules lie that are of use to the same Python on the same processor only."""
+
+_UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
+_SUFFIXES = (".py", ".json", ".c", ".so")
+
+
+class Package(NamedTuple):
+    """An archive and its name."""
+
+    digest: str
+    archive: bytes  # tar, compressed with gzip
+
+
+@cache
+def package() -> Package:
+    """The archive of what runs here, made if it was not kept."""
+    files = dict(sorted(_files()))
+    name = hashlib.sha256(sys.version.encode())
+    for path, source in files.items():
+        name.update(f"{path}\0".encode() + source.read_bytes())
+    digest = name.hexdigest()[:16]
+    kept = cache_directory() / "packages" / f"{digest}.tar.gz"
+    if not kept.exists():
+        keep(kept, _archive(files))
+    return Package(digest, kept.read_bytes())
+
+
+def _archive(files: Mapping[str, Path]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as archive, tempfile.TemporaryDirectory() as place:
+        for path, source in files.items():
+            archive.add(source, path, filter=_anonymous)
+            if path.endswith(".py"):
+                compiled = Path(place, "compiled")
+                py_compile.compile(
+                    str(source),
+                    str(compiled),
+                    path,
+                    True,
+                    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+                )
+                archive.add(compiled, importlib.util.cache_from_source(path), filter=_anonymous)
+    return buffer.getvalue()
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    for name in (*_OURS, _ENVIRONMENTS):
+        for path, source in _below(_ROOT / name, _ROOT):
+            if not path.startswith(_NOT_THERE):
+                yield path, source
+    for module in (_NEEDED, _WELCOME):
+        yield from _installed(module)
+    for path, source in _installed(_COMPILED):
+        yield f"{COMPILED_PLACE}/{path}", source
+
+
+def _installed(module: str) -> Iterator[tuple[str, Path]]:
+    found = importlib.util.find_spec(module)
+    if found is not None and found.origin is not None:
+        origin = Path(found.origin)
+        if found.submodule_search_locations:
+            yield from _below(origin.parent, origin.parents[1])
+        else:
+            yield origin.name, origin
+
+
+def _below(place: Path, root: Path) -> Iterator[tuple[str, Path]]:
+    for path in [place] if place.is_file() else place.rglob("*"):
+        if path.suffix in _SUFFIXES and path.is_file():
+            yield str(path.relative_to(root)), path
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    return member

@@ -1,0 +1,98 @@
+"""The inventory: a TOML file that names the machines of a cluster.
+
+user = "admin"              # of all hosts that do not say otherwise, like all that follows
+key = "~/.ssh/id_ed25519"
+sudo = true
+
+[[host]]
+address = "10.0.0.11"       # or "name" or "name:port"
+
+[[host]]
+address = "10.0.0.12:2222"
+peer-address = "192.168.7.12"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from harness.environments.ssh.fleet.hosts import SshHost
+from naming import SpecError, unknown
+
+_PATHS: Final = ("key", "known_hosts")
+_KNOWN: Final = {field.name.replace("_", "-") for field in fields(SshHost)} - {"device"}
+_TYPES: Final[Mapping[str, type]] = {"port": int, "sudo": bool}
+
+
+def load(path: Path) -> Sequence[SshHost]:
+    """Read an inventory, hosts in order. Raises `SpecError`."""
+    try:
+        raw = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SpecError(f"inventory: expected a readable file, found {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"inventory: expected TOML in {path}, found: {error}") from error
+    listed = raw.pop("host", None)
+    if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
+        raise SpecError(f"inventory: expected at least one [[host]] in {path}, found none")
+    hosts = [_host(path, {**raw, **one}) for one in listed]
+    for number, host in enumerate(hosts):
+        for other in hosts[:number]:
+            if host.peer == other.peer:
+                raise SpecError(f"inventory: expected each host once in {path}, found {host.peer} twice")
+    return hosts
+
+
+def _host(path: Path, given: Mapping[str, Any]) -> SshHost:
+    for key in sorted(given.keys() - _KNOWN):
+        raise SpecError(f"inventory: {path}: {unknown(key, sorted(_KNOWN), 'a setting of a host')}")
+    for key, value in given.items():
+        wanted = _TYPES.get(key, str)
+        if type(value) is not wanted:
+            raise SpecError(f"inventory: {key}: expected {_TOLD[wanted]} in {path}, found {value!r}")
+    address = given.get("address", "")
+    if not address:
+        raise SpecError(f"inventory: expected an address of each host in {path}, found a host without")
+    values = {key.replace("-", "_"): value for key, value in given.items()}
+    for key in _PATHS:
+        if key in values:
+            values[key] = _file(path, key, values[key])
+    name, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and ":" not in name:
+        values |= {"address": name, "port": int(port)}
+    host = SshHost(**{"name": address, **values})
+    if not 0 < host.port < 1 << 16:
+        raise SpecError(f"inventory: port: expected a number from 1 to 65535 in {path}, found {host.port}")
+    if not host.directory.startswith("/"):
+        raise SpecError(f"inventory: directory: expected an absolute path in {path}, found {host.directory!r}")
+    return host
+
+
+def _file(path: Path, key: str, value: str) -> Path:
+    """A file that is named in the inventory: relative to it."""
+    file = path.parent / Path(value).expanduser()
+    if not file.is_file():
+        raise SpecError(f"inventory: {key.replace('_', '-')}: expected a file, found none at {file}")
+    return file
+
+
+_TOLD: Final = {int: "a whole number", bool: "true or false", str: "a text"}
+
+
+def _list(names: set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def for_nodes(path: Path, count: int) -> Sequence[SshHost]:
+    """As many hosts as there are nodes. Raises `SpecError`."""
+    hosts = load(path)
+    if len(hosts) < count:
+        raise SpecError(
+            f"inventory: expected a host for each of {count} nodes in {path}, found {len(hosts)}; "
+            f"add hosts, or lower --brokers or --controllers"
+        )
+    return hosts[:count]

@@ -1,0 +1,65 @@
+"""Which fleet a specification asks for, and what its machines offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.ssh.capabilities import OFFERS_OF_VMS, SshOffers
+from harness.environments.ssh.fleet.fleet import Fleet
+from harness.environments.ssh.fleet.hosts import SshHost
+from harness.environments.ssh.fleet.inventory import for_nodes
+from harness.environments.ssh.probe import try_ssh
+from harness.spec.spec import Spec
+
+
+def offers_of(spec: Spec) -> SshOffers:
+    """Look at all machines, without changing anything. Raises `SpecError`, or `EnvironmentFailed` for an unfit one."""
+    _need_paramiko()
+    if spec.vms:
+        from harness.environments.ssh.vms.probe import need_vms
+
+        need_vms(spec.nodes)
+        return OFFERS_OF_VMS
+    return _offers_of_hosts(tuple(hosts_of(spec)))
+
+
+def fleet_of(spec: Spec) -> Fleet:
+    """The fleet of a run; nothing is started. Raises `SpecError`."""
+    _need_paramiko()
+    if spec.vms:
+        from harness.environments.ssh.vms.fleet import VmFleet
+
+        return VmFleet()
+    from harness.environments.ssh.fleet.inventory_fleet import GivenFleet
+
+    return GivenFleet(hosts_of(spec))
+
+
+def hosts_of(spec: Spec) -> Sequence[SshHost]:
+    """The hosts of an inventory, one for each node in order. Raises `SpecError`."""
+    return for_nodes(Path(spec.inventory), spec.nodes)
+
+
+@cache
+def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshOffers:
+    from harness.environments.ssh.connection.ssh import Connection
+    from harness.environments.ssh.fleet.facts import Facts, common, examine
+
+    def look(host: SshHost) -> Facts:
+        connection = Connection(host)
+        try:
+            return examine(connection)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        return SshOffers(common(pool.map(look, hosts)), ours=False)
+
+
+def _need_paramiko() -> None:
+    if not (trial := try_ssh()).available:
+        raise EnvironmentFailed(f"expected what the environment ssh needs, found that {trial}", trial.cause)

@@ -1,0 +1,20 @@
+"""Whether this machine can reach nodes by SSH."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from harness.environments.base import EnvironmentFailed
+from harness.environments.causes import Missing
+from harness.environments.machine.feature_probes import Trial, attempt
+
+
+def try_ssh() -> Trial:
+    """Look for the library; hosts are asked when a run names them."""
+
+    def trial() -> str:
+        if importlib.util.find_spec("paramiko") is None:
+            raise EnvironmentFailed("no Python package paramiko", Missing("Python package", "paramiko"))
+        return "installed"
+
+    return attempt("ssh", trial)

@@ -1,0 +1,1 @@
+"""Performs one run: phases, workers, samplers, checks."""

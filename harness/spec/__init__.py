@@ -1,0 +1,1 @@
+"""The specification of a run, and how its files are read."""

@@ -1,0 +1,345 @@
+"""The specification of a run: everything that decides what happens, so that it can happen again.
+
+It comes from flags, from a TOML file, or from a stored `spec.json`. Every field is checked when the
+specification is made; what is wrong is said in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, get_type_hints
+
+from harness.spec.versions import versions
+from naming import SpecError, unknown
+from nemesis.faults import USUAL, families
+
+ENVIRONMENTS: Final = ("local", "docker", "ssh")
+OWN_SYSTEM: Final = "harrow"
+"""Harrow's own broker."""
+
+OWN_COPY: Final = "system.toml"
+"""What the definition of somebody else's broker is called in the directory of a run."""
+
+OF_CONTAINERS: Final = frozenset({"image", "node_memory", "node_cpus"})
+"""Settings that mean something in the environment `docker` alone."""
+
+WORKLOADS: Final = ("log", "register", "queue", "groups", "admin")
+CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
+ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+RATE_OF_VMS: Final = 40.0
+"""Sends a second, if not said otherwise, where every broker is emulated: ten times slower than the machine itself."""
+
+PACE_OF_VMS: Final = 3
+"""Emulation costs ten times the processor time, but most of what takes time is waiting."""
+
+SEEDS: Final = 1 << 32
+"""Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
+
+_FLUSH: Final = re.compile(r"never|every-write|[1-9]\d{0,8}(ms)?")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run. Field names are those of the flags and of the TOML file, with `-` for `_` there."""
+
+    seed: int
+    name: str = ""  # of the run in the store; empty: what it is
+    system: str = OWN_SYSTEM  # or the path of a system definition
+    environment: str = "local"
+    brokers: int = 3
+    controllers: int = 1  # voters of the quorum that keeps the metadata
+    combined: bool = False  # the first of the brokers are the controllers, too
+    partitions: int = 4
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+    acks: str = "all"
+    idempotence: bool = True
+    unclean_election: bool = False
+    flush: str = "never"  # "never", "every-write", "N" (writes) or "Nms"
+    workload: str = "log"
+    client: str = "kafka-python"
+    faults: tuple[str, ...] = USUAL  # kinds; families and "all" until it is known what can be injected
+    intensity: int = 1  # faults that may hold at a time
+    swarm: bool = False  # a subset of the faults, drawn from the seed
+    interval: float = 6.0  # mean seconds from the start of one fault to the start of the next
+    duration: float = 60.0  # seconds of the main phase
+    rate: float = 600.0  # operations a second, over all workers
+    concurrency: int = 16  # logical processes that send
+    generation: str = "K5"
+    flaws: tuple[str, ...] = ()
+    network: str = "auto"  # mechanisms of the environment
+    page_cache: str = "auto"
+    image: str = ""  # of the environment `docker`; empty: made of this machine's Python
+    node_memory: int = 512  # MiB that a container may have
+    node_cpus: float = 0.0  # processors that it may have; 0: all
+    inventory: str = ""  # environment `ssh`: the file that names the hosts
+    vms: int = 0  # environment `ssh`: brokers in VMs that are made for the run; each controller gets one, too
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def acks_number(self) -> int:
+        """As on the wire: -1 is all."""
+        return ACKS[self.acks]
+
+    @property
+    def pace(self) -> int:
+        """How many times longer than processes of this machine nodes may take: for all deadlines, theirs and ours."""
+        return PACE_OF_VMS if self.vms else 1
+
+    @property
+    def nodes(self) -> int:
+        """How many processes, containers or machines there are."""
+        return self.brokers if self.combined else self.brokers + self.controllers
+
+    @property
+    def lossy_budget(self) -> int:
+        """The f of the durability contract; at least 1, to show what lies beyond the contract."""
+        return max(1, self.min_insync_replicas - 1)
+
+
+def _check(spec: Spec) -> None:
+    _whole("seed", spec.seed, 0, (1 << 63) - 1)
+    _whole("brokers", spec.brokers, 1, 9)
+    _whole("controllers", spec.controllers, 0, 9)
+    if spec.combined:
+        _whole("controllers", spec.controllers, 1, spec.brokers, "the number of brokers, with --combined")
+        _expect(spec.system == OWN_SYSTEM, "combined", "Harrow's own broker", spec.system, "leave --combined out")
+    _whole("partitions", spec.partitions, 1, 100)
+    _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
+    _whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")
+    _whole("concurrency", spec.concurrency, 1, 64)
+    _number("interval", spec.interval, 0.5, 3_600)
+    _number("duration", spec.duration, 1, 86_400)
+    _number("rate", spec.rate, 1, 100_000)
+    _one_of("environment", spec.environment, ENVIRONMENTS)
+    _one_of("workload", spec.workload, WORKLOADS)
+    _one_of("client", spec.client, CLIENTS)
+    _one_of("network", spec.network, ("auto", "namespaces", "proxies"))
+    _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache", "power-cut"))
+    _whole("node-memory", spec.node_memory, 64, 1 << 20)
+    _number("node-cpus", spec.node_cpus, 0, 1_024)
+    for field in sorted(OF_CONTAINERS):
+        _expect(
+            spec.environment == "docker" or getattr(spec, field) == getattr(Spec, field),
+            _flag(field),
+            "the environment docker",
+            f"the environment {spec.environment}",
+            "add --environment docker",
+        )
+    _one_of("acks", spec.acks, ("all", "0", "1"))
+    _whole("intensity", spec.intensity, 1, 4)
+    _check_machines(spec)
+    _read_faults(spec.faults)
+    _expect(
+        not spec.idempotence or spec.acks == "all",
+        "idempotence",
+        "acks all",
+        f"acks {spec.acks}",
+        "add --no-idempotence",
+    )
+    _expect(
+        bool(_FLUSH.fullmatch(spec.flush)),
+        "flush",
+        "never, every-write, a number of writes, or a time like 50ms",
+        repr(spec.flush),
+    )
+    _expect(
+        not spec.name or bool(_NAME.fullmatch(spec.name)),
+        "name",
+        "up to 64 letters, digits, dots, dashes and underscores",
+        repr(spec.name),
+    )
+
+
+def _check_machines(spec: Spec) -> None:
+    _whole("vms", spec.vms, 0, 9)
+    machines = [name for name, given in (("inventory", spec.inventory), ("vms", spec.vms)) if given]
+    if spec.environment == "ssh":
+        told = " and ".join(machines) or "neither"
+        _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", told)
+    else:
+        _expect(not machines, "environment", f"ssh for {' and '.join(machines)}", spec.environment)
+    _expect(spec.page_cache != "power-cut" or spec.vms > 0, "page-cache", "power-cut with --vms only", "no --vms")
+    _expect(
+        not spec.vms or spec.system == OWN_SYSTEM,
+        "vms",
+        "Harrow's own broker, for nothing else is put into VMs",
+        spec.system,
+        "install it on hosts and name them with --inventory",
+    )
+    _expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
+
+
+def _expect(holds: bool, field: str, expected: str, found: str, advice: str = "") -> None:
+    if not holds:
+        raise SpecError(f"{field}: expected {expected}, found {found}" + (f"; {advice}" if advice else ""))
+
+
+def _whole(field: str, value: int, low: int, high: int, bound: str = "") -> None:
+    told = f"a whole number from {low} to {high}" + (f" ({bound})" if bound else "")
+    _expect(low <= value <= high, field, told, str(value))
+
+
+def _number(field: str, value: float, low: float, high: float) -> None:
+    holds = math.isfinite(value) and low <= value <= high
+    _expect(holds, field, f"a number from {low:g} to {high:g}", f"{value:g}")
+
+
+def _one_of(field: str, value: str, known: tuple[str, ...], what: str = "", see: str = "") -> None:
+    if value not in known:
+        raise SpecError(f"{field}: {unknown(value, known, what, see)}")
+
+
+# --- from flags and files -----------------------------------------------------------------------------------
+
+
+def resolve(given: Mapping[str, Any], seed: int) -> Spec:
+    """Make a specification of what was given; `seed` is taken when none was. Raises `SpecError`."""
+    known = get_type_hints(Spec)
+    for key in sorted(set(given) - set(known)):
+        raise SpecError(unknown(_flag(key), map(_flag, known), "a setting", "`harrow run --help`"))
+    values: dict[str, Any] = {key: _typed(key, value, known[key]) for key, value in given.items()}
+    values.setdefault("seed", seed)
+    if values.get("inventory") or values.get("vms"):
+        values.setdefault("environment", "ssh")
+    if values.get("inventory"):
+        values["inventory"] = str(Path(str(values["inventory"])).absolute())
+    if values.get("vms"):
+        values.setdefault("brokers", values["vms"])
+        values.setdefault("rate", RATE_OF_VMS)
+    if "faults" in values:
+        values["faults"] = _read_faults(values["faults"])
+    if values.get("acks", "all") != "all":
+        values.setdefault("idempotence", False)
+    return Spec(**values)
+
+
+def _read_faults(words: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return families.read(words)
+    except families.FaultsError as error:
+        raise SpecError(str(error)) from error
+
+
+def _typed(key: str, value: object, wanted: object) -> object:
+    """Take a value of a flag, of TOML or of JSON as the field's type."""
+    if wanted is float and type(value) is int:
+        return float(value)
+    if wanted == tuple[str, ...]:
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts):
+            return tuple(part for part in parts if part)
+    elif wanted is str and key in ("acks", "flush") and type(value) is int:
+        return "all" if key == "acks" and value == -1 else str(value)
+    elif type(value) is wanted:
+        return value
+    raise SpecError(f"{_flag(key)}: expected {_told(wanted)}, found {value!r}")
+
+
+def _told(wanted: object) -> str:
+    names: dict[object, str] = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text",
+    }
+    return names.get(wanted, "a list of names")
+
+
+def _flag(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """Read the settings of a TOML file, or of a stored `spec.json`, by field name. Raises `SpecError`."""
+    try:
+        text = path.read_text()
+        if path.suffix == ".json":
+            return _of_run(_stored(text), path.parent)
+        raw = tomllib.loads(text)
+    except OSError as error:
+        raise SpecError(f"{path}: expected a readable file, found: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: expected TOML, found: {error}") from error
+    return {key.replace("-", "_"): value for key, value in raw.items()}
+
+
+def _of_run(stored: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """What a run was asked for; the broker that it tormented is the one whose definition it has kept."""
+    kept = directory / OWN_COPY
+    return {**stored, "system": str(kept.absolute())} if kept.is_file() else stored
+
+
+_NOTES: Final = ("reproduce", "mechanisms", "versions")
+"""What `spec.json` holds besides the specification, for its readers."""
+
+
+def to_json(
+    spec: Spec, mechanisms: Mapping[str, str], command: str, further_versions: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """All fields, for `spec.json`, with the command that runs it again, and how and with what things are done."""
+    notes = {
+        "reproduce": command,
+        "mechanisms": dict(mechanisms),
+        "versions": {**versions(spec.client), **further_versions},
+    }
+    return json.dumps({**asdict(spec), **notes}, indent=2) + "\n"
+
+
+def from_json(text: str) -> Spec:
+    """Read what `to_json` wrote. Raises `SpecError`."""
+    return resolve(_stored(text), 0)
+
+
+def _stored(text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"expected a specification as JSON, found text that is not: {error}") from error
+    if not isinstance(raw, dict) or "seed" not in raw:
+        raise SpecError("expected a specification as a JSON object with a seed, found other JSON")
+    return {key: value for key, value in raw.items() if key not in _NOTES}
+
+
+# --- to run it again ----------------------------------------------------------------------------------------
+
+
+def reproduce(spec: Spec, schedule: str | None = None) -> str:
+    """Give the command line that runs it again: the flags that differ from the defaults, the seed, a schedule."""
+    further = () if schedule is None else ("--schedule", schedule)
+    return shlex.join([*words(spec), *further])
+
+
+def words(spec: Spec) -> list[str]:
+    """Give the words of the command that runs a specification."""
+    default = replace(Spec(seed=spec.seed), idempotence=spec.acks == "all")
+    said = ["harrow", "run", "--seed", str(spec.seed)]
+    for field in fields(Spec):
+        value = getattr(spec, field.name)
+        if field.name != "seed" and value != getattr(default, field.name):
+            said += _words(field.name, value)
+    return said
+
+
+def _words(name: str, value: object) -> list[str]:
+    flag = f"--{_flag(name)}"
+    if name == "flaws":
+        return [word for flaw in value for word in ("--flaw", flaw)] if isinstance(value, tuple) else []
+    if name == "faults":
+        return [flag, ",".join(value) or "none"] if isinstance(value, tuple) else []
+    if value is True:
+        return [flag]
+    if value is False:
+        return [f"--no-{_flag(name)}"]
+    return [flag, f"{value:g}" if isinstance(value, float) else str(value)]

@@ -1,0 +1,1 @@
+"""Where runs are kept, and the journal by which an interrupted one is healed."""

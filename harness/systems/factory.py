@@ -1,0 +1,85 @@
+"""How the system of a run is made of a definition file, after all that can be wrong with it was looked for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from harness.environments.base import NodePlan
+from harness.environments.common.layout import roles
+from harness.spec.spec import Spec
+from harness.systems.definition import Definition
+from harness.systems.foreign import ForeignBroker, orders_of
+from harness.systems.from_image import BrokerFromImage
+from harness.systems.runtime import image_of, places_of
+from harness.systems.templating import TemplateError, fill, filled, node_names
+from naming import SpecError
+
+
+def make(spec: Spec, definition: Definition) -> ForeignBroker:
+    """Make the system of a run, and see that all its programs and templates are good.
+
+    Raises `SpecError`, and `EnvironmentFailed` when an image or a host is not there or lacks the broker.
+    """
+    _check(spec, definition)
+    places = places_of(spec, definition)
+    if image := image_of(spec, definition):
+        system: ForeignBroker = BrokerFromImage(spec, definition, places, image=image)
+    else:
+        system = ForeignBroker(spec, definition, places)
+    _try_templates(system)
+    return system
+
+
+def _check(spec: Spec, definition: Definition) -> None:
+    where = definition.path
+    if not image_of(spec, definition) and any(kind.start is None for kind in definition.kinds.values()):
+        raise SpecError(
+            f"{where}: expected a start command for the environment {spec.environment}, which runs programs, found "
+            f"only the image {definition.image}; add --environment docker"
+        )
+    if spec.brokers > definition.brokers_max:
+        raise SpecError(
+            f"brokers: expected at most {definition.brokers_max} for {definition.name}, found {spec.brokers}"
+        )
+    if (spec.controllers > 0) != (definition.controller is not None):
+        expected = "at least 1" if definition.controller is not None else "0, for it has none"
+        raise SpecError(f"controllers: expected {expected} for {definition.name}, found {spec.controllers}")
+    if spec.flaws or spec.generation != Spec(seed=0).generation:
+        raise SpecError(f"flaw, generation: expected none with --system {where}: they are of Harrow's own broker")
+
+
+class _Anywhere:
+    """Addresses of a cluster that is only thought of."""
+
+    def bind(self, node_id: int, listener: str) -> tuple[str, int]:  # noqa: ARG002
+        return f"node-{node_id}", 9092
+
+    def reach(self, source: int, node_id: int, listener: str) -> tuple[str, int]:  # noqa: ARG002
+        return self.bind(node_id, listener)
+
+
+def _try_templates(system: ForeignBroker) -> None:
+    """Fill in everything for a cluster of this shape that is only thought of. Raises `SpecError`."""
+    definition, spec = system.definition, system.spec
+    nowhere = Path("/nowhere")
+    plans = [
+        NodePlan(node, role, nowhere, nowhere / "data", nowhere / "socket", "files")
+        for node, role in roles(spec.brokers, spec.controllers).items()
+    ]
+    listeners = {role: each.listeners for role, each in definition.kinds.items()}
+    for plan in plans:
+        kind, place = definition.kinds[plan.role], system.places[plan.node_id]
+        names = node_names(spec, plan, plans, listeners, _Anywhere(), place.names)
+        try:
+            orders = orders_of(kind, place, plan, plans, _Anywhere(), names)
+            for text in kind.files.values():
+                fill(text, names)
+            filled(kind.stop or (), {**names, "pid": 1})
+        except TemplateError as error:
+            raise SpecError(f"{definition.path}: expected a template that can be filled in, found: {error}") from error
+        if not orders.command:
+            raise SpecError(f"{definition.path}: expected a start command{place.where} or for it, found none")
+        for program in {orders.command[0], *(command[0] for command in orders.prepare)}:
+            if not place.where and shutil.which(program) is None:
+                raise place.wrong(definition, f"expected the program {program!r}", "none of that name")

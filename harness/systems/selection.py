@@ -1,0 +1,56 @@
+"""Which system a run is about: Harrow's own broker, or one that a definition file tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.environments.base import System
+from harness.shipped import SYSTEMS
+from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
+from naming import SpecError
+
+
+def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is given of a specification, and below it what the definition of its system presets."""
+    system = given.get("system", OWN_SYSTEM)
+    if system == OWN_SYSTEM or not isinstance(system, str):
+        return given
+    from harness.systems.definition import load
+
+    system = SYSTEMS.name_of(system) or str(_file(system).absolute())
+    definition = load(SYSTEMS.find(system))
+    made = {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults, **given}
+    made["system"] = system
+    if made.get("environment") != "docker":  # what containers are to be like means nothing to others
+        preset = OF_CONTAINERS & (definition.defaults.keys() - given.keys())
+        return {key: value for key, value in made.items() if key not in preset}
+    return made
+
+
+def _file(system: str) -> Path:
+    try:
+        return SYSTEMS.find(system)
+    except SpecError as error:
+        raise SpecError(f"system: {error}") from error
+
+
+def make(spec: Spec) -> System:
+    """Make the system, and see that it can be run with this specification.
+
+    Raises `SpecError`; and `EnvironmentFailed` when the places of somebody else's broker (an image, hosts) cannot be
+    looked at, or lack it.
+    """
+    if spec.system != OWN_SYSTEM:
+        from harness.systems import factory
+        from harness.systems.definition import load
+
+        return factory.make(spec, load(_file(spec.system)))
+    from harness.systems.harrow_broker import HarrowBroker
+    from simulation.scenario.rules import check_names
+
+    check_names(spec.generation, spec.flaws)
+    if spec.controllers < 1:
+        raise SpecError(f"controllers: expected at least 1 for Harrow's own broker, found {spec.controllers}")
+    return HarrowBroker(spec)

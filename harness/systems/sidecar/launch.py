@@ -1,0 +1,59 @@
+"""A node's process: `python -m harness.systems.sidecar.launch ORDERS.json`.
+
+It prepares what is to be prepared, forks the attendant, and becomes the broker: process id, signals and exit status
+are the broker's own. Exit status 4, with one line, when there is no broker to become.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.systems.sidecar.config import Orders
+
+FAILED = 4
+_PREPARE_TIMEOUT_S = 60.0
+
+
+def launch(orders: Orders) -> int:
+    """Become the broker; returns only when that cannot be done."""
+    Path(orders.data).mkdir(parents=True, exist_ok=True)
+    os.chdir(orders.directory)
+    environment = {**os.environ, **orders.environment}
+    for command in orders.prepare:
+        status = _run(command, environment)
+        if status:
+            return _give_up(f"expected `{' '.join(command)}` to prepare the node, found that it {status}")
+    broker = os.getpid()
+    if os.fork() == 0:
+        from harness.systems.sidecar.serve import attend  # takes half a second, for which the broker shall not wait
+
+        attend(orders, broker)
+        os._exit(0)
+    try:
+        os.execvpe(orders.command[0], list(orders.command), environment)  # noqa: S606
+    except OSError as error:
+        return _give_up(f"expected to run {orders.command[0]!r}, found: {error.strerror}")
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> str:
+    """Run to the end; what went wrong, empty if nothing did."""
+    try:
+        done = subprocess.run(command, env=environment, timeout=_PREPARE_TIMEOUT_S, check=False)
+    except OSError as error:
+        return f"could not be run: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"did not end within {_PREPARE_TIMEOUT_S:g} s"
+    return "" if done.returncode == 0 else f"ended with status {done.returncode}"
+
+
+def _give_up(line: str) -> int:
+    print(line, file=sys.stderr, flush=True)
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(launch(Orders.load(Path(sys.argv[1]))))

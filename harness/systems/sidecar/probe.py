@@ -1,0 +1,238 @@
+"""What a Kafka-protocol broker can be asked about itself, in the shape of our own broker's admin endpoint.
+
+A broker tells of the partitions that it leads where they begin and end; of a partition that it follows the protocol
+tells clients nothing, so its positions are null. Broker ids are those of the harness: a broker that calls itself
+otherwise is known by the address that it tells to clients.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.admin import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.record.memory_records import MemoryRecords
+
+from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.wire import Connection, NodeSilent, Untyped
+
+ANSWER_S = 0.4
+"""A little less than the harness waits for the attendant."""
+
+_FETCH_BYTES = 1 << 20
+_FETCH_WAIT_MS = 100  # not 0: some brokers then answer with nothing whatever they have
+_FETCH_VERSION_MAX = 12  # topics by name
+_METADATA_VERSION_MAX = 9  # from 10 on topics may be told by id alone
+_LATEST, _EARLIEST = -1, -2
+_CONSUMER = -1
+_QUORUM_TOPIC = "__cluster_metadata"
+
+Json = dict[str, Any]
+
+
+class Asked:
+    """A node, as its attendant asks it. For one thread at a time."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._connection = Connection(orders.address, ANSWER_S)
+
+    def state(self) -> Json:
+        """Tell what the node believes. Raises `NodeSilent` while it is not ready."""
+        self._see_ready()
+        known: Json = {"node": self._orders.node_id, "role": self._orders.role, "lifecycle": "running"}
+        if self._orders.role == "controller":
+            return {**known, "partitions": [], "quorum": self._quorum()}
+        metadata = self._connection.ask(
+            MetadataRequest(topics=None, allow_auto_topic_creation=False),
+            MetadataResponse,
+            at_most=_METADATA_VERSION_MAX,
+        )
+        names = self._names(metadata.brokers)
+        partitions = list(_partitions(metadata.topics, names, self._eligible(metadata.topics)))
+        own = [each for each in partitions if each["leader"] == self._orders.node_id]
+        positions = self._positions(own)
+        for each in partitions:
+            where = (each["topic"], each["partition"])
+            each["role"] = self._role(each)
+            each["log_start"], each["log_end"] = positions.get(where, (None, None))
+            each["high_watermark"] = each["log_end"]
+        return {**known, "broker_epoch": -1, "partitions": partitions}
+
+    def _role(self, partition: Json) -> str:
+        me = self._orders.node_id
+        return "leader" if partition["leader"] == me else "follower" if me in partition["replicas"] else "none"
+
+    def _see_ready(self) -> None:
+        if self._orders.ready == "port":
+            try:
+                socket.create_connection(self._orders.address, ANSWER_S).close()
+            except OSError as error:
+                raise NodeSilent(str(error)) from error
+        elif self._orders.ready == "command":
+            try:
+                done = subprocess.run(
+                    self._orders.ready_command,
+                    env={**os.environ, **self._orders.environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=ANSWER_S,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise NodeSilent(str(error)) from error
+            if done.returncode != 0:
+                raise NodeSilent(f"{self._orders.ready_command[0]} ended with status {done.returncode}")
+
+    def _names(self, brokers: Sequence[Untyped]) -> Mapping[int, int]:
+        """What a broker calls itself → its node id."""
+        return {
+            broker.node_id: self._orders.nodes.get(f"{broker.host}:{broker.port}", broker.node_id) for broker in brokers
+        }
+
+    def _eligible(self, topics: Sequence[Untyped]) -> Mapping[tuple[str, int], Sequence[int]]:
+        """ELRs (KIP-966), from a broker that has them."""
+        names = [topic.name for topic in topics if not topic.is_internal]
+        if not names or not self._connection.supports(DescribeTopicPartitionsRequest):
+            return {}
+        asked = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
+        told = self._connection.ask(
+            DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2_000, cursor=None),
+            DescribeTopicPartitionsResponse,
+        )
+        return {
+            (topic.name, partition.partition_index): partition.eligible_leader_replicas or ()
+            for topic in told.topics
+            for partition in topic.partitions
+        }
+
+    def _positions(self, partitions: Sequence[Json]) -> Mapping[tuple[str, int], tuple[int, int]]:
+        """Where these partitions begin, and where they end for a client: at the high watermark."""
+        starts, ends = self._offsets(partitions, _EARLIEST), self._offsets(partitions, _LATEST)
+        return {where: (starts[where], ends[where]) for where in starts.keys() & ends.keys()}
+
+    def _offsets(self, partitions: Sequence[Json], timestamp: int) -> Mapping[tuple[str, int], int]:
+        if not partitions:
+            return {}
+        topics: dict[str, list[Untyped]] = {}
+        kind = ListOffsetsRequest.ListOffsetsTopic
+        for each in partitions:
+            wanted = kind.ListOffsetsPartition(
+                partition_index=each["partition"], current_leader_epoch=-1, timestamp=timestamp, max_num_offsets=1
+            )
+            topics.setdefault(each["topic"], []).append(wanted)
+        asked = [kind(name=name, partitions=wanted) for name, wanted in topics.items()]
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=asked)
+        told = self._connection.ask(request, ListOffsetsResponse, at_most=7)
+        return {
+            (topic.name, partition.partition_index): partition.offset
+            for topic in told.topics
+            for partition in topic.partitions
+            if partition.error_code == 0
+        }
+
+    def _quorum(self) -> Json | None:
+        """The quorum of controllers, by the account of its leader (KIP-595); None if this node cannot tell.
+
+        Only controllers are asked: a broker passes the question on to them, and may wait for long.
+        """
+        if not self._connection.supports(DescribeQuorumRequest):
+            return None
+        kind = DescribeQuorumRequest.TopicData
+        asked = [kind(topic_name=_QUORUM_TOPIC, partitions=[kind.PartitionData(partition_index=0)])]
+        told = self._connection.ask(DescribeQuorumRequest(topics=asked), DescribeQuorumResponse)
+        for topic in told.topics:
+            for partition in topic.partitions:
+                if told.error_code == 0 and partition.error_code == 0:
+                    return {
+                        "leader": partition.leader_id,
+                        "epoch": partition.leader_epoch,
+                        "high_watermark": partition.high_watermark,
+                        "voters": {str(voter.replica_id): voter.log_end_offset for voter in partition.current_voters},
+                    }
+        return None
+
+    def log(self, topic: str, partition: int, offset: int, limit: int) -> Json:
+        """Read records below the high watermark, as a client reads them. Raises `NodeSilent`."""
+        records: list[tuple[int, int, int | None, None, str | None]] = []
+        end = offset + 1
+        while len(records) < limit and (position := records[-1][0] + 1 if records else offset) < end:
+            end, found = self._fetch(topic, partition, position)
+            fresh = list(_records(found, position))
+            if not fresh:
+                break
+            records += fresh
+        return {"log_end": end, "high_watermark": end, "records": records[:limit]}
+
+    def _fetch(self, topic: str, partition: int, offset: int) -> tuple[int, bytes]:
+        kind = FetchRequest.FetchTopic
+        wanted = kind.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=_FETCH_BYTES,
+        )
+        request = FetchRequest(
+            replica_id=_CONSUMER,
+            max_wait_ms=_FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[kind(topic=topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        told = self._connection.ask(request, FetchResponse, at_most=_FETCH_VERSION_MAX)
+        for answered in told.responses:
+            for data in answered.partitions:
+                if data.error_code != 0:
+                    raise NodeSilent(f"a fetch of {topic}-{partition} was answered with error {data.error_code}")
+                return data.high_watermark, bytes(data.records or b"")
+        raise NodeSilent(f"a fetch of {topic}-{partition} was answered without it")
+
+
+def _partitions(
+    topics: Sequence[Untyped], names: Mapping[int, int], eligible: Mapping[tuple[str, int], Sequence[int]]
+) -> Iterator[Json]:
+    def named(brokers: Sequence[int]) -> list[int]:
+        return [names.get(broker, broker) for broker in brokers]
+
+    for topic in topics:
+        if topic.is_internal:
+            continue
+        for partition in topic.partitions:
+            yield {
+                "topic": topic.name,
+                "partition": partition.partition_index,
+                "leader": names.get(partition.leader_id, partition.leader_id),
+                "leader_epoch": partition.leader_epoch if partition.leader_epoch is not None else -1,
+                "replicas": named(partition.replica_nodes),
+                "isr": named(partition.isr_nodes),
+                "elr": named(eligible.get((topic.name, partition.partition_index), ())),
+            }
+
+
+def _records(data: bytes, offset: int) -> Iterator[tuple[int, int, int | None, None, str | None]]:
+    """Offset, leader epoch, checksum of the batch, no key, value in base64, from `offset` on."""
+    for batch in MemoryRecords(data):
+        epoch, crc = getattr(batch, "leader_epoch", -1), getattr(batch, "crc", None)
+        for record in batch:
+            if record.offset >= offset:
+                value = None if record.value is None else base64.b64encode(bytes(record.value)).decode()
+                yield record.offset, epoch, crc, None, value

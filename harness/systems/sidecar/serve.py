@@ -1,0 +1,75 @@
+"""The attendant's side: HTTP on a Unix socket, for as long as the broker lives.
+
+It answers `GET /state` and `GET /log` as Harrow's own broker does, with status 503 while the broker does not answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socketserver
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.probe import Asked
+from harness.systems.sidecar.wire import NodeSilent
+
+
+def attend(orders: Orders, broker: int) -> None:
+    """Serve until the process `broker` has ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # goes to the whole group; a broker that shuts down is still asked
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end = os.pidfd_open(broker)
+    server = _Server(orders.socket, _handler(Asked(orders)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    select.select([end], [], [])
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+def _handler(asked: Asked) -> type[BaseHTTPRequestHandler]:
+    turn = threading.Lock()  # one connection to the broker, one question at a time
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            try:
+                with turn:
+                    answer = _answer(asked, url.path, query)
+            except NodeSilent as silence:
+                self._say(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(silence)})
+            else:
+                self._say(HTTPStatus.OK if answer is not None else HTTPStatus.NOT_FOUND, answer or {})
+
+        def _say(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """The log is the broker's."""
+
+        def address_string(self) -> str:
+            """A Unix socket has no peer to name."""
+            return "harness"
+
+    return Handler
+
+
+def _answer(asked: Asked, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+    if path == "/state":
+        return asked.state()
+    if path == "/log":
+        return asked.log(query["topic"], int(query["partition"]), int(query["offset"]), int(query["limit"]))
+    return None

@@ -1,0 +1,1 @@
+"""What people see: progress, colours, exit statuses, errors in one line."""

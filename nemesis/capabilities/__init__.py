@@ -1,0 +1,1 @@
+"""What faults ask of a cluster: nodes, links, disks, clocks, administration."""

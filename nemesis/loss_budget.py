@@ -1,0 +1,130 @@
+"""How many nodes may be forgetful at once.
+
+A *lossy window* of a broker lasts from a page-cache loss until the broker is back in the ISR of all partitions that it
+replicates. With `min.insync.replicas` = f + 1 acknowledged records must survive f overlapping windows; a nemesis that
+opens more proves nothing about the broker.
+
+A change of `min.insync.replicas` makes the controller forget which replicas outside the ISR are complete (ELR-6,
+KIP-966): until every ISR is whole again, a single loss may take what was acknowledged. So it waits until no window is
+open, and losses of brokers wait for it.
+
+The window of a controller lasts until its metadata log is level with the quorum's again. 2f + 1 controllers go on with
+f of them in a window, so that is how many may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nemesis.capabilities.cluster import Cluster, active_among, is_broker, is_controller
+from nemesis.targets import OF_CONTROLLERS, Role
+
+Behind = Callable[[Cluster], frozenset[int] | None]
+"""The nodes that are not whole yet by the cluster's own account; None if nobody can tell."""
+
+
+class LossyBudget:
+    """Counts open lossy windows of nodes of one role."""
+
+    def __init__(self, limit: int, behind: Behind) -> None:
+        self.limit = limit
+        self._behind = behind
+        self._open: set[int] = set()  # nodes in a window
+        self._healed: set[int] = set()  # those of them that run again
+        self._forgetting = 0  # changes that made the controller forget who is complete, and hold still
+        self._forgotten = False  # and not every node was seen whole since
+
+    def open(self, targets: tuple[int, ...]) -> None:
+        """Targets are about to lose data."""
+        self._open.update(targets)
+        self._healed.difference_update(targets)
+
+    def healed(self, targets: tuple[int, ...]) -> None:
+        """Targets run again. Only now does the cluster's account of them mean anything."""
+        self._healed.update(self._open.intersection(targets))
+
+    def forget(self) -> None:
+        """The controller is about to forget who is complete."""
+        self._forgetting += 1
+        self._forgotten = True
+
+    def remembered(self) -> None:
+        """What made it forget was taken back."""
+        self._forgetting -= 1
+
+    def refresh(self, cluster: Cluster) -> None:
+        """Close the windows of nodes that have again what they had lost."""
+        if not self._healed and not self._forgotten:
+            return
+        behind = self._behind(cluster)
+        if behind is None:
+            return
+        self._forgotten = self._forgetting > 0 or (self._forgotten and bool(behind))
+        back = self._healed - behind
+        self._open -= back
+        self._healed -= back
+
+    @property
+    def in_window(self) -> frozenset[int]:
+        """Nodes whose window is open."""
+        return frozenset(self._open)
+
+    def allows(self, more: int) -> bool:
+        """Whether `more` further nodes may lose data now."""
+        return not self._forgotten and len(self._open) + more <= self.limit
+
+    def allows_forgetting(self) -> bool:
+        """Whether nobody lacks anything, so that the controller may forget who is complete."""
+        return not self._open
+
+
+class Budgets:
+    """The budgets of brokers and of controllers: neither's losses count against the other, but a node's of both do."""
+
+    def __init__(self, brokers: int, cluster: Cluster) -> None:
+        """`brokers`: how many brokers may forget at once."""
+        nodes = cluster.nodes.items()
+        self._brokers = frozenset(node_id for node_id, node in nodes if is_broker(node))
+        self._controllers = frozenset(node_id for node_id, node in nodes if is_controller(node))
+        self.brokers = LossyBudget(brokers, out_of_sync)
+        self.controllers = LossyBudget(max(1, (len(self._controllers) - 1) // 2), behind_the_quorum)
+
+    def allow(self, role: Role) -> bool:
+        """Whether one more node of this role may lose data now. Where nodes have both roles, it may be one of them."""
+        own, others = self.brokers, self.controllers
+        if role in OF_CONTROLLERS:
+            own, others = others, own
+        return own.allows(1) and (not self._brokers & self._controllers or others.allows(1))
+
+    def open(self, targets: tuple[int, ...]) -> None:
+        """Targets are about to lose data."""
+        self.brokers.open(tuple(target for target in targets if target in self._brokers))
+        self.controllers.open(tuple(target for target in targets if target in self._controllers))
+
+    def healed(self, targets: tuple[int, ...]) -> None:
+        """Targets run again."""
+        self.brokers.healed(targets)
+        self.controllers.healed(targets)
+
+    def refresh(self, cluster: Cluster) -> None:
+        """Close the windows that have ended."""
+        self.brokers.refresh(cluster)
+        self.controllers.refresh(cluster)
+
+
+def out_of_sync(cluster: Cluster) -> frozenset[int] | None:
+    """Brokers that miss from the ISR of a partition that they replicate."""
+    views = cluster.partitions()
+    if not views:
+        return None
+    return frozenset(replica for view in views for replica in view.replicas if replica not in view.isr)
+
+
+def behind_the_quorum(cluster: Cluster) -> frozenset[int] | None:
+    """Controllers that lack metadata which is committed, or do not say that they have it."""
+    voters = cluster.voters()
+    active = active_among(voters)
+    if active is None:
+        return None
+    level = {voter.controller for voter in voters if voter.log_end >= active.high_watermark}
+    return frozenset(node_id for node_id, node in cluster.nodes.items() if is_controller(node)) - level

@@ -1,0 +1,182 @@
+"""A picture of a partition's logs around one offset: what was acknowledged, and what each replica holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.data.columns import integers, rows_where
+from reports.data.joined import UNKNOWN, Joined
+from reports.data.stored_run import Run
+
+BEFORE = 4
+AFTER = 5
+"""Offsets shown on each side of the one in question."""
+
+DIGITS_MIN = 5
+"""Last digits of a value that are always shown."""
+
+Agreement = Literal["agrees", "differs", "absent", "past-end", "not-sent"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One offset of one row. `agreement` is relative to the other replicas, and to what was acknowledged."""
+
+    offset: int
+    value: int | None
+    leader_epoch: int | None
+    agreement: Agreement
+    also: tuple[int, ...] = ()
+    """Values that were acknowledged at this offset later."""
+    missing: bool = False
+    """This is where the record in question should be and is not."""
+
+
+@dataclass(frozen=True)
+class LogRow:
+    """The log of one replica, or (broker None) what producers were told."""
+
+    broker: int | None
+    cells: tuple[Cell, ...]
+    log_end: int | None
+    """One past the last record that was dumped."""
+    high_watermark: int | None
+
+
+@dataclass(frozen=True)
+class LogPicture:
+    """Rows of logs over the same offsets."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: int | None
+    """The record in question."""
+    rows: tuple[LogRow, ...]
+    digits: int
+    """So many last digits tell the values shown apart; cells leave out the others."""
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Return the columns."""
+        return tuple(cell.offset for cell in self.rows[0].cells)
+
+    def brief(self, value: int | None) -> str:
+        """Say a value as a cell does: a long one by its last digits."""
+        if value is None:
+            return "?"
+        text = str(value)
+        return text if len(text) <= self.digits + 1 else f"…{text[-self.digits :]}"
+
+    @property
+    def shortened(self) -> bool:
+        """Return whether any value is said by its last digits."""
+        values = [value for row in self.rows for cell in row.cells for value in (cell.value, *cell.also)]
+        return any(self.brief(value).startswith("…") for value in values)
+
+
+def log_picture(
+    run: Run, joined: Joined, topic: str, partition: int, offset: int, value: int | None
+) -> LogPicture | None:
+    """Draw the logs of a partition around an offset; None if no replica's log was dumped."""
+    logs = rows_where(run.tables["logs"], topic=topic, partition=partition)
+    if not logs.num_rows:
+        return None
+    first = max(0, offset - BEFORE)
+    window = range(first, first + BEFORE + AFTER + 1)
+    acknowledged = _acknowledged(joined, topic, partition, window)
+    if value is None:
+        value = next(iter(acknowledged.get(offset, ())), None)
+    brokers = sorted({broker for broker in logs.column("broker").to_pylist() if broker is not None})
+    dumps = {broker: _dump(logs, broker, window) for broker in brokers}
+    common = {place: _most_common(place, dumps, acknowledged) for place in window}
+    told = tuple(_told_cell(place, acknowledged.get(place, ())) for place in window)
+    rows = [LogRow(None, told, None, None)]
+    for broker in brokers:
+        records, log_end, high_watermark = dumps[broker]
+        cells = tuple(_cell(place, records, log_end, common, offset, value) for place in window)
+        rows.append(LogRow(broker, cells, log_end, high_watermark))
+    shown = [value for row in rows for cell in row.cells for value in (cell.value, *cell.also)]
+    digits = _digits_needed(value for value in shown if value is not None)
+    return LogPicture(topic, partition, offset, value, tuple(rows), digits)
+
+
+def _acknowledged(joined: Joined, topic: str, partition: int, window: range) -> dict[int, tuple[int, ...]]:
+    """Return offset → the values whose producers were told it, in order of time. There should be one."""
+    acknowledged = joined.acknowledged
+    place = joined.partitions.index((topic, partition)) if (topic, partition) in joined.partitions else UNKNOWN
+    offsets = acknowledged.offset
+    chosen = np.flatnonzero((acknowledged.partition == place) & (offsets >= window.start) & (offsets < window.stop))
+    told: dict[int, tuple[int, ...]] = {}
+    for offset, value in zip(offsets[chosen].tolist(), acknowledged.value[chosen].tolist(), strict=True):
+        told[offset] = (*told.get(offset, ()), value)
+    return told
+
+
+def _told_cell(offset: int, values: tuple[int, ...]) -> Cell:
+    if not values:
+        return Cell(offset, None, None, "not-sent")
+    return Cell(offset, values[0], None, "agrees", also=values[1:])
+
+
+_Record = tuple[int | None, int | None]
+"""(leader epoch, value)"""
+
+
+def _dump(logs: pa.Table, broker: int, window: range) -> tuple[dict[int, _Record], int, int | None]:
+    mine = rows_where(logs, broker=broker)
+    offsets = integers(mine, "offset", null=UNKNOWN)
+    inside = mine.filter(pa.array((offsets >= window.start) & (offsets < window.stop)))
+    records = {
+        row["offset"]: (row["leader_epoch"], row["value"])
+        for row in inside.select(["offset", "leader_epoch", "value"]).to_pylist()
+    }
+    high_watermark: int | None = pc.max(mine.column("high_watermark")).as_py()
+    return records, int(offsets.max()) + 1, high_watermark
+
+
+def _most_common(
+    offset: int,
+    dumps: Mapping[int, tuple[dict[int, _Record], int, Any]],
+    acknowledged: Mapping[int, tuple[int, ...]],
+) -> _Record | None:
+    """Return the record that most replicas hold at an offset; of equally common ones the acknowledged one."""
+    votes = Counter(records[offset] for records, _, _ in dumps.values() if offset in records)
+    told = acknowledged.get(offset, ())
+    return max(votes, key=lambda record: (votes[record], record[1] in told, str(record)), default=None)
+
+
+def _cell(
+    offset: int,
+    records: Mapping[int, _Record],
+    log_end: int,
+    common: Mapping[int, _Record | None],
+    in_question: int,
+    value: int | None,
+) -> Cell:
+    record = records.get(offset)
+    agreement: Agreement
+    if record is None:
+        agreement = "past-end" if offset >= log_end else "absent"
+    else:
+        agreement = "agrees" if record == common[offset] else "differs"
+    epoch, held = record or (None, None)
+    missing = offset == in_question and value is not None and held != value
+    return Cell(offset, held, epoch, agreement, missing=missing)
+
+
+def _digits_needed(values: Iterable[int]) -> int:
+    """Return how many last digits tell the values apart: at least `DIGITS_MIN`."""
+    texts = {str(value) for value in values}
+    longest = max(map(len, texts), default=DIGITS_MIN)
+    return next(
+        (digits for digits in range(DIGITS_MIN, longest) if len({text[-digits:] for text in texts}) == len(texts)),
+        max(longest, DIGITS_MIN),
+    )

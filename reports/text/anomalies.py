@@ -1,0 +1,297 @@
+"""Anomalies as stories: what was promised, what happened, on which replicas, under which fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.data.columns import is_one_of, rows_where
+from reports.data.joined import UNKNOWN, Joined
+from reports.data.replicas import PartitionHistory
+from reports.data.stored_run import Run
+from reports.data.suspects import Suspect, suspects
+from reports.data.totals import AnomalyTotal, anomaly_totals
+from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
+from reports.text.contract import PROMISES, RECORD_ANOMALIES
+from reports.text.record_timeline import Moment, biography
+from reports.text.wording import count, moment, node, partition_name
+
+STORIES_PER_GROUP = 3
+STORIES_MAX = 18
+ROWS_PER_GROUP = 100
+"""Anomalies listed in a group's folded table."""
+EVIDENCE_CHARACTERS = 2_000
+
+HistoryOf = Callable[[str, int], PartitionHistory]
+
+
+@dataclass(frozen=True)
+class Story:
+    """One anomaly told in full."""
+
+    title: str
+    happened: str
+    replicas: tuple[str, ...]
+    suspects: tuple[Suspect, ...]
+    moments: tuple[Moment, ...]
+    picture: LogPicture | None
+    evidence: str
+    """The checker's evidence, JSON made readable."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The anomalies of a group in one partition."""
+
+    name: str
+    rows: int
+    offsets: str
+    times: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """All anomalies of one name on one side of the contract."""
+
+    name: str
+    within_contract: bool
+    promised: str
+    total: int
+    """Exact, whatever is shown."""
+    recorded: int
+    """Rows in the table of anomalies; the checkers may keep fewer than they count."""
+    places: tuple[Place, ...]
+    stories: tuple[Story, ...]
+    rows: tuple[dict[str, Any], ...]
+    """Those that are listed and not told in full."""
+
+    @property
+    def untold(self) -> int:
+        """Return how many are neither told nor listed."""
+        return self.total - len(self.stories) - len(self.rows)
+
+
+def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[Group]:
+    """Group the anomalies by name, violations first, and tell the first few of each."""
+    budget = STORIES_MAX
+    found: list[Group] = []
+    totals = anomaly_totals(run)
+    for within in (False, True):
+        for total in totals:
+            number = total.within_contract if within else total.violations
+            if number:
+                group = _group(run, joined, history_of, total, within, number, min(budget, STORIES_PER_GROUP))
+                budget -= len(group.stories)
+                found.append(group)
+    return found
+
+
+def _group(
+    run: Run,
+    joined: Joined,
+    history_of: HistoryOf,
+    total: AnomalyTotal,
+    within: bool,
+    number: int,
+    stories: int,
+) -> Group:
+    table = rows_where(run.tables["anomalies"], anomaly=total.name)
+    allowed = is_one_of(table, "within_contract", True)
+    table = table.filter(pa.array(allowed if within else ~allowed))
+    table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset", "at_ns")])
+    first = _chosen(table, stories)
+    told = set(first)
+    rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(told))) if row not in told]
+    return Group(
+        name=total.name,
+        within_contract=within,
+        promised=PROMISES.get(total.name, ""),
+        total=number,
+        recorded=table.num_rows,
+        places=tuple(_places(table)),
+        stories=tuple(_story(run, joined, history_of, row) for row in _rows(table, first)),
+        rows=tuple(_rows(table, rest[:ROWS_PER_GROUP])),
+    )
+
+
+def _rows(table: pa.Table, places: list[int]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.take(pa.array(places, pa.int64())).to_pylist()
+    return rows
+
+
+def _chosen(table: pa.Table, wanted: int) -> list[int]:
+    """Choose the rows to tell, of a table sorted by place.
+
+    Records that stand within sight of one another share one picture, so only the first of such a neighbourhood is
+    told; and each partition has its first one told before any has its second.
+    """
+    turns: list[tuple[int, int]] = []
+    turn = 0
+    before: tuple[object, object, int | None] | None = None
+    columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    for row, place in enumerate(zip(*columns, strict=True)):
+        same_partition = before is not None and before[:2] == place[:2]
+        neighbours = same_partition and before is not None and _within_sight(before[2], place[2])
+        turn = 0 if not same_partition else turn + (not neighbours)
+        if not neighbours:
+            turns.append((turn, row))
+        before = place
+    return sorted(row for _, row in sorted(turns)[:wanted])
+
+
+def _within_sight(offset: int | None, following: int | None) -> bool:
+    return offset is not None and following is not None and following - offset <= AFTER
+
+
+def _places(table: pa.Table) -> Iterator[Place]:
+    """Say how many there are in each partition, over which offsets and times."""
+    grouped = table.group_by(["topic", "partition"]).aggregate(
+        [
+            ([], "count_all"),
+            ("offset", "min"),
+            ("offset", "max"),
+            ("at_ns", "min"),
+            ("at_ns", "max"),
+        ]
+    )
+    ordered = grouped.sort_by([("topic", "ascending"), ("partition", "ascending")])
+    for row in ordered.slice(0, 24).to_pylist():
+        yield Place(
+            partition_name(row["topic"], row["partition"]),
+            row["count_all"],
+            _range(row["offset_min"], row["offset_max"], count),
+            _range(row["at_ns_min"], row["at_ns_max"], moment),
+        )
+
+
+def _range(low: int | None, high: int | None, say: Callable[[int], str]) -> str:
+    if low is None or high is None:
+        return "not known"
+    return say(low) if low == high else f"{say(low)} to {say(high)}"
+
+
+def _story(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> Story:
+    evidence = _evidence(row["evidence"])
+    topic, partition, value = row["topic"], row["partition"], row["value"]
+    if topic is None or partition is None:
+        return _storyline(run, row, evidence, None, (), None, None)
+    history = history_of(topic, partition)
+    offset = row["offset"] if row["offset"] is not None else _offset_of(run, value)
+    about_record = row["anomaly"] in RECORD_ANOMALIES
+    picture = log_picture(run, joined, topic, partition, offset, value) if about_record and offset is not None else None
+    if value is None and picture is not None:
+        value = picture.value
+    if not about_record or value is None:
+        return _storyline(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
+    life = biography(run, joined, history, offset, value)
+    reference = None if life.acknowledged_ns is None else (life.acknowledged_ns, "the acknowledgement")
+    return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns, history)
+
+
+def _storyline(
+    run: Run,
+    row: dict[str, Any],
+    evidence: object,
+    picture: LogPicture | None,
+    moments: tuple[Moment, ...],
+    reference: tuple[int, str] | None,
+    until_ns: int | None,
+    history: PartitionHistory | None = None,
+) -> Story:
+    if reference is None and row["at_ns"] is not None:
+        reference = (row["at_ns"], "the anomaly")
+    led = history.leader_at(reference[0]) if history and reference else None
+    replicas = {node_id for node_id in (row["broker"], led.leader if led else None) if node_id is not None}
+    return Story(
+        title=_title(row),
+        happened=row["explanation"] or "The checker gave no explanation.",
+        replicas=tuple(_on_replicas(picture)) if picture else _by_the_row(row),
+        suspects=tuple(suspects(run, _named_faults(evidence), reference, until_ns, replicas)),
+        moments=moments,
+        picture=picture,
+        evidence=_readable(evidence),
+    )
+
+
+def _title(row: dict[str, Any]) -> str:
+    words = [partition_name(row["topic"], row["partition"])]
+    if row["offset"] is not None:
+        words.append(f"offset {count(row['offset'])}")
+    if row["value"] is not None:
+        words.append(f"value {row['value']}")
+    if row["at_ns"] is not None:
+        words.append(f"at {moment(row['at_ns'])}")
+    return ", ".join(words)
+
+
+def _on_replicas(picture: LogPicture) -> Iterator[str]:
+    """Say of each replica what it holds in the place in question."""
+    for row in picture.rows:
+        if row.broker is not None:
+            yield f"{node(row.broker).capitalize()} {_holding(row, picture)}."
+
+
+def _holding(row: LogRow, picture: LogPicture) -> str:
+    cell = next(cell for cell in row.cells if cell.offset == picture.offset)
+    if cell.agreement == "past-end":
+        return f"has no such offset: its log ends at {count(row.log_end or 0)}"
+    if cell.agreement == "absent":
+        return "has nothing at this offset"
+    record = f"the record {cell.value} of leader epoch {cell.leader_epoch}"
+    if picture.value is None:
+        return f"holds {record}"
+    return f"holds it (leader epoch {cell.leader_epoch})" if cell.value == picture.value else f"holds {record} instead"
+
+
+def _by_the_row(row: dict[str, Any]) -> tuple[str, ...]:
+    return () if row["broker"] is None else (f"It was seen on {node(row['broker'])}.",)
+
+
+def _operation_time(joined: Joined, row: dict[str, Any]) -> tuple[int, str] | None:
+    """Return when the anomaly's operation was invoked."""
+    if row["op"] is None:
+        return None
+    found = int(joined.operations.rows_of(np.asarray([row["op"]], dtype=np.int64))[0])
+    return None if found == UNKNOWN else (int(joined.operations.invoked_ns[found]), f"operation {row['op']}")
+
+
+def _offset_of(run: Run, value: int | None) -> int | None:
+    """Find where a record stands or stood: by its acknowledgement, by a read, or by a log."""
+    if value is None:
+        return None
+    for name in ("sends", "reads", "logs"):
+        offsets = rows_where(run.tables[name], value=value).column("offset").drop_null()
+        if len(offsets):
+            found: int = pc.min(offsets).as_py()
+            return found
+    return None
+
+
+def _evidence(text: str | None) -> object:
+    try:
+        found: object = json.loads(text or "null")
+    except ValueError:
+        return text
+    return found
+
+
+def _named_faults(evidence: object) -> set[int]:
+    """Return the numbers of the faults that the evidence names, as numbers or as objects with a `fault`."""
+    named = evidence.get("faults") if isinstance(evidence, dict) else None
+    if not isinstance(named, list):
+        return set()
+    numbers = (item.get("fault") if isinstance(item, dict) else item for item in named)
+    return {number for number in numbers if isinstance(number, int)}
+
+
+def _readable(evidence: object) -> str:
+    if evidence is None:
+        return ""
+    text = evidence if isinstance(evidence, str) else json.dumps(evidence, indent=1, ensure_ascii=False)
+    return text if len(text) <= EVIDENCE_CHARACTERS else f"{text[:EVIDENCE_CHARACTERS]} …"

@@ -1,0 +1,188 @@
+"""The life of one record: invoked, acknowledged, read, and what happened to its partition meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from reports.data.columns import integers, is_one_of, rows_where
+from reports.data.joined import UNKNOWN, Joined
+from reports.data.replicas import NO_LEADER, PartitionHistory
+from reports.data.stored_run import Run
+from reports.text.wording import count, moment, node, partition_name
+
+READS_SHOWN = 3
+LEADERS_SHOWN = 4
+
+Tone = Literal["client", "cluster", "loss"]
+
+
+class Moment(NamedTuple):
+    """One thing that happened. `at_ns` is None for what has no time."""
+
+    at_ns: int | None
+    text: str
+    tone: Tone
+
+
+class Sighting(NamedTuple):
+    """A record in the answer to a poll."""
+
+    at_ns: int
+    process: int
+    node: int | None
+    value: int | None
+    offset: int
+    final: bool
+
+
+class Biography(NamedTuple):
+    """What is known of a record's life, in order of time."""
+
+    moments: tuple[Moment, ...]
+    acknowledged_ns: int | None
+    gone_ns: int | None
+    """The first sign that the record was gone from its place, if there is one."""
+
+
+def biography(run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None) -> Biography:
+    """Tell the life of the record `value`, which stood or should stand at `offset`."""
+    sent, acknowledged_ns = _sending(run, value)
+    seen = _sightings(run, joined, value=value) if value is not None else []
+    others = _others(run, joined, history, offset, value) if value is not None else []
+    cuts = [
+        cut
+        for cut in history.cuts
+        if offset is not None and cut.log_end_before > offset >= cut.log_end and cut.at_ns >= (acknowledged_ns or 0)
+    ]
+    replaced = [other for other in others if other.at_ns >= (acknowledged_ns or 0)]
+    signs = [cut.at_ns for cut in cuts] + [other.at_ns for other in replaced]
+    gone_ns = min(signs, default=None)
+    moments = [
+        *sent,
+        *_reading(seen),
+        *(
+            Moment(
+                cut.at_ns,
+                f"the log of {node(cut.broker)} was seen to end at {count(cut.log_end)}; at {moment(cut.before_ns)}"
+                f" it had ended at {count(cut.log_end_before)}",
+                "loss",
+            )
+            for cut in cuts
+        ),
+        *(_replacement(other, "loss") for other in replaced[:1]),
+        *(_replacement(other, "cluster") for other in others[:1] if other not in replaced),
+        *_leaders(history, acknowledged_ns, gone_ns),
+    ]
+    ordered = sorted(moments, key=lambda event: (event.at_ns is None, event.at_ns or 0))
+    return Biography(tuple(ordered), acknowledged_ns, gone_ns)
+
+
+def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
+    """Tell how the record was sent; the time is that of the acknowledgement."""
+    if value is None:
+        return [], None
+    sends = rows_where(run.tables["sends"], value=value)
+    operations = run.tables["operations"]
+    moments: list[Moment] = []
+    acknowledged_ns: int | None = None
+    for send in sends.slice(0, 2).to_pylist():
+        for operation in rows_where(operations, op=send["op"]).slice(0, 1).to_pylist():
+            by = f"process {operation['process']}"
+            if operation["client"]:
+                by += f" ({operation['client']})"
+            moments.append(Moment(operation["invoked_ns"], f"{by} sent it, operation {send['op']}", "client"))
+            completed_ns = operation["completed_ns"]
+            if operation["status"] == "ok":
+                acknowledged_ns = completed_ns
+                place = "" if send["offset"] is None else f" at offset {count(send['offset'])}"
+                text = f"{node(operation['node'])} acknowledged it{place}"
+            else:
+                error = f": {operation['error']}" if operation["error"] else ""
+                text = f"the operation ended as {operation['status']}{error}"
+            moments.append(Moment(completed_ns, text, "client"))
+    return moments, acknowledged_ns
+
+
+def _sightings(run: Run, joined: Joined, **wanted: object) -> list[Sighting]:
+    """Return the polls that returned matching records, in order of time."""
+    found = rows_where(run.tables["reads"], **wanted)
+    return _sightings_of(found, joined)
+
+
+def _sightings_of(found: pa.Table, joined: Joined) -> list[Sighting]:
+    operations = joined.operations
+    rows = operations.rows_of(integers(found, "op", null=UNKNOWN))
+    sightings = [
+        Sighting(
+            int(operations.completed_ns[row]),
+            int(operations.process[row]),
+            None if operations.node[row] == UNKNOWN else int(operations.node[row]),
+            value,
+            offset,
+            bool(operations.final[row]),
+        )
+        for row, value, offset in zip(
+            rows.tolist(),
+            found.column("value").to_pylist(),
+            integers(found, "offset", UNKNOWN).tolist(),
+            strict=True,
+        )
+        if row != UNKNOWN
+    ]
+    return sorted(sightings)
+
+
+def _others(
+    run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None
+) -> list[Sighting]:
+    """Return the polls that returned another record at the same place."""
+    if offset is None:
+        return []
+    found = rows_where(run.tables["reads"], offset=offset, partition=history.partition, topic=history.topic)
+    return _sightings_of(found.filter(pa.array(~is_one_of(found, "value", value))), joined)
+
+
+def _replacement(other: Sighting, tone: Tone) -> Moment:
+    text = f"process {other.process} read another record ({other.value}) at offset {count(other.offset)}"
+    return Moment(other.at_ns, text, tone)
+
+
+def _reading(seen: list[Sighting]) -> Iterator[Moment]:
+    if not seen:
+        yield Moment(None, "no reader was ever given it", "loss")
+        return
+    for sighting in seen[:READS_SHOWN]:
+        source = "" if sighting.node is None else f" from {node(sighting.node)}"
+        phase = " in the final phase" if sighting.final else ""
+        text = f"process {sighting.process} read it at offset {count(sighting.offset)}{source}{phase}"
+        yield Moment(sighting.at_ns, text, "client")
+    if len(seen) > READS_SHOWN:
+        last = seen[-1]
+        yield Moment(
+            last.at_ns,
+            f"process {last.process} was the last to read it; it was read {len(seen)} times in all",
+            "client",
+        )
+
+
+def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | None) -> Iterator[Moment]:
+    """Tell who led when the record was acknowledged, and the changes of leader after that."""
+    if since_ns is None:
+        return
+    starts = np.asarray([reign.start_ns for reign in history.reigns], dtype=np.int64)
+    first = int(np.searchsorted(starts, since_ns, side="right"))
+    name = partition_name(history.topic, history.partition)
+    if first:
+        reign = history.reigns[first - 1]
+        led = "no replica called itself leader" if reign.leader == NO_LEADER else f"{node(reign.leader)} led {name}"
+        yield Moment(since_ns - 1, f"{led}, leader epoch {reign.leader_epoch}", "cluster")
+    for number, reign in enumerate(history.reigns[first : first + LEADERS_SHOWN]):
+        if number and gone_ns is not None and reign.start_ns > gone_ns:
+            return
+        seen = f"{node(reign.leader)} was seen to lead {name}, leader epoch {reign.leader_epoch}"
+        text = f"no replica called itself leader of {name}" if reign.leader == NO_LEADER else seen
+        yield Moment(reign.start_ns, text, "cluster")

@@ -1,0 +1,77 @@
+"""What was done and what was decided, for the terminal. Without colours it loses nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from reports.data.joined import Joined
+from reports.data.stored_run import load_run
+from reports.data.totals import MALFORMED, disagreements
+from reports.text.summary import Summary, summarize
+from reports.text.wording import count, duration, enumeration, plural
+
+REASONS_SHOWN = 5
+PROBLEMS_SHOWN = 5
+TROUBLES_SHOWN = 5
+
+_STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
+
+
+def summary_lines(run_directory: Path) -> RenderableType:
+    """Return the table of what was done in a run, and its verdict, to be printed by a rich console.
+
+    Raises `RunNotFoundError` if there is no such directory; whatever is missing in it is said.
+    """
+    run = load_run(run_directory)
+    summary = summarize(run, Joined(run))
+    parts: list[RenderableType] = [_table(summary, checked=bool(run.results)), Text(), _verdict(summary)]
+    parts += [Text(f"  {reason}") for reason in summary.verdict.reasons[:REASONS_SHOWN]]
+    troubles = [(trouble["text"] or "").partition("\n")[0] for trouble in run.troubles]
+    parts += [Text(f"  trouble: {text}") for text in troubles[:TROUBLES_SHOWN]]
+    if len(troubles) > TROUBLES_SHOWN:
+        parts.append(Text(f"  and {len(troubles) - TROUBLES_SHOWN} more in the report"))
+    problems = [*run.problems, *disagreements(run)]
+    if problems:
+        left = len(problems) - PROBLEMS_SHOWN
+        parts.append(
+            Text("  incomplete: " + " ".join(problems[:PROBLEMS_SHOWN]) + (f" And {left} more." if left > 0 else ""))
+        )
+    return Group(*parts)
+
+
+def _verdict(summary: Summary) -> Text:
+    verdict = summary.verdict
+    return Text.assemble((verdict.word.upper(), _STYLES[verdict.word]), f"  {verdict.sentence}")
+
+
+def _table(summary: Summary, checked: bool) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+
+    def row(name: str, what: str) -> None:
+        table.add_row(Text(name), Text(what))
+
+    row("run", f"{summary.name}, seed {summary.seed}, {duration(summary.duration_ns)}")
+    for operation in summary.operations:
+        row(
+            f"{operation.kind} operations",
+            f"{count(operation.ok)} ok, {count(operation.fail)} fail, {count(operation.info)} info",
+        )
+    row("writes", f"{count(summary.acknowledged)} acknowledged of {count(summary.sent)} sent")
+    row("reads", f"{plural(summary.read, 'record')}, {count(summary.distinct_read)} distinct")
+    kinds = [f"{fault.kind} {fault.took_hold} of {fault.fired}" for fault in summary.faults]
+    row("faults that took hold", enumeration(kinds) or "none")
+    for total in summary.anomalies:
+        allowed = plural(total.within_contract, "row") if total.name == MALFORMED else ""
+        allowed = allowed or f"{count(total.within_contract)} within the contract"
+        row(total.name, f"{plural(total.violations, 'violation')}, {allowed}")
+    if not summary.anomalies:
+        row("anomalies", "none" if checked else "not checked")
+    for name, what in summary.mechanisms:
+        row(name, what)
+    return table

@@ -1,0 +1,249 @@
+"""The client of a directed schedule: it sends and reads exactly what and when a step says, and keeps the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from broker.core.messages import (
+    AnyRequest,
+    AnyResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.records import decode_records, encode_batch, iterate_headers
+from simulation.engine.cluster import World
+from simulation.engine.event_queue import MS
+from simulation.engine.node_views import partition_states
+from simulation.engine.transport import CLIENTS_FROM
+from simulation.workload.clients import TOPIC
+from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
+
+CLIENT = CLIENTS_FROM
+_RETRY_MS = 100
+_DEFINITELY_NOT_APPENDED = {
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+}
+_GIVEN_UP = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+@dataclass(slots=True)
+class Send:
+    """One produce of a schedule, through all its retries."""
+
+    op: int
+    values: tuple[int, ...]
+    acks: int
+    retry: bool
+    timeout_ms: int
+    batch: bytes
+    node: int
+    invoked_us: int
+    maybe_appended: bool = False
+    status: str | None = None  # None while it is open
+
+
+class DirectedClient:
+    """One endpoint for everything; each request has its own continuation."""
+
+    def __init__(self, history: SimulatedHistory) -> None:
+        self.history = history
+        self.process = history.new_process()
+        self.sends: list[Send] = []
+        self.known_leader: int | None = None
+        self._sequences: dict[int, int] = {}
+        self._request = 0
+        self._waiting: dict[int, Callable[[World, AnyResponse | None], None]] = {}
+
+    def timer(self, world: World, key: Hashable) -> None:
+        """It sets none."""
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        """Hand an answer to whoever waits for it."""
+        self._waiting.pop(request_id)(world, response)
+
+    def ask(
+        self,
+        world: World,
+        to: int,
+        request: AnyRequest,
+        then: Callable[[World, AnyResponse | None], None],
+        wait_ms: int,
+    ) -> None:
+        """Send a request; `then` gets the answer, or None if there is none within the time."""
+        self._request += 1
+        self._waiting[self._request] = then
+        world.send_from_client(CLIENT, self._request, to, request, wait_ms)
+
+    # --- produce -----------------------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        world: World,
+        values: tuple[int, ...],
+        to: int,
+        *,
+        acks: int,
+        retry: bool,
+        producer: int | None,
+        timeout_ms: int,
+    ) -> None:
+        """Send values as one batch; with `producer` under that producer id and its next sequence number."""
+        sequence = -1 if producer is None else self._sequences.get(producer, 0)
+        if producer is not None:
+            self._sequences[producer] = sequence + len(values)
+        batch = encode_batch(
+            [(None, value.to_bytes(8, "big")) for value in values],
+            base_offset=0,
+            leader_epoch=-1,
+            timestamp_ms=0,
+            producer_id=-1 if producer is None else producer,
+            producer_epoch=-1 if producer is None else 0,
+            base_sequence=sequence,
+        )
+        send = Send(self.history.new_op(), values, acks, retry, timeout_ms, batch, to, world.now_us)
+        self.sends.append(send)
+        self._send(world, send)
+
+    def _send(self, world: World, send: Send) -> None:
+        request = ProduceRequest(send.acks, send.timeout_ms, (ProducePartition(TOPIC, 0, send.batch),))
+        if send.acks == 0:
+            self.ask(world, send.node, request, self._connection_closed, send.timeout_ms)
+            self._complete(world, send, "ok", None, None)
+        else:
+            self.ask(
+                world,
+                send.node,
+                request,
+                lambda world, answer: self._produced(world, send, answer),
+                send.timeout_ms + 500,
+            )
+
+    def _connection_closed(self, _: World, __: AnyResponse | None) -> None:
+        """Only acks=0: whoever loses its connection asks for the leader again."""
+        self.known_leader = None
+
+    def _produced(self, world: World, send: Send, response: AnyResponse | None) -> None:
+        if send.status is not None:
+            return
+        if not isinstance(response, ProduceResponse):
+            send.maybe_appended = True
+            self._again_or_never(world, send, "no answer")
+            return
+        answer = response.partitions[0]
+        error = ErrorCode(answer.error_code)
+        if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            offset = answer.base_offset if error == ErrorCode.NONE else None
+            self._complete(world, send, "ok", None, offset)
+            return
+        send.maybe_appended = send.maybe_appended or error not in _DEFINITELY_NOT_APPENDED
+        if error in _GIVEN_UP:
+            send.retry = False
+        self._again_or_never(world, send, error.name)
+
+    def _again_or_never(self, world: World, send: Send, why: str) -> None:
+        if send.retry:
+            world.after(_RETRY_MS * MS, self._retry, world, send)
+        else:
+            self._complete(world, send, "info" if send.maybe_appended else "fail", why, None)
+
+    def _retry(self, world: World, send: Send) -> None:
+        if send.status is not None:
+            return
+        states = partition_states(world)
+        if states and states[0].leader >= 0:
+            send.node = states[0].leader
+        self._send(world, send)
+
+    def _complete(self, world: World, send: Send, status: str, error: str | None, base: int | None) -> None:
+        send.status = status
+        for ordinal, value in enumerate(send.values):
+            offset = None if base is None or base < 0 else base + ordinal
+            self.history.sends.append(SendRow(send.op, TOPIC, 0, value, send.acks, offset, ordinal))
+        completed_ns = None if status == "info" else world.now_us * MS
+        node = send.node if status == "ok" else None
+        invoked_ns = send.invoked_us * MS
+        self.history.operations.append(
+            OperationRow(send.op, self.process, "send", status, error, node, "main", invoked_ns, completed_ns)
+        )
+        self.process = self.history.new_process()
+
+    def give_up(self, world: World) -> None:
+        """The schedule is over: whatever is open stays unknown."""
+        for send in self.sends:
+            if send.status is None:
+                self._complete(world, send, "info", "the schedule ended", None)
+
+    # --- read --------------------------------------------------------------------------------------------------------
+
+    def read(self, world: World, from_node: int, phase: str) -> int | None:
+        """Read everything that a node shows; returns where it ended, None if it showed nothing but an error."""
+        position: int | None = None
+        while True:
+            at = position or 0
+            request = FetchRequest((FetchPartition(TOPIC, 0, at, 1 << 20),), max_wait_ms=0)
+            response = self._answer(world, from_node, request)
+            if not isinstance(response, FetchResponse) or response.partitions[0].error_code == 1:
+                at = self._first_offset(world, from_node)
+                if at <= (position or 0):
+                    return position
+                position = at
+                continue
+            if response.partitions[0].error_code:
+                return position
+            following = self._polled(world, response, at, from_node, phase)
+            if position == following:
+                return position
+            position = following
+
+    def _first_offset(self, world: World, node: int) -> int:
+        answer = self._answer(world, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -2),)))
+        return answer.partitions[0].offset if isinstance(answer, ListOffsetsResponse) else -1
+
+    def latest(self, world: World, node: int) -> int | None:
+        """The end of the log as a node tells it; None if it does not."""
+        answer = self._answer(world, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -1),)))
+        if not isinstance(answer, ListOffsetsResponse) or answer.partitions[0].error_code:
+            return None
+        end = answer.partitions[0].offset
+        op = self._operation(world, "latest", node, "main")
+        self.history.polls.append(PollRow(op, TOPIC, 0, None, end, end, 0, False))
+        return end
+
+    def _answer(self, world: World, node: int, request: AnyRequest) -> AnyResponse | None:
+        answers: list[AnyResponse | None] = []
+        self.ask(world, node, request, lambda _, answer: answers.append(answer), 2_000)
+        world.run_until(world.now_us + 3_000 * MS, lambda: bool(answers))
+        return answers[0] if answers else None
+
+    def _operation(self, world: World, kind: str, node: int, phase: str) -> int:
+        op = self.history.new_op()
+        now_ns = world.now_us * MS
+        self.history.operations.append(OperationRow(op, self.process, kind, "ok", None, node, phase, now_ns, now_ns))
+        return op
+
+    def _polled(self, world: World, response: FetchResponse, position: int, node: int, phase: str) -> int:
+        part = response.partitions[0]
+        op = self._operation(world, "poll", node, phase)
+        following, count = position, 0
+        for at, header in iterate_headers(part.records):
+            for record in () if header.is_control else decode_records(part.records, at):
+                if record.offset >= position:
+                    value = int.from_bytes(record.value, "big") if record.value is not None else None
+                    row = ReadRow(op, TOPIC, 0, record.offset, header.leader_epoch, value, count)
+                    self.history.reads.append(row)
+                    count += 1
+                    following = record.offset + 1
+        self.history.polls.append(PollRow(op, TOPIC, 0, position, following, part.high_watermark, count, position == 0))
+        return following

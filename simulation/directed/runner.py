@@ -1,0 +1,131 @@
+"""Playing a directed schedule, with or without its flaw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from simulation.directed.files import Schedule, ScheduleError, load
+from simulation.directed.stage import Stage
+from simulation.engine.cluster import NodeCrashed, Observer, World
+from simulation.engine.event_queue import MS
+from simulation.invariants.violation import Violation
+from simulation.invariants.watchers import Watch, watchers
+from simulation.runs.findings import Finding, Layer, findings
+from simulation.scenario.scenario import CRASH, Outcome, fingerprint
+from simulation.workload.final_logs import replica_logs
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a schedule ended: all that was found, what was seen first first."""
+
+    schedule: Schedule
+    flawed: bool
+    findings: tuple[Finding, ...]
+    outcome: Outcome
+    clients_know: bool
+    """Whether clients alone could tell that something is wrong."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is wrong with the build."""
+        return bool(self.findings)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Which layers have found something."""
+        return tuple(dict.fromkeys(finding.layer.value for finding in self.findings))
+
+
+def run(
+    path: Path,
+    *,
+    flawed: bool,
+    also: Sequence[str] = (),
+    keep_notes: bool = False,
+    recorders: Sequence[Observer] = (),
+) -> Result:
+    """Play a file, with the flaws `also` in any case. Recorders only write down.
+
+    Raises `ScheduleError` if a step is impossible and nothing was found before it.
+    """
+    schedule = load(path)
+    flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
+    watch = Watch(watchers())
+    stage = Stage(schedule, flaws, (*recorders, watch), keep_notes=keep_notes)
+    phases = _Phases(stage.world)
+    failure = failed_property = None
+    impossible: ScheduleError | None = None
+    try:
+        stage.set_up()
+        phases.ended("set-up")
+        for step in schedule.steps:
+            stage.perform(step)
+        phases.ended("main")
+        if schedule.whole:
+            stage.recover()
+            phases.ended("recovery")
+            stage.read_all()
+            phases.ended("final")
+        else:
+            stage.client.give_up(stage.world)
+    except Violation as violation:
+        failure, failed_property = str(violation), violation.property_id
+    except NodeCrashed as crash:
+        failure, failed_property = str(crash), CRASH
+    except ScheduleError as error:
+        impossible = error
+    outcome = _outcome(stage, failure, failed_property, phases.told)
+    found = _findings(watch.violation, outcome)
+    if impossible is not None and not found:
+        raise impossible
+    clients_know = stage.clients_know or any(finding.layer is Layer.HISTORY for finding in found)
+    return Result(schedule, flawed, tuple(found), outcome, clients_know)
+
+
+class _Phases:
+    """Start and end of each phase that has ended, in microseconds."""
+
+    def __init__(self, world: World) -> None:
+        self.told: dict[str, tuple[int, int]] = {}
+        self._world = world
+        self._since_us = world.now_us
+
+    def ended(self, name: str) -> None:
+        """This phase is over, the next one begins."""
+        self.told[name] = self._since_us, self._world.now_us
+        self._since_us = self._world.now_us
+
+
+def _findings(seen: Violation | None, outcome: Outcome) -> list[Finding]:
+    found = findings(outcome)
+    if seen is not None:
+        watched = replace(outcome, failure=str(seen), failed_property=seen.property_id, phases={})
+        found = findings(watched) + found
+    return found
+
+
+def _outcome(
+    stage: Stage, failure: str | None, failed_property: str | None, phases: dict[str, tuple[int, int]]
+) -> Outcome:
+    digest, events = fingerprint(stage.world)
+    no_faults: Sequence[object] = ()
+    return Outcome(
+        seed=None,
+        configuration=stage.configuration,
+        faults=no_faults,  # type: ignore[arg-type]
+        digest=digest,
+        events=events,
+        virtual_ms=stage.world.now_us // MS,
+        failure=failure,
+        failed_property=failed_property,
+        history=stage.history,
+        ends=stage.ends,
+        marks=stage.world.marks,
+        values=stage.tape.values(),
+        logs=replica_logs(stage.world),
+        phases=phases,
+        notes=stage.world.notes or (),
+    )

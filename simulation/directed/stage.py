@@ -1,0 +1,341 @@
+"""The stage of a directed schedule: the world, its client, and one method for each kind of step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from broker.core.messages import (
+    AlterPartitionReassignmentsRequest,
+    AnyRequest,
+    AnyResponse,
+    ConfigOperation,
+    ConfigResource,
+    CreateTopicsRequest,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    NewTopic,
+    Reassignment,
+)
+from simulation.directed.client import CLIENT, DirectedClient
+from simulation.directed.conditions import shortfall
+from simulation.directed.files import Schedule, ScheduleError, Step
+from simulation.directed.messages import Trap, Traps
+from simulation.engine.choices import Tape
+from simulation.engine.cluster import Observer, World
+from simulation.engine.disk import Survival
+from simulation.engine.event_queue import MS
+from simulation.engine.node_views import active_controller, brokers, partition_states
+from simulation.invariants.violation import Violation
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import settings_of
+from simulation.workload.clients import TOPIC
+from simulation.workload.recording import SimulatedHistory
+
+_PATIENCE_MS = 10_000
+_WHOLE_MS = 60_000
+_ALL_ACKS = {"all": -1, "one": 1, "none": 0}
+_KNOWN_TO_CLIENTS = ("seen", "acked")
+_ELECTIONS = {"preferred": 0, "unclean": 1}
+
+
+def configuration_of(schedule: Schedule, flaws: tuple[str, ...]) -> Configuration:
+    """A small, quick, dull cluster, but for what the file says."""
+    dull: dict[str, object] = {
+        "generation": schedule.generation,
+        "flaws": list(flaws),
+        "controllers": 1,
+        "partitions": 1,
+        "session_timeout_ms": 1_000,
+        "heartbeat_ms": 200,
+        "lag_ms": 60_000,
+        "faults": [],
+    }
+    return Configuration.from_json(dull | dict(schedule.configuration))
+
+
+class Stage:
+    """Everything that the steps of one schedule act on."""
+
+    def __init__(
+        self, schedule: Schedule, flaws: tuple[str, ...], observers: Sequence[Observer], *, keep_notes: bool
+    ) -> None:
+        self.schedule = schedule
+        self.configuration = configuration_of(schedule, flaws)
+        self.tape = Tape(given={})
+        said: Mapping[str, Any] = schedule.settings
+        settings = [replace(one, **said) for one in settings_of(self.configuration)]
+        self.world = World(self.tape, settings, observers)
+        if keep_notes:
+            self.world.notes = []
+        self.history = SimulatedHistory()
+        self.client = DirectedClient(self.history)
+        self.traps = Traps()
+        self.world.clients = {CLIENT: self.client}
+        self.world.mail.intercept = self.traps.intercept
+        self.brokers = tuple(range(1, self.configuration.brokers + 1))
+        self.ends: dict[int, int] = {}  # where the last reads have to end, by partition
+        self.clients_know = False  # whether an expectation failed that a client could have
+
+    # --- before and after --------------------------------------------------------------------------------------------
+
+    def set_up(self) -> None:
+        """Start all nodes, create the topic, wait until all replicas are in sync."""
+        for node in self.world.machines:
+            self.world.start(node)
+        machines = self.world.machines.values()
+        self._pass(20_000, lambda: all(one.node is not None and one.node.is_ready() for one in machines))
+        topic = NewTopic(TOPIC, assignments=((0, self.schedule.replicas),))
+        self._administer(CreateTopicsRequest((topic,), 5_000))
+        self._pass(10_000, self.is_whole)
+        if not self.is_whole():
+            raise Violation("V-1", "the cluster did not become whole before the first step")
+
+    def recover(self) -> None:
+        """Undo whatever is still in place; then everything has to become well in time (V-4, V-5)."""
+        for label in self.traps.traps:
+            self.traps.open(label)
+        self.world.mail.mend(frozenset(self.world.network.cut))
+        for node, machine in self.world.machines.items():
+            machine.fsync_us = 500
+            self.world.resume(node)
+            if machine.node is None:
+                self.world.start(node)
+        if not self._pass(_WHOLE_MS, self.is_whole):
+            raise Violation(
+                "V-4", f"the cluster is not whole {_WHOLE_MS // 1000} s after the last step: {self._told()}"
+            )
+        if not self._pass(_WHOLE_MS, lambda: all(send.status for send in self.client.sends if send.retry)):
+            raise Violation("V-5", f"a produce did not end within {_WHOLE_MS // 1000} s after the last step")
+        self.client.give_up(self.world)
+
+    def read_all(self) -> None:
+        """Read the whole log from its leader, as the last word on what was kept."""
+        leader = partition_states(self.world)[0].leader
+        self.ends = {0: dict(brokers(self.world))[leader].replicas[TOPIC, 0].high_watermark}
+        if self.client.read(self.world, leader, "final") is None:
+            raise Violation("V-5", f"broker {leader} leads and shows nothing")
+
+    def is_whole(self) -> bool:
+        """All replicas in sync by everybody's account, and all logs alike."""
+        states = partition_states(self.world)
+        up = dict(brokers(self.world))
+        if not states or states[0].leader < 0 or set(states[0].isr) != set(states[0].replicas):
+            return False
+        if states[0].adding or states[0].removing:
+            return False
+        ends = set()
+        for node in states[0].replicas:
+            replica = up[node].replicas.get((TOPIC, 0)) if node in up else None
+            if replica is None or replica.leader_epoch != states[0].leader_epoch:
+                return False
+            ends |= {replica.log.end_offset, replica.high_watermark}
+        return len(ends) == 1
+
+    def _told(self) -> str:
+        return "; ".join(
+            f"leader {state.leader}, ISR {list(state.isr)}, ELR {list(state.elr)}"
+            for state in partition_states(self.world)
+        )
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def perform(self, step: Step) -> None:
+        """Carry out one step. Raises `ScheduleError` if it cannot be done, `Violation` if it shows a broken promise."""
+        self.world.say(f"step {step.number}: {step.kind} {dict(step.arguments)}")
+        getattr(self, "_" + step.kind.replace("-", "_"))(step, step.arguments)
+
+    def _impossible(self, step: Step, why: str) -> ScheduleError:
+        return ScheduleError(f"{self.schedule.path.name}: step {step.number} ({step.kind}): {why}")
+
+    def _pass(self, for_ms: int, done: Callable[[], bool]) -> bool:
+        return done() or self.world.run_until(self.world.now_us + for_ms * MS, done)
+
+    def _node(self, step: Step, name: object) -> int:
+        """A node's number, or who has a role at the moment."""
+        if isinstance(name, int):
+            if name not in self.world.machines:
+                raise self._impossible(step, f"expected a node, found {name}")
+            return name
+        states = partition_states(self.world)
+        if name == "controller":
+            found = active_controller(self.world)
+        elif name == "leader":
+            found = states[0].leader if states and states[0].leader >= 0 else None
+        elif name == "follower":
+            found = next((node for node in states[0].isr if node != states[0].leader), None) if states else None
+        else:
+            raise self._impossible(step, f"expected a node's number, leader, follower or controller, found {name!r}")
+        if found is None:
+            raise self._impossible(step, f"expected a {name}, found none")
+        return found
+
+    def _nodes(self, step: Step, names: Any) -> frozenset[int]:  # noqa: ANN401
+        found: set[int] = set()
+        for name in names if isinstance(names, list) else [names]:
+            if name == "clients":
+                found.add(CLIENT)
+            elif name == "controllers":
+                found |= {node for node in self.world.machines if node not in self.brokers}
+            elif name == "brokers":
+                found |= set(self.brokers)
+            else:
+                found.add(self._node(step, name))
+        return frozenset(found)
+
+    def _produce(self, step: Step, said: Mapping[str, Any]) -> None:
+        to = self.client.known_leader if said.get("to") == "known" else None
+        if to is None:
+            to = self._node(step, said["to"] if said.get("to", "known") != "known" else "leader")
+        self.client.known_leader = to
+        self.client.produce(
+            self.world,
+            tuple(said["values"]),
+            to,
+            acks=_ALL_ACKS[said.get("acks", "all")],
+            retry=said.get("retry", False),
+            producer=said.get("producer"),
+            timeout_ms=said.get("timeout", 30_000),
+        )
+
+    def _wait(self, step: Step, said: Mapping[str, Any]) -> None:
+        within_ms = said.get("within", _PATIENCE_MS)
+        if not self._pass(within_ms, lambda: shortfall(self, said) is None):
+            raise self._impossible(step, f"{shortfall(self, said)} after {within_ms} ms")
+
+    def _expect(self, step: Step, said: Mapping[str, Any]) -> None:
+        within_ms = said.get("within", _PATIENCE_MS)
+        if not self._pass(within_ms, lambda: shortfall(self, said) is None):
+            self.clients_know = any(condition in said for condition in _KNOWN_TO_CLIENTS)
+            raise Violation(said["property"], f"step {step.number}: {shortfall(self, said)} after {within_ms} ms")
+
+    def _trap(self, step: Step, said: Mapping[str, Any], *, keeps: bool) -> None:
+        label = said.get("as", said["message"])
+        if label in self.traps.traps and self.traps.traps[label].left != 0:
+            raise self._impossible(step, f"expected a new label, found {label!r}, which still takes messages")
+        self.traps.traps[label] = Trap(
+            said["message"],
+            said.get("direction", "request"),
+            self._nodes(step, said["from"]) if "from" in said else None,
+            self._nodes(step, said["to"]) if "to" in said else None,
+            said.get("offset"),
+            said.get("count", -1),
+            keeps,
+            said.get("skip", 0),
+        )
+
+    def _hold(self, step: Step, said: Mapping[str, Any]) -> None:
+        self._trap(step, said, keeps=True)
+
+    def _drop(self, step: Step, said: Mapping[str, Any]) -> None:
+        self._trap(step, said, keeps=False)
+
+    def _release(self, step: Step, said: Mapping[str, Any]) -> None:
+        if not self.traps.held.get(said["label"]):
+            raise self._impossible(step, f"expected messages held as {said['label']!r}, found none")
+        self.traps.release(said["label"], said.get("count"))
+
+    def _let(self, step: Step, said: Mapping[str, Any]) -> None:
+        if said["label"] not in self.traps.traps:
+            raise self._impossible(step, f"expected a hold or a drop {said['label']!r}, found none")
+        self.traps.open(said["label"])
+
+    def _crash(self, step: Step, said: Mapping[str, Any]) -> None:
+        for node in self._nodes(step, said["node"]):
+            if self.world.machines[node].node is None:
+                raise self._impossible(step, f"expected node {node} to be up, found it down")
+            survival = Survival[said["survival"].upper()] if "survival" in said else None
+            self.world.kill(node, survival)
+            if said.get("disk") == "lost":
+                self.world.lose_disk(node)
+
+    def _start(self, step: Step, said: Mapping[str, Any]) -> None:
+        for node in sorted(self._nodes(step, said["node"])):
+            if self.world.machines[node].node is not None:
+                raise self._impossible(step, f"expected node {node} to be down, found it up")
+            self.world.start(node)
+
+    def _restart(self, step: Step, said: Mapping[str, Any]) -> None:
+        """Start what is down or, in another build, may be up: that dies first."""
+        for node in sorted(self._nodes(step, said["node"])):
+            if self.world.machines[node].node is not None:
+                self.world.kill(node)
+            self.world.start(node)
+
+    def _stop(self, step: Step, said: Mapping[str, Any]) -> None:
+        for node in sorted(self._nodes(step, said["node"])):
+            self.world.stop(node)
+
+    def _pause(self, step: Step, said: Mapping[str, Any]) -> None:
+        for node in self._nodes(step, said["node"]):
+            self.world.pause(node)
+
+    def _resume(self, step: Step, said: Mapping[str, Any]) -> None:
+        for node in sorted(self._nodes(step, said["node"])):
+            self.world.resume(node)
+
+    def _links(self, step: Step, said: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
+        one, other = self._nodes(step, said["between"]), self._nodes(step, said["and"])
+        links = {(a, b) for a in one for b in other if a != b}
+        return frozenset(links if said.get("one_way") else links | {(b, a) for a, b in links})
+
+    def _cut(self, step: Step, said: Mapping[str, Any]) -> None:
+        self.world.mail.cut(self._links(step, said))
+
+    def _mend(self, step: Step, said: Mapping[str, Any]) -> None:
+        self.world.mail.mend(self._links(step, said) if said else frozenset(self.world.network.cut))
+
+    def _slow_fsync(self, step: Step, said: Mapping[str, Any]) -> None:
+        for node in self._nodes(step, said["node"]):
+            self.world.machines[node].fsync_us = said["ms"] * MS
+
+    def _tear_append(self, step: Step, said: Mapping[str, Any]) -> None:
+        self.world.machines[self._node(step, said["node"])].disk.tears_next_append_at = said["bytes"]
+
+    def _elapse(self, _: Step, said: Mapping[str, Any]) -> None:
+        self.world.run_until(self.world.now_us + said["ms"] * MS)
+
+    # --- administration ----------------------------------------------------------------------------------------------
+
+    def _administer(self, request: AnyRequest, to: int | None = None) -> AnyResponse | None:
+        answers: list[AnyResponse | None] = []
+        up = [node for node in self.brokers if self.world.machines[node].node is not None]
+        reachable = [node for node in up if not self._is_cut_off(node)]
+        target = to if to is not None else (reachable or up)[0]
+        self.client.ask(self.world, target, request, lambda _, answer: answers.append(answer), 5_000)
+        self._pass(6_000, lambda: bool(answers))
+        return answers[0] if answers else None
+
+    def _is_cut_off(self, node: int) -> bool:
+        others: Iterable[int] = (other for other in self.world.machines if other not in self.brokers)
+        return any((node, other) in self.world.network.cut for other in others)
+
+    def _reassign(self, _: Step, said: Mapping[str, Any]) -> None:
+        replicas = None if said.get("cancel") else tuple(said["replicas"])
+        self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, replicas),), 1_000))
+
+    def _elect(self, _: Step, said: Mapping[str, Any]) -> None:
+        self._administer(ElectLeadersRequest(_ELECTIONS[said.get("kind", "preferred")], ((TOPIC, 0),)))
+
+    def _set(self, _: Step, said: Mapping[str, Any]) -> None:
+        operation = ConfigOperation(said["key"], 0, said["value"])
+        self._administer(IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
+
+    def _create_topic(self, _: Step, said: Mapping[str, Any]) -> None:
+        self._administer(CreateTopicsRequest((NewTopic(said["name"], 1, 1),), 1_000))
+
+    def _delete_records(self, step: Step, said: Mapping[str, Any]) -> None:
+        request = DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, said["offset"]),))
+        self._administer(request, self._node(step, "leader"))
+
+    def _read(self, step: Step, said: Mapping[str, Any]) -> None:
+        self.client.read(self.world, self._node(step, said.get("from", "leader")), "main")
+
+    def _latest(self, step: Step, said: Mapping[str, Any]) -> None:
+        end = self.client.latest(self.world, self._node(step, said.get("from", "leader")))
+        if end is not None and end < said.get("at_least", 0):
+            self.clients_know = True
+            raise Violation("P-9", f"step {step.number}: the log ended at {said['at_least']}, now it ends at {end}")

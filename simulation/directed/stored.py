@@ -1,0 +1,57 @@
+"""A directed schedule as a run in the store: its story, its history, and what the page needs to show them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulation.directed.files import name_of
+from simulation.directed.runner import Result, run
+from simulation.runs import stored
+from simulation.runs.trace import Line, Narrator, story
+from simulation.workload import tables
+from simulation.workload.sampling import Sampler
+
+_STEP = "step "
+
+NAME = "schedule"
+"""Under which played schedules are stored."""
+
+
+def store(directory: Path, path: Path, *, flawed: bool) -> Result:
+    """Play a schedule and write what happened into an empty directory. Raises `ScheduleError`."""
+    narrator, sampler = Narrator(), Sampler()
+    result = run(path, flawed=flawed, keep_notes=True, recorders=(narrator, sampler))
+    outcome, run_id = result.outcome, directory.name
+    configuration = outcome.configuration.to_json()
+    kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
+    specification = {
+        "name": NAME,
+        "title": result.schedule.title,
+        "story": result.schedule.story,
+        "environment": "simulation",
+        "seed": 0,
+        **{key: configuration[key] for key in kept},
+        "idempotence": False,
+        "reproduce": shlex.join(["harrow", "sim", "--schedule", name_of(path)]),
+        "configuration": configuration,
+    }
+    lines = _from_first_step(stored.relevant(story(narrator, outcome.history, outcome.notes)))
+    for name, data in (
+        ("spec.json", specification),
+        ("schedule.json", []),
+        ("story.json", [line._asdict() for line in lines]),
+        ("outcome.json", {"hash": outcome.digest, "findings": [finding._asdict() for finding in result.findings]}),
+    ):
+        (directory / name).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
+    stored.write_results(directory, run_id, result.findings)
+    return result
+
+
+def _from_first_step(lines: Sequence[Line]) -> Sequence[Line]:
+    """A story without how the cluster came up."""
+    first = next((place for place, line in enumerate(lines) if line.text.startswith(_STEP)), 0)
+    return lines[first:]

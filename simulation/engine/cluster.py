@@ -1,0 +1,296 @@
+"""The world: one heap of timed events, the machines that react to them, and the network between.
+
+Nodes are the broker's own cores; clients and the nemesis are state machines of the same kind. Nothing here knows what
+is tested: observers are told of every step, and judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from broker.core.messages import AnyRequest, AnyResponse
+from broker.core.node import make_node
+from broker.core.ports.events import (
+    CancelTimer,
+    CloseConnection,
+    Disconnected,
+    Effect,
+    Event,
+    Exit,
+    Flush,
+    FlushDone,
+    Note,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    SetTimer,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from broker.core.ports.files import StorageError
+from broker.core.ports.marks import Mark
+from broker.core.settings import Settings
+from simulation.engine.choices import RollingHash, Tape
+from simulation.engine.disk import Survival
+from simulation.engine.event_queue import MS, Timeline
+from simulation.engine.machine import Machine
+from simulation.engine.network import Network
+from simulation.engine.transport import Mail
+
+NOBODY = 0
+"""Stands for a node in notes of what the nemesis does."""
+
+
+class Step(NamedTuple):
+    """What an observer is told after a node has reacted to an event."""
+
+    node_id: int
+    event: Event
+    effects: Sequence[Effect]
+
+
+class Observer(Protocol):
+    """Somebody who watches. Raises to say that a property is broken."""
+
+    def after(self, world: World, step: Step) -> None:
+        """A node has reacted."""
+        ...
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """A node has died; with `lost_bytes` >= 0 its machine lost power, else only the process died."""
+        ...
+
+
+class Client(Protocol):
+    """A client: told of answers and of its own timers."""
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        """The answer to a request, None if there will be none."""
+        ...
+
+    def timer(self, world: World, key: Hashable) -> None:
+        """A timer that it set."""
+        ...
+
+
+class NodeCrashed(Exception):
+    """A node's core raised: a failure of the protocol's implementation."""
+
+    def __init__(self, node_id: int, error: BaseException) -> None:
+        super().__init__(f"node {node_id} crashed: {type(error).__name__}: {error}")
+        self.node_id = node_id
+        self.error = error
+
+
+class World(Timeline):
+    """Everything there is, and all that will happen to it."""
+
+    def __init__(self, tape: Tape, settings: Sequence[Settings], observers: Sequence[Observer] = ()) -> None:
+        super().__init__()
+        self.tape = tape
+        self.digest = RollingHash()
+        self.network = Network(tape["network"])
+        self.machines = {one.node_id: Machine(one) for one in settings}
+        self.clients: dict[int, Client] = {}
+        self.observers = list(observers)
+        self.marks: dict[str, int] = {}
+        self.notes: list[tuple[int, int, str]] | None = None
+        self.listen: Callable[[World, Step], None] | None = None
+        self.mail = Mail(self, self.network, self.machines, self.deliver, self._answered)
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def start(self, node_id: int) -> None:
+        """Start a node's process on its disk."""
+        machine = self.machines[node_id]
+        if machine.node is not None:
+            return
+        machine.life += 1
+        machine.timers = {}
+        machine.backlog = []
+        machine.paused = False
+        machine.exit_status = None
+        try:
+            machine.node = make_node(machine.settings, machine.disk, f"{node_id}/{machine.life}")
+        except StorageError:
+            machine.exit_status = 4
+            return
+        except Exception as error:
+            raise NodeCrashed(node_id, error) from error
+        self.deliver(node_id, machine.life, Started(self.now_us // MS))
+
+    def kill(self, node_id: int, survival: Survival | None = None) -> int:
+        """Kill a node's process; with `survival`, cut its power too. Returns how many bytes were lost, -1 for none."""
+        machine = self.machines[node_id]
+        alive, machine.node = machine.node is not None, None
+        machine.paused = False
+        self.mail.drop_connections(node_id)
+        lost = -1 if survival is None else machine.disk.lose_power(survival, self.tape["disk"])
+        if alive or survival is not None:
+            for observer in self.observers:
+                observer.crashed(self, node_id, lost)
+        return lost
+
+    def lose_disk(self, node_id: int) -> None:
+        """Kill a node's process, and let everything on its disk be gone."""
+        machine = self.machines[node_id]
+        machine.node = None
+        machine.paused = False
+        self.mail.drop_connections(node_id)
+        lost = machine.disk.lose()
+        for observer in self.observers:
+            observer.crashed(self, node_id, lost)
+
+    def stop(self, node_id: int) -> None:
+        """Ask a node to stop in good order."""
+        self.deliver(node_id, self.machines[node_id].life, StopRequested())
+
+    def pause(self, node_id: int) -> None:
+        """Freeze a node's process: nothing reaches it until it is resumed."""
+        self.machines[node_id].paused = True
+
+    def resume(self, node_id: int) -> None:
+        """Let a frozen process go on with what has piled up."""
+        machine = self.machines[node_id]
+        if not machine.paused:
+            return
+        machine.paused = False
+        backlog, machine.backlog = machine.backlog, []
+        for event in backlog:
+            self.deliver(node_id, machine.life, event)
+
+    def deliver(self, node_id: int, life: int, event: Event) -> None:
+        """Hand an event to a node, if it still lives the same life, and carry out what it wants."""
+        machine = self.machines[node_id]
+        node = machine.node
+        if node is None or machine.life != life:
+            return
+        if machine.paused:
+            machine.backlog.append(event)
+            return
+        try:
+            effects = node.handle(machine.clock.now_ms(self.now_us), event)
+        except Exception as error:
+            raise NodeCrashed(node_id, error) from error
+        for effect in effects:
+            _CARRY_OUT[type(effect)](self, node_id, machine, effect)
+        self.digest.add(self.now_us << 24 ^ node_id << 12 ^ _EVENT_NUMBERS[type(event)] << 8 ^ len(effects))
+        if self.observers or self.listen is not None:
+            step = Step(node_id, event, effects)
+            for observer in self.observers:
+                observer.after(self, step)
+            if self.listen is not None:
+                self.listen(self, step)
+
+    # --- effects -----------------------------------------------------------------------------------------------------
+
+    def _send(self, node_id: int, machine: Machine, effect: Send) -> None:
+        self.mail.send(
+            node_id, machine.life, effect.request_id, effect.to, effect.request, effect.channel, effect.timeout_ms
+        )
+
+    def _reply(self, node_id: int, machine: Machine, effect: Reply) -> None:
+        self.mail.reply(node_id, machine.life, effect)
+
+    def _set_timer(self, node_id: int, machine: Machine, effect: SetTimer) -> None:
+        at_us = machine.clock.world_us(effect.at_ms, self.now_us)
+        machine.timers[effect.key] = at_us
+        self.at(at_us, self._fire, node_id, machine.life, effect.key, at_us)
+
+    def _cancel_timer(self, node_id: int, machine: Machine, effect: CancelTimer) -> None:
+        machine.timers.pop(effect.key, None)
+
+    def _flush(self, node_id: int, machine: Machine, effect: Flush) -> None:
+        self.after(machine.fsync_us, self._flush_done, node_id, machine.life, effect)
+
+    def _note(self, node_id: int, machine: Machine, effect: Note) -> None:
+        if self.notes is not None:
+            self.notes.append((self.now_us, node_id, effect.text))
+
+    def _mark(self, node_id: int, machine: Machine, effect: Mark) -> None:
+        self.marks[effect.name] = self.marks.get(effect.name, 0) + 1
+
+    def _close(self, node_id: int, machine: Machine, effect: CloseConnection) -> None:
+        self.mail.close(node_id, effect.connection)
+
+    def _exit(self, node_id: int, machine: Machine, effect: Exit) -> None:
+        machine.exit_status = effect.status
+        machine.node = None
+        self.mail.drop_connections(node_id)
+        if effect.status:
+            for observer in self.observers:
+                observer.crashed(self, node_id, -1)
+
+    def say(self, text: str) -> None:
+        """Note something that no node did."""
+        if self.notes is not None:
+            self.notes.append((self.now_us, NOBODY, text))
+
+    def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
+        """A client's request; `answered` will be called once."""
+        self.mail.send(client_id, 0, request_id, to, request, "client", timeout_ms)
+
+    def _answered(self, client_id: int, request_id: int, response: AnyResponse | None) -> None:
+        self.clients[client_id].answered(self, request_id, response)
+
+    # --- timers and flushes ------------------------------------------------------------------------------------------
+
+    def _fire(self, node_id: int, life: int, key: Hashable, at_us: int) -> None:
+        machine = self.machines[node_id]
+        if machine.life == life and machine.timers.get(key) == at_us:
+            del machine.timers[key]
+            self.deliver(node_id, life, TimerFired(key))
+
+    def _flush_done(self, node_id: int, life: int, effect: Flush) -> None:
+        machine = self.machines[node_id]
+        if machine.life != life or machine.node is None:
+            return
+        error = None
+        try:
+            for name in effect.files:
+                machine.disk.sync(name)
+        except StorageError as refused:
+            error = str(refused)
+        self.deliver(node_id, life, FlushDone(effect.token, error))
+
+    def jump_clock(self, node_id: int, by_ms: int) -> None:
+        """Move a node's clock forward; timers that are due by it fire."""
+        machine = self.machines[node_id]
+        machine.clock.jump(self.now_us, by_ms)
+        for key, at_us in list(machine.timers.items()):
+            sooner_us = max(self.now_us, at_us - by_ms * MS)
+            machine.timers[key] = sooner_us
+            self.at(sooner_us, self._fire, node_id, machine.life, key, sooner_us)
+
+
+_EVENT_NUMBERS: dict[type, int] = {
+    kind: number
+    for number, kind in enumerate(
+        (
+            Started,
+            RequestReceived,
+            ResponseReceived,
+            RequestFailed,
+            Disconnected,
+            TimerFired,
+            FlushDone,
+            StopRequested,
+        )
+    )
+}
+
+_CARRY_OUT: dict[type, Callable[[World, int, Machine, Any], None]] = {
+    Send: World._send,
+    Reply: World._reply,
+    SetTimer: World._set_timer,
+    CancelTimer: World._cancel_timer,
+    Flush: World._flush,
+    Note: World._note,
+    Mark: World._mark,
+    CloseConnection: World._close,
+    Exit: World._exit,
+}

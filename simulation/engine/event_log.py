@@ -1,0 +1,70 @@
+"""The stream of events of a simulation, and where two such streams first differ: how non-determinism is found."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from typing import NamedTuple
+
+from simulation.engine.cluster import Step, World
+from simulation.runs.trace import US_PER_S, name_of
+
+DETAIL_CHARACTERS = 160
+
+
+class Moment(NamedTuple):
+    """One event that a node was given. `content` is a checksum over the event and everything that came of it."""
+
+    at_us: int
+    node_id: int
+    kind: str
+    detail: str
+    content: int
+
+    def __str__(self) -> str:
+        return f"{self.at_us / US_PER_S:.6f} s {name_of(self.node_id)} {self.kind} {self.detail}"
+
+
+class Difference(NamedTuple):
+    """The first event in which two simulations differ; None on a side that had ended."""
+
+    number: int
+    one: Moment | None
+    other: Moment | None
+
+    def __str__(self) -> str:
+        if self.one is not None and self.other is not None and self.one[:4] == self.other[:4]:
+            return f"event {self.number}, {self.one}: the same event, but something else came of it"
+        return f"event {self.number}: {self.one or 'the end'}, and then {self.other or 'the end'}"
+
+
+class EventStream:
+    """An observer that writes down every event."""
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = []
+
+    def after(self, world: World, step: Step) -> None:
+        """See `Observer.after`."""
+        event = repr(step.event)
+        content = zlib.crc32(f"{event}{step.effects!r}".encode())
+        kind = type(step.event).__name__
+        detail = event.removeprefix(kind)[:DETAIL_CHARACTERS]
+        self.moments.append(Moment(world.now_us, step.node_id, kind, detail, content))
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        self.moments.append(Moment(world.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
+
+
+def first_difference(one: Iterable[Moment], other: Iterable[Moment]) -> Difference | None:
+    """Compare two streams."""
+    for number, (left, right) in enumerate(_pairs(one, other)):
+        if left != right:
+            return Difference(number, left, right)
+    return None
+
+
+def _pairs(one: Iterable[Moment], other: Iterable[Moment]) -> Iterator[tuple[Moment | None, Moment | None]]:
+    return zip_longest(one, other)

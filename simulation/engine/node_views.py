@@ -1,0 +1,59 @@
+"""Looking into nodes: what the active controller holds, what brokers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.state import BrokerState
+from broker.core.combined import CombinedNode
+from broker.core.controller.node import ControllerNode
+from broker.core.controller.state import ControllerState
+from broker.core.metadata.records import PartitionState
+from broker.core.ports.runtime import Node
+from simulation.engine.cluster import World
+from simulation.workload.clients import TOPIC
+
+
+def controllers(world: World) -> Iterator[tuple[int, ControllerState]]:
+    """Controllers that are up."""
+    for node_id, machine in world.machines.items():
+        node = machine.node
+        if isinstance(node, ControllerNode):
+            yield node_id, node.state
+        elif isinstance(node, CombinedNode):
+            yield node_id, node.controller.state
+
+
+def brokers(world: World) -> Iterator[tuple[int, BrokerState]]:
+    """Brokers that are up."""
+    for node_id, machine in world.machines.items():
+        state = broker_state(machine.node)
+        if state is not None:
+            yield node_id, state
+
+
+def broker_state(node: Node | None) -> BrokerState | None:
+    """The broker's part of a node, if it has one."""
+    if isinstance(node, BrokerNode):
+        return node.state
+    return node.broker.state if isinstance(node, CombinedNode) else None
+
+
+def leading(world: World) -> ControllerState | None:
+    """The active controller of the highest epoch."""
+    active = [state for _, state in controllers(world) if state.active]
+    return max(active, key=lambda state: state.quorum.epoch) if active else None
+
+
+def active_controller(world: World) -> int | None:
+    """Its node id."""
+    state = leading(world)
+    return state.settings.node_id if state is not None else None
+
+
+def partition_states(world: World) -> list[PartitionState]:
+    """The active controller's view of the log's partitions, in order; empty if there is none."""
+    state = leading(world)
+    topic = state.image.topics.get(TOPIC) if state is not None else None
+    return [topic.partitions[number] for number in sorted(topic.partitions)] if topic is not None else []

@@ -1,0 +1,232 @@
+"""The mail: requests and answers on their way, connections that break, links that hold what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from broker.core.messages import AnyRequest, AnyResponse
+from broker.core.ports.events import (
+    CONTROLLER_CHANNELS,
+    Disconnected,
+    Event,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+)
+from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
+from simulation.engine.event_queue import MS, Timeline
+from simulation.engine.machine import Machine
+from simulation.engine.network import Network
+
+CLIENTS_FROM = 1_000
+"""Endpoints from here on are clients."""
+
+
+class Parcel(NamedTuple):
+    """A message that is about to arrive. `deliver` lets it go on its way."""
+
+    source: int
+    target: int
+    message: AnyRequest | AnyResponse
+    deliver: Callable[[], None]
+
+
+class _OpenRequest(NamedTuple):
+    source: int
+    life: int
+    request_id: int
+    channel: str
+    target: int
+    target_life: int
+
+
+class Mail:
+    """What goes between nodes and clients of a world. `intercept` is asked of each message; True: it has been taken.
+
+    `deliver` hands an event to a node in one of its lives; `answered` tells a client what became of its request.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        network: Network,
+        machines: Mapping[int, Machine],
+        deliver: Callable[[int, int, Event], None],
+        answered: Callable[[int, int, AnyResponse | None], None],
+    ) -> None:
+        self._timeline = timeline
+        self._network = network
+        self._machines = machines
+        self._deliver = deliver
+        self._answered = answered
+        self.intercept: Callable[[Parcel], bool] | None = None
+        self._requests: dict[int, _OpenRequest] = {}
+        self._sent: dict[tuple[int, int, int], int] = {}
+        self._next_request = 1
+        self._held: dict[tuple[int, int], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
+
+    def send(
+        self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str, timeout_ms: int
+    ) -> None:
+        """A node or a client sends a request; it will hear of an answer, or that there will be none, once."""
+        self._transmit(source, life, request_id, to, request, channel)
+        self._timeline.after(timeout_ms * MS, self._time_out, source, life, request_id)
+
+    def reply(self, node_id: int, life: int, effect: Reply) -> None:
+        """A node answers a request, if anybody waits for that."""
+        opened = self._requests.pop(effect.request_id, None)
+        if opened is None:
+            return
+        if effect.response is None:  # the sender waits for none (acks=0)
+            self._sent.pop((opened.source, opened.life, opened.request_id), None)
+            return
+        if self._network.answer_is_lost():
+            self._timeline.after(MS, self._fail, opened, "connection lost")
+            return
+        at_us = self._network.arrival_us(self._timeline.now_us, node_id, opened.source, opened.channel)
+        self._timeline.at(at_us, self._arrive_response, node_id, life, opened, effect.response)
+
+    def close(self, node_id: int, connection: int) -> None:
+        """A node closes a connection that it has accepted."""
+        for number, opened in list(self._requests.items()):
+            if opened.target == node_id and opened.source == connection:
+                del self._requests[number]
+                self._timeline.after(MS, self._fail, opened, "connection closed")
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def _transmit(self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str) -> None:
+        number = self._next_request
+        self._next_request += 1
+        self._sent[source, life, request_id] = number
+        target = self._machines[to]
+        opened = _OpenRequest(source, life, request_id, channel, to, target.life)
+        if target.node is None:
+            self._timeline.after(MS, self._fail, opened, "connection refused")
+            return
+        at_us = self._network.arrival_us(self._timeline.now_us, source, to, channel)
+        self._timeline.at(at_us, self._arrive_request, number, opened, request)
+        if source < CLIENTS_FROM and self._network.is_repeated():
+            again_us = self._network.arrival_us(at_us, source, to, channel)
+            self._timeline.at(again_us, self._arrive_request, 0, opened, request)
+
+    def _arrive_request(self, number: int, opened: _OpenRequest, request: AnyRequest) -> None:
+        link = (opened.source, opened.target)
+        if self.intercept is not None:
+            again = partial(self._arrive_request, number, opened, request)
+            if self.intercept(Parcel(*link, request, again)):
+                return
+        if self._network.stops(*link, "request"):
+            if self._network.held_message_survives(*link):
+                self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
+            return
+        machine = self._machines[opened.target]
+        if machine.node is None or machine.life != opened.target_life:
+            return
+        if number == 0:  # a repetition, whose answer nobody waits for
+            number = self._next_request
+            self._next_request += 1
+        else:
+            self._requests[number] = opened
+        self._deliver(
+            opened.target, machine.life, RequestReceived(number, opened.source, request, listener=_listener(opened))
+        )
+
+    def _arrive_response(self, node_id: int, life: int, opened: _OpenRequest, response: AnyResponse) -> None:
+        link = (node_id, opened.source)
+        if self.intercept is not None:
+            again = partial(self._arrive_response, node_id, life, opened, response)
+            if self.intercept(Parcel(*link, response, again)):
+                return
+        if self._network.stops(*link, opened.channel):
+            if self._network.held_message_survives(*link):
+                self._held.setdefault(link, []).append((self._arrive_response, (node_id, life, opened, response)))
+            return
+        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is None:
+            return
+        self._hand_over(opened, response)
+
+    def _hand_over(self, opened: _OpenRequest, response: AnyResponse) -> None:
+        if opened.source >= CLIENTS_FROM:
+            self._answered(opened.source, opened.request_id, response)
+        else:
+            self._deliver(opened.source, opened.life, ResponseReceived(opened.request_id, response))
+
+    def _time_out(self, source: int, life: int, request_id: int) -> None:
+        if self._sent.pop((source, life, request_id), None) is not None:
+            self._tell_failed(source, life, request_id, "timeout")
+
+    def _fail(self, opened: _OpenRequest, reason: str) -> None:
+        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is not None:
+            self._tell_failed(opened.source, opened.life, opened.request_id, reason)
+
+    def _tell_failed(self, source: int, life: int, request_id: int, reason: str) -> None:
+        if source >= CLIENTS_FROM:
+            self._answered(source, request_id, None)
+        else:
+            self._deliver(source, life, RequestFailed(request_id, reason))
+
+    def drop_connections(self, node_id: int) -> None:
+        """A process is gone: those who wait for it learn it, those it served are forgotten."""
+        peers: set[int] = set()
+        for number, opened in list(self._requests.items()):
+            if opened.target == node_id:
+                del self._requests[number]
+                self._timeline.after(MS, self._fail, opened, "connection lost")
+            elif opened.source == node_id:
+                peers.add(opened.target)
+        for peer in sorted(peers):
+            machine = self._machines[peer]
+            if (node_id, peer) not in self._network.cut:
+                # at once, so that it cannot come after what the next life sends
+                self._timeline.after(0, self._deliver, peer, machine.life, Disconnected(node_id))
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    def cut(self, links: frozenset[tuple[int, int]]) -> None:
+        """Let nothing pass from the first of each pair to the second."""
+        self._network.cut |= links
+
+    def mend(self, links: frozenset[tuple[int, int]]) -> None:
+        """Let messages pass again; those that were held come now."""
+        self._network.cut -= links
+        self._release(links)
+
+    def stall(self, links: frozenset[tuple[int, int]]) -> None:
+        """Hold what goes from the first of each pair to the second; nothing gets lost."""
+        self._network.stalled |= links
+
+    def unstall(self, links: frozenset[tuple[int, int]]) -> None:
+        """Let messages pass again; those that were held come now."""
+        self._network.stalled -= links
+        self._release(links)
+
+    def withhold_metadata(self, node_id: int) -> None:
+        """Let a broker hear nothing new of the metadata, though everything else reaches it."""
+        self._network.uninformed.add(node_id)
+
+    def inform(self, node_id: int) -> None:
+        """Let a broker hear of the metadata again."""
+        self._network.uninformed.discard(node_id)
+        self._release(frozenset(link for link in self._held if link[1] == node_id))
+
+    def _release(self, links: frozenset[tuple[int, int]]) -> None:
+        for link in sorted(links):
+            for action, arguments in self._held.pop(link, []):
+                self._timeline.after(self._network.faults.latency_us_min, action, *arguments)
+
+    def break_connections(self, node_id: int) -> None:
+        """Reset all connections of a node whose requests are being served: they may have been applied."""
+        for number, opened in list(self._requests.items()):
+            if node_id in (opened.target, opened.source):
+                del self._requests[number]
+                self._timeline.after(MS, self._fail, opened, "connection reset")
+
+
+def _listener(opened: _OpenRequest) -> str:
+    if opened.source >= CLIENTS_FROM:
+        return CLIENT_LISTENER
+    return CONTROLLER_LISTENER if opened.channel in CONTROLLER_CHANNELS else BROKER_LISTENER

@@ -1,0 +1,1 @@
+"""A small cluster whose every state can be copied and compared."""

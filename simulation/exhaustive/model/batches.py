@@ -1,0 +1,27 @@
+"""Batches as bytes: what those of the metadata decide, and where those of a log end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.core.metadata.records import BrokerRegistered, PartitionSet, PartitionState, decode_change
+from broker.core.records import iterate_headers
+from simulation.exhaustive.model.events import Batch, Decision
+
+
+def decisions(batches: tuple[Batch, ...], partition: PartitionState | None) -> Iterator[Decision]:
+    """What each batch makes of the partition that there was."""
+    for batch in batches:
+        header = next(header for _, header in iterate_headers(batch.data))
+        records = [] if header.is_control else [record for _, record in decode_change(batch.data)]
+        states = [record.state for record in records if isinstance(record, PartitionSet)]
+        registered = tuple(one.broker_id for one in records if isinstance(one, BrokerRegistered))
+        after = states[-1] if states else partition
+        yield Decision(registered, partition, after)
+        partition = after
+
+
+def whole_batches(data: bytes, count: int) -> bytes:
+    """The first so many batches."""
+    ends = [position + header.size for position, header in iterate_headers(data)]
+    return data[: ([0, *ends])[min(count, len(ends))]]

@@ -1,0 +1,312 @@
+"""The small world: what becomes of it when something happens, and whether that breaks a property."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from broker.core.broker_node.membership import lifecycle
+from broker.core.controller.node import ControllerNode
+from broker.core.messages import BrokerRegistrationResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.records import encode_change
+from simulation.exhaustive.model.choices import LOSABLE, Action, Choices
+from simulation.exhaustive.model.events import (
+    Answered,
+    Arrives,
+    Beats,
+    Dies,
+    Expires,
+    Fires,
+    Lags,
+    Learns,
+    Leaves,
+    NodeEvent,
+    Outcome,
+    Produces,
+    Recalls,
+    Starts,
+    Waits,
+)
+from simulation.exhaustive.model.local import Nodes
+from simulation.exhaustive.model.network import Nets
+from simulation.exhaustive.model.state import State, Table
+from simulation.exhaustive.model.step import CLIENT
+from simulation.exhaustive.model.views import BrokerView, ControllerView
+from simulation.exhaustive.properties import of_the_cluster
+from simulation.exhaustive.properties.of_the_cluster import Broken, Ghost
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, SmallWorld
+
+_NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
+
+
+class World:
+    """All that can happen in a small world."""
+
+    def __init__(self, spec: SmallWorld) -> None:
+        self.spec = spec
+        self.nodes = Nodes(spec)
+        self.nets = Nets(self.nodes)
+        self.metadata: Table[tuple[int, ...]] = Table()
+        self.ghosts: Table[Ghost] = Table()
+        self.budgets: Table[Budget] = Table()
+        self.checked = spec.properties or frozenset(of_the_cluster.CHECKED)
+        self.actions = Choices(spec, self.nodes, self.nets, self.metadata, self.budgets).of
+        self._judged: dict[tuple[int, ...], str | None] = {}
+        self._aspects: list[int] = []
+        self._aspect_numbers: dict[Hashable, int] = {}
+
+    def blank(self) -> State:
+        """Four machines that have never run."""
+        return State(
+            *(self.nodes.new(node_id) for node_id in (CONTROLLER, *BROKERS)),  # type: ignore[call-arg]
+            self.nets.number(()),
+            self.metadata.number(()),
+            self.ghosts.number(Ghost()),
+            self.budgets.number(self.spec.budget),
+        )
+
+    # --- what comes of it --------------------------------------------------------------------------------------------
+
+    def apply(self, state: State, action: Action) -> State | None:
+        """The world afterwards; None if nothing can come of it. Raises `Broken`, `NodeCrashed`."""
+        return _APPLY[action.verb](self, list(state), action)
+
+    def _deliver(self, state: list[int], action: Action) -> State:
+        number: int = action.what
+        state[_NET] = self.nets.without(state[_NET], number)
+        return self._happens(state, action.node, number)
+
+    def _learn(self, state: list[int], action: Action) -> State:
+        batches = self.nodes.batches
+        view: BrokerView = self.nodes.views[state[action.node]]
+        missing = [batches[one] for one in self.metadata[state[_METADATA]] if batches[one].base >= view.metadata_end]
+        after = self.happen(state, action.node, Learns(tuple(missing[: action.what])))
+        return self._trim(after)
+
+    def _beat(self, state: list[int], action: Action) -> State:
+        """A heartbeat, its judgement, and the answer, in one."""
+        self._exchange(state, action.node, Beats())
+        return State(*state)
+
+    def _exchange(self, state: list[int], broker: int, event: NodeEvent) -> Any:  # noqa: ANN401
+        """A request to the controller and its answer, in one; returns the answer."""
+        asked = self._take_but_one(state, broker, self.nodes.event(event), Arrives)
+        answered = self._take_but_one(state, CONTROLLER, asked, Answered)
+        self._take(state, broker, self.nodes.step(state[broker], answered))
+        answer = self.nodes.events[answered]
+        assert isinstance(answer, Answered)
+        return answer.response
+
+    def _take_but_one(self, state: list[int], node_id: int, event: int, kind: type) -> int:
+        """Let a node take a step; of its messages, hold back the one that belongs to a registration or heartbeat."""
+        outcome = self.nodes.step(state[node_id], event)
+        purposes = (lifecycle.HEARTBEAT, lifecycle.REGISTER)
+        events = self.nodes.events
+        held = next(n for n in outcome.messages if type(events[n]) is kind and events[n].purpose in purposes)  # type: ignore[union-attr]
+        self._take(state, node_id, outcome._replace(messages=tuple(n for n in outcome.messages if n != held)))
+        return held
+
+    def _expire(self, state: list[int], action: Action) -> State:
+        return self.happen(state, CONTROLLER, Expires(action.node))
+
+    def _fence(self, state: list[int], action: Action) -> State:
+        self._spend(state, "fences")
+        return self.happen(state, CONTROLLER, Expires(action.node))
+
+    def _wait(self, state: list[int], action: Action) -> State:
+        return self.happen(state, action.node, Waits(action.what))
+
+    def _fire(self, state: list[int], action: Action) -> State:
+        return self.happen(state, action.node, Fires(action.what))
+
+    def _lag(self, state: list[int], action: Action) -> State:
+        self._spend(state, "shrinks")
+        return self.happen(state, action.node, Lags(action.what))
+
+    def _produce(self, state: list[int], action: Action) -> State:
+        self._spend(state, "records")
+        return self.happen(state, action.node, Produces(action.what))
+
+    def _order(self, state: list[int], action: Action) -> State:
+        self._spend(state, "orders")
+        request = self.spec.orders[action.what]
+        return self.happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+
+    def _lose_answer(self, state: list[int], action: Action) -> State:
+        self._spend(state, "lost_answers")
+        lost: Answered = self.nodes.events[action.what]
+        return self._exchange_message(state, action, [lost._replace(response=None)])
+
+    def _give_up(self, state: list[int], action: Action) -> State:
+        self._spend(state, "late_requests")
+        late: Arrives = self.nodes.events[action.what]
+        return self._exchange_message(state, action, [Answered(*late[:-1], None), late._replace(wanted=False)])
+
+    def _exchange_message(self, state: list[int], action: Action, messages: list[Arrives | Answered]) -> State:
+        instead = [self.nodes.event(message) for message in messages]
+        state[_NET] = self.nets.without(state[_NET], action.what, instead)
+        return State(*state)
+
+    def _kill(self, state: list[int], action: Action) -> State:
+        self._spend(state, "kills")
+        return self._die(state, action.node, None)
+
+    def _lose_power(self, state: list[int], action: Action) -> State:
+        self._spend(state, "power_losses")
+        return self._die(state, action.node, action.what)
+
+    def _die(self, state: list[int], broker: int, kept: int | None) -> State:
+        """The process is gone: its peers' connections break, what it had sent may still arrive."""
+        before = self.nodes.states[state[broker]]
+        held = _log_bytes(before.disk)
+        self.happen(state, broker, Dies(kept))
+        if _log_bytes(self.nodes.states[state[broker]].disk) < held:
+            state[_GHOST] = self.ghosts.number(of_the_cluster.lost_data(self.ghosts[state[_GHOST]], broker))
+        messages: list[int] = []
+        for number in self.nets[state[_NET]]:
+            event = self.nodes.events[number]
+            if isinstance(event, Answered) and event.client != broker:
+                messages.append(number)
+            elif isinstance(event, Arrives) and event.server == broker:
+                if event.wanted:
+                    messages.append(self.nodes.event(Answered(*event[:-1], None)))
+            elif isinstance(event, Arrives) and event.client == broker:
+                if event.purpose in LOSABLE:
+                    messages.append(self.nodes.event(event._replace(wanted=False)))
+            elif isinstance(event, Arrives):
+                messages.append(number)
+        for waiting in before.waiting.values():
+            if waiting.client != CLIENT and waiting.wanted:
+                lost = Answered(waiting.client, broker, waiting.channel, waiting.purpose, waiting.request, None)
+                messages.append(self.nodes.event(lost))
+        state[_NET] = self.nets.number(messages)
+        for other in BROKERS:
+            if broker in self.nodes.views[state[other]].waiting:
+                self.happen(state, other, Leaves(broker))
+        return self._trim(State(*state))
+
+    def _restart(self, state: list[int], action: Action) -> State | None:
+        """A new process: registered, with the metadata up to its registration, and known to the controller."""
+        broker = action.node
+        controller: ControllerView = self.nodes.views[state[0]]
+        registered = controller.brokers.get(broker)
+        life = registered.epoch if registered is not None else -1
+        answer = self._exchange(state, broker, Starts(f"{broker}/{life}"))
+        if not isinstance(answer, BrokerRegistrationResponse) or answer.error_code != ErrorCode.NONE:
+            return None
+        node = self.nodes.states[state[0]].node
+        assert isinstance(node, ControllerNode)
+        image, epoch = node.state.image, node.state.quorum.epoch
+        self.happen(state, broker, Recalls(image.end_offset, epoch, encode_change(image.to_records(), 0, epoch)))
+        self._exchange(state, broker, Beats())
+        return self._trim(State(*state))
+
+    # --- one node's part ---------------------------------------------------------------------------------------------
+
+    def happen(self, state: list[int], node_id: int, event: NodeEvent) -> State:
+        """Let an event happen to a node; `state` is changed, and returned as it then is."""
+        return self._happens(state, node_id, self.nodes.event(event))
+
+    def _happens(self, state: list[int], node_id: int, event: int) -> State:
+        self._take(state, node_id, self.nodes.step(state[node_id], event))
+        return State(*state)
+
+    def _take(self, state: list[int], node_id: int, outcome: Outcome) -> None:
+        """Put a node's new state in place, send what it sends, and judge."""
+        before = state[node_id]
+        state[node_id] = outcome.state
+        if outcome.messages:
+            state[_NET] = self.nets.number([*self.nets[state[_NET]], *self._deliverable(state, outcome.messages)])
+        if outcome.batches:
+            state[_METADATA] = self.metadata.number(self.metadata[state[_METADATA]] + outcome.batches)
+        ghost = state[_GHOST]
+        self._observe(state, node_id, outcome)
+        if state[_GHOST] != ghost or self._aspect(outcome.state) != self._aspect(before):
+            self._judge(state)
+
+    def _deliverable(self, state: list[int], messages: tuple[int, ...]) -> Iterator[int]:
+        """What is sent to the dead comes back as a lost connection."""
+        for number in messages:
+            event = self.nodes.events[number]
+            receiver = event.server if isinstance(event, Arrives) else event.client  # type: ignore[union-attr]
+            if receiver == CONTROLLER or self.nodes.views[state[receiver]].alive:
+                yield number
+            elif isinstance(event, Arrives):
+                yield self.nodes.event(Answered(*event[:-1], None))
+
+    def _trim(self, state: State) -> State:
+        """Forget metadata that every living broker has; who starts gets a snapshot."""
+        pending = self.metadata[state[_METADATA]]
+        if not pending:
+            return state
+        views = [self.nodes.views[state[number]] for number in BROKERS]
+        ends = [view.metadata_end for view in views if view.alive and view.metadata_end]
+        oldest = min(ends, default=1 << 60)
+        kept = tuple(one for one in pending if self.nodes.batches[one].base >= oldest)
+        return state if len(kept) == len(pending) else state._replace(metadata=self.metadata.number(kept))
+
+    def _spend(self, state: list[int], what: str) -> None:
+        budget = self.budgets[state[_BUDGET]]
+        state[_BUDGET] = self.budgets.number(budget._replace(**{what: getattr(budget, what) - 1}))
+
+    # --- judging -----------------------------------------------------------------------------------------------------
+
+    def _observe(self, state: list[int], node_id: int, outcome: Outcome) -> None:
+        ghost = self.ghosts[state[_GHOST]]
+        view = self.nodes.views[outcome.state]
+        for found in of_the_cluster.observe(ghost, node_id, outcome, view):
+            if isinstance(found, Ghost):
+                state[_GHOST] = self.ghosts.number(found)
+            else:
+                self._break(found)
+
+    def _aspect(self, number: int) -> int:
+        """The number of what the properties see of a node's state: many states look the same to them."""
+        while len(self._aspects) <= number:
+            view = self.nodes.views[len(self._aspects)]
+            seen: Hashable = (
+                (view[1:5], view[6:13])
+                if isinstance(view, BrokerView)
+                else (view.partition, tuple(sorted(view.brokers.items())))
+            )
+            self._aspects.append(self._aspect_numbers.setdefault(seen, len(self._aspect_numbers)))
+        return self._aspects[number]
+
+    def _judge(self, state: list[int]) -> None:
+        key = (*(self._aspect(state[number]) for number in range(4)), state[_GHOST])
+        if key not in self._judged:
+            views = self.nodes.views
+            brokers = [(number, views[state[number]]) for number in BROKERS]
+            found = of_the_cluster.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
+            self._judged[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
+        verdict = self._judged[key]
+        if verdict is not None:
+            raise Broken(verdict)
+
+    def _break(self, what: str) -> None:
+        if what.partition(":")[0] in self.checked:
+            raise Broken(what)
+
+
+def _log_bytes(disk: Any) -> int:  # noqa: ANN401
+    return sum(len(file.data) for name, file in disk.files.items() if name.endswith(".log"))
+
+
+_APPLY = {
+    "deliver": World._deliver,
+    "learn": World._learn,
+    "beat": World._beat,
+    "expire": World._expire,
+    "fence": World._fence,
+    "wait": World._wait,
+    "fire": World._fire,
+    "lag": World._lag,
+    "produce": World._produce,
+    "order": World._order,
+    "lose answer": World._lose_answer,
+    "give up": World._give_up,
+    "kill": World._kill,
+    "power loss": World._lose_power,
+    "restart": World._restart,
+}

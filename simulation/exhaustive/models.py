@@ -1,0 +1,82 @@
+"""The stated small worlds: those that the correct protocol is searched in, and where each known flaw shows.
+
+`MODEL` gives, for comparison, how long the shortest counterexample is in the published TLA+ model with the same rule
+removed (KIP-966 model of Vanlightly/kafka-tlaplus, breadth first; the number of states, the initial one included).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from simulation.exhaustive.spec import Budget, SmallWorld, reassign
+
+_MOVED_AWAY_AND_BACK = reassign((1, 2), (1, 2, 3))
+
+CORRECT: tuple[SmallWorld, ...] = (
+    SmallWorld(name="lost-answer", budget=Budget(lost_answers=1)),
+    SmallWorld(name="moves", budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    SmallWorld(name="late-request", budget=Budget(late_requests=1)),
+    SmallWorld(name="three-records", budget=Budget(records=3)),
+    SmallWorld(name="shrink", budget=Budget(shrinks=1)),
+    SmallWorld(name="kill", budget=Budget(kills=1), initial_isr=3),
+    SmallWorld(name="two-records-shrink", budget=Budget(records=2, shrinks=1), initial_isr=3),
+    SmallWorld(name="power-loss", budget=Budget(power_losses=1), initial_isr=3),
+    SmallWorld(name="fence", budget=Budget(records=2, fences=1), initial_isr=3),
+)
+"""The budget that the correct protocol is searched in, smallest world first."""
+
+_HUNTS: Mapping[str, SmallWorld] = {
+    "advance-below-min-isr": SmallWorld(budget=Budget(fences=1)),
+    "eager-shrink": SmallWorld(budget=Budget(shrinks=1)),
+    "fenced-joins-isr": SmallWorld(),
+    "unclean-stays-eligible": SmallWorld(budget=Budget(power_losses=1)),
+    "current-isr-only": SmallWorld(),
+    "join-below-high-watermark": SmallWorld(),
+    "eligible-never-emptied": SmallWorld(budget=Budget(fences=1), initial_isr=3),
+    "partition-epoch-unchecked": SmallWorld(budget=Budget(fences=1, shrinks=1), initial_isr=3),
+    "rebooted-joins-isr": SmallWorld(budget=Budget(power_losses=1)),
+    "remembered-after-reassignment": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    "join-below-epoch-start": SmallWorld(budget=Budget(fences=1)),
+    "rollback-on-any-error": SmallWorld(budget=Budget(lost_answers=1)),
+    "old-metadata-applied": SmallWorld(budget=Budget(fences=1, shrinks=1), initial_isr=3),
+    "min-isr-of-maximal-isr": SmallWorld(budget=Budget(fences=1)),
+    "keep-last-in-sync": SmallWorld(budget=Budget(fences=1, power_losses=1)),
+    "logs-not-compared": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
+    "high-watermark-from-log-end": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
+    "believe-fetch-offset": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
+    "truncate-to-high-watermark": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
+    "high-watermark-before-cut": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
+    "diverging-fetch-counts": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
+    "ack-before-replication": SmallWorld(),
+    "leader-epoch-unchecked": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    "behind-follower-counts": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+}
+
+HUNTS: Mapping[str, SmallWorld] = MappingProxyType(
+    {flaw: replace(world, name=flaw, flaws=(flaw,)) for flaw, world in _HUNTS.items()}
+)
+"""By flaw: a world in which it shows."""
+
+MODEL: Mapping[str, int] = MappingProxyType(
+    {
+        "advance-below-min-isr": 4,
+        "eager-shrink": 5,
+        "fenced-joins-isr": 6,
+        "unclean-stays-eligible": 11,
+        "current-isr-only": 12,
+        "join-below-high-watermark": 12,
+        "eligible-never-emptied": 12,
+        "partition-epoch-unchecked": 12,
+        "rebooted-joins-isr": 14,
+        "remembered-after-reassignment": 14,
+        "join-below-epoch-start": 15,
+        "rollback-on-any-error": 15,
+        "old-metadata-applied": 16,
+        "min-isr-of-maximal-isr": 10,
+        "keep-last-in-sync": 8,
+        "logs-not-compared": 15,
+    }
+)
+"""By flaw: states of the model's shortest counterexample."""

@@ -1,0 +1,1 @@
+"""The properties that an exhaustive search checks in every state."""

@@ -1,0 +1,211 @@
+"""The properties of the whole world, judged after every step.
+
+The observer's ghost is small: what has ever been committed, who led which epoch, which replicas came back without a
+clean stop, which have lost data. It is part of the state, since it decides what will be a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from broker.core.metadata.records import RECOVERING, PartitionState
+from simulation.exhaustive.model.events import Decision, Outcome, Record
+from simulation.exhaustive.model.views import BrokerView, ControllerView
+from simulation.exhaustive.spec import MIN_ISR
+
+CHECKED = (
+    "P-1",
+    "P-2",
+    "P-3",
+    "P-4",
+    "P-5",
+    "P-6",
+    "P-7",
+    "P-8",
+    "P-9",
+    "P-10",
+    "P-12",
+    "P-16",
+    "P-17",
+    "P-18",
+    "P-19",
+    "P-22",
+)
+"""P-11 needs no check of its own: what a consumer may read is below the high watermark of a leader (P-4, P-10)."""
+
+MODELLED = frozenset({"P-1", "P-2", "P-3", "P-4", "P-12"})
+"""What the published models check; the others tell of a violation before it does harm."""
+
+
+class Ghost(NamedTuple):
+    """What an observer of the whole world remembers."""
+
+    committed: tuple[Record, ...] = ()
+    leaders: tuple[tuple[int, int], ...] = ()  # (leader epoch, broker that appended in it)
+    unclean: frozenset[int] = frozenset()  # back without a clean stop, and not added to the ISR since
+    lossy: frozenset[int] = frozenset()  # lost data, and not added to the ISR since
+    exempt: bool = False
+    """More replicas lost data at once than the protocol promises to survive (ST-8)."""
+
+
+class Broken(Exception):
+    """A property is broken; the message begins with its id."""
+
+    @property
+    def property_id(self) -> str:
+        """Its id."""
+        return str(self).partition(":")[0]
+
+
+def observe(ghost: Ghost, node_id: int, outcome: Outcome, view: BrokerView | ControllerView) -> Iterator[str | Ghost]:
+    """Properties that a step broke, as texts, and at last what the observer knows after it."""
+    if outcome.fault is not None:
+        yield outcome.fault
+    for decision in outcome.decisions:
+        yield from _judge_decision(ghost, decision)
+        ghost = _after_decision(ghost, decision)
+    if isinstance(view, BrokerView):
+        for offset, record in outcome.removed:
+            if not ghost.exempt and offset < len(ghost.committed) and ghost.committed[offset] == record:
+                yield f"P-6: broker {node_id} cut off offset {offset}, which was committed"
+        if outcome.appended >= 0:
+            leaders = dict(ghost.leaders)
+            other = leaders.setdefault(outcome.appended, node_id)
+            if other != node_id:
+                yield f"P-8: brokers {other} and {node_id} both appended in leader epoch {outcome.appended}"
+            ghost = ghost._replace(leaders=tuple(sorted(leaders.items())))
+        if view.leads and view.high_watermark > len(ghost.committed) >= view.log_start:
+            first = len(ghost.committed) - view.log_start
+            new = view.log[first : view.high_watermark - view.log_start]
+            ghost = ghost._replace(committed=ghost.committed + new)
+        for value, offset in outcome.acknowledged:
+            found = ghost.committed[offset][1] if offset < len(ghost.committed) else None
+            if found != value and not ghost.exempt:
+                there = "nothing" if found is None else f"value {found}"
+                yield f"P-12: value {value} was acknowledged at offset {offset}, where {there} is committed"
+    yield ghost
+
+
+def _judge_decision(ghost: Ghost, decision: Decision) -> Iterator[str]:
+    before, after = decision.before, decision.after
+    if before is None or after is None or before == after:
+        return
+    if after.partition_epoch != before.partition_epoch + 1:
+        yield f"P-19: the partition epoch went from {before.partition_epoch} to {after.partition_epoch}"
+    if after.leader_epoch < before.leader_epoch:
+        yield f"P-19: the leader epoch went from {before.leader_epoch} to {after.leader_epoch}"
+    if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
+        yield f"P-19: the leader changed from {before.leader} to {after.leader} within epoch {after.leader_epoch}"
+    yield from _judge_sets(after)
+    added = set(after.isr) - set(before.isr)
+    known = (ghost.unclean | set(decision.registered)) - (added - set(decision.registered))
+    wrong = known & ({*after.isr, *after.elr, after.leader})
+    if wrong and after.recovery_state != RECOVERING:
+        yield f"P-7: broker {min(wrong)} stopped uncleanly and is still eligible: {_sets(after)}"
+
+
+def _judge_sets(state: PartitionState) -> Iterator[str]:
+    isr, elr, known = set(state.isr), set(state.elr), set(state.last_known_elr)
+    if elr & isr or known & (elr | isr) or not isr | elr | known <= set(state.replicas):
+        yield f"P-17: the sets overlap or leave the replicas {list(state.replicas)}: {_sets(state)}"
+    if len(isr) >= min(MIN_ISR, len(state.replicas)) and (elr or known):
+        yield f"P-17: the ISR suffices, and others are still eligible: {_sets(state)}"
+    if state.leader < 0 and not isr and not elr and len(known) < min(MIN_ISR, len(state.replicas)):
+        yield f"P-18: too few replicas to recover from: {_sets(state)}"
+
+
+def _sets(state: PartitionState) -> str:
+    return f"ISR {list(state.isr)}, ELR {list(state.elr)}, last known {list(state.last_known_elr)}"
+
+
+def _after_decision(ghost: Ghost, decision: Decision) -> Ghost:
+    unclean = ghost.unclean | set(decision.registered)
+    lossy = ghost.lossy
+    before, after = decision.before, decision.after
+    if before is not None and after is not None and before != after:
+        added = set(after.isr) - set(before.isr)
+        unclean -= added - set(decision.registered)
+        lossy -= added
+    return ghost._replace(unclean=unclean, lossy=lossy)
+
+
+def lost_data(ghost: Ghost, broker: int) -> Ghost:
+    """The observer sees a broker lose records."""
+    lossy = ghost.lossy | {broker}
+    return ghost._replace(lossy=lossy, exempt=ghost.exempt or len(lossy) > MIN_ISR - 1)
+
+
+def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: Ghost) -> Iterator[str]:
+    """Properties that the world as it stands breaks."""
+    state = controller.partition
+    if state is None:
+        return
+    for member in state.isr:
+        registered = controller.brokers.get(member)
+        if registered is None or not registered.active:
+            yield f"P-16: broker {member} is in the ISR and not active: {_sets(state)}"
+    living = [(number, view) for number, view in brokers if view.alive and view.role is not None]
+    for number, view in living:
+        if view.leader_epoch > state.leader_epoch or view.partition_epoch > state.partition_epoch:
+            yield f"P-19: broker {number} is ahead of the controller"
+    if ghost.exempt:
+        return
+    committed = ghost.committed
+    for number, view in living:
+        if view.leads and not _agrees(view, committed, min(view.high_watermark, len(committed))):
+            yield f"P-4: broker {number} leads and shows other records than were committed: {_log(view)}"
+        if view.leads and view.leader_epoch == state.leader_epoch:
+            yield from _judge_leader(number, view, state, living, committed)
+        registered = controller.brokers.get(number)
+        current = registered is not None and registered.epoch == view.broker_epoch
+        if current and number in (*state.isr, *state.elr) and not _holds(view, committed):
+            yield (
+                f"P-2: broker {number} may lead and lacks committed records: {_log(view)}, "
+                f"{len(committed)} committed, {_sets(state)}"
+            )
+    yield from _judge_pairs(living)
+
+
+def _judge_leader(
+    number: int,
+    view: BrokerView,
+    state: PartitionState,
+    living: Sequence[tuple[int, BrokerView]],
+    committed: tuple[Record, ...],
+) -> Iterator[str]:
+    if not _holds(view, committed):
+        yield f"P-1: broker {number} leads without all committed records: {_log(view)}, {len(committed)} committed"
+    eligible = {*state.isr, *state.elr}
+    if len(view.isr) >= min(MIN_ISR, len(state.replicas)) and not eligible <= view.maximal_isr | {number}:
+        yield (
+            f"P-5: broker {number} counts on {sorted(view.maximal_isr)} only, and these may lead: {sorted(eligible)}"
+        )
+    for member, other in living:
+        if member in eligible and other.leader_epoch == view.leader_epoch and view.high_watermark > other.log_end:
+            yield (
+                f"P-10: the high watermark {view.high_watermark} of broker {number} is beyond the log end "
+                f"{other.log_end} of broker {member}, which may lead"
+            )
+
+
+def _judge_pairs(living: Sequence[tuple[int, BrokerView]]) -> Iterator[str]:
+    for place, (one, view) in enumerate(living):
+        for two, other in living[place + 1 :]:
+            end = min(view.high_watermark, other.high_watermark)
+            start = max(view.log_start, other.log_start)
+            mine = view.log[start - view.log_start : max(end - view.log_start, 0)]
+            if mine != other.log[start - other.log_start : max(end - other.log_start, 0)]:
+                yield f"P-3: brokers {one} and {two} hold different records below both high watermarks"
+
+
+def _agrees(view: BrokerView, committed: tuple[Record, ...], end: int) -> bool:
+    return view.log[: max(0, end - view.log_start)] == committed[view.log_start : end]
+
+
+def _holds(view: BrokerView, committed: tuple[Record, ...]) -> bool:
+    return view.log_end >= len(committed) and _agrees(view, committed, len(committed))
+
+
+def _log(view: BrokerView) -> str:
+    return f"log {[f'{value}@{epoch}' for epoch, value in view.log]}, high watermark {view.high_watermark}"

@@ -1,0 +1,49 @@
+"""Taking the steps of a counterexample again, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from simulation.exhaustive import trace
+from simulation.exhaustive.model.cluster import World
+from simulation.exhaustive.model.setup import begin
+from simulation.exhaustive.model.step import NodeCrashed
+from simulation.exhaustive.properties.of_the_cluster import Broken
+from simulation.exhaustive.spec import SmallWorld
+
+
+class Told(NamedTuple):
+    """One step and what it changed."""
+
+    name: str
+    changes: tuple[str, ...]
+
+
+class Replayed(NamedTuple):
+    """What became of the steps: how many were taken, and what was broken at the last of them."""
+
+    steps: tuple[Told, ...]
+    violation: str | None
+    impossible: str | None
+    """The step that could not be taken, with its number and why; the correct build often stops a flaw's trace so."""
+
+
+def follow(spec: SmallWorld, names: Sequence[str]) -> Replayed:
+    """Take the steps with these names, until one breaks a property or cannot be taken."""
+    world = World(spec)
+    state = begin(world)
+    told: list[Told] = []
+    for number, wanted in enumerate(names, 1):
+        possible = {trace.name(world, state, action): action for action in world.actions(state)}
+        if wanted not in possible:
+            return Replayed(tuple(told), None, f"step {number} is not possible: {wanted}")
+        try:
+            after = world.apply(state, possible[wanted])
+        except (Broken, NodeCrashed) as broken:
+            return Replayed((*told, Told(wanted, ())), str(broken), None)
+        if after is None:
+            return Replayed(tuple(told), None, f"step {number} comes to nothing: {wanted}")
+        told.append(Told(wanted, tuple(trace.changes(world, state, after))))
+        state = after
+    return Replayed(tuple(told), None, None)

@@ -1,0 +1,77 @@
+"""What searches found, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from simulation.exhaustive.models import MODEL
+from simulation.exhaustive.replay import follow
+from simulation.exhaustive.search import Found, Verdict
+
+_COLUMNS = ("world", "begins with", "states", "steps", "depth", "seconds", "states/s", "verdict")
+_NUMBERS = range(2, 7)
+
+
+def table(found: Sequence[Found]) -> Iterator[str]:
+    """One line a world. Seconds are those of the clock; the rate is by processor time."""
+    rows = [_COLUMNS, *(_row(one) for one in found)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_COLUMNS))]
+    for row in rows:
+        cells = [
+            text.rjust(width) if place in _NUMBERS else text.ljust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _row(one: Found) -> tuple[str, ...]:
+    return (
+        one.spec.name,
+        one.spec.title(),
+        f"{one.states:,}",
+        f"{one.transitions:,}",
+        str(one.depth),
+        f"{one.seconds:.1f}",
+        f"{one.states_per_second:,.0f}",
+        _verdict(one),
+    )
+
+
+def _verdict(one: Found) -> str:
+    if one.verdict is Verdict.VIOLATED:
+        model = next((MODEL[flaw] for flaw in one.spec.flaws if flaw in MODEL), None)
+        compared = "" if model is None else f" (in the model {model - 1})"
+        return f"violated after {len(one.steps)} steps{compared}: {one.violation}"
+    if one.verdict is Verdict.STOPPED:
+        return f"no violation in the first {one.depth} steps of any order; stopped at the limit"
+    return "no violation in any order"
+
+
+def story(one: Found) -> Iterator[str]:
+    """A counterexample, step by step, with what each step changed."""
+    told = follow(one.spec, one.steps)
+    width = len(str(len(told.steps)))
+    for number, step in enumerate(told.steps, 1):
+        yield f"{number:>{width}}  {step.name}"
+        yield from (f"{'':{width}}      {change}" for change in step.changes)
+    yield f"{'':{width}}  violated: {told.violation or one.violation}"
+
+
+def data(one: Found) -> dict[str, object]:
+    """For programs."""
+    return {
+        "world": one.spec.name,
+        "begins_with": one.spec.title(),
+        "generation": one.spec.generation,
+        "flaws": list(one.spec.flaws),
+        "verdict": one.verdict.name.lower(),
+        "states": one.states,
+        "transitions": one.transitions,
+        "depth": one.depth,
+        "states_waiting": one.waiting,
+        "seconds": round(one.seconds, 3),
+        "processor_seconds": round(one.processor_seconds, 3),
+        "states_per_second": round(one.states_per_second),
+        "violation": one.violation,
+        "steps": list(one.steps),
+    }

@@ -1,0 +1,1 @@
+"""The faults of a simulation: their schedule, their effects, the budget of losses."""

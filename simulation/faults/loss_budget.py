@@ -1,0 +1,73 @@
+"""How much the nemesis of a simulation may take, so that what is lost after all is the broker's fault (ST-8).
+
+A broker is in a *lossy window* from a loss until its next life is in the ISR of all partitions that it replicates. Only
+so many windows may be open at one time, and within its window a broker may lose more only while nobody counts on it. A
+change of min ISR makes the controller forget who is eligible to lead (ELR-6), and with them what protects from the next
+loss: it waits until no window is open, and losses wait until the ISR is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simulation.engine.cluster import World
+from simulation.engine.node_views import broker_state, leading, partition_states
+
+
+class Losses:
+    """The lossy windows of a world's brokers, at most `limit` at a time."""
+
+    def __init__(self, world: World, limit: int, min_isr_is_changed: Callable[[], bool]) -> None:
+        self._world = world
+        self._limit = limit
+        self._min_isr_is_changed = min_isr_is_changed
+        self._open: dict[int, int] = {}  # broker -> its life when it lost something, the last one if it was dead
+        self._forgotten = False  # who is eligible, and the ISR was not seen whole since
+
+    def allow(self, broker: int) -> bool:
+        """Whether this broker may lose something now."""
+        self._refresh()
+        if self._forgotten:
+            return False
+        return not self._is_counted_on(broker) if broker in self._open else len(self._open) < self._limit
+
+    def open(self, broker: int) -> None:
+        """It is about to lose something."""
+        self._open[broker] = self._world.machines[broker].life
+
+    def allow_change_of_min_isr(self) -> bool:
+        """Whether nobody lacks anything now."""
+        self._refresh()
+        return not self._open
+
+    def forget_eligible(self) -> None:
+        """Min ISR changes now."""
+        self._forgotten = True
+
+    def _is_counted_on(self, broker: int) -> bool:
+        """Whether a broker that has lost something is alone with something by now, as the leader of a recovery is."""
+        if self._world.machines[broker].life == self._open[broker]:
+            return False  # it has not started since
+        members = (member for state in partition_states(self._world) for member in (*state.isr, *state.elr))
+        return leading(self._world) is None or broker in members
+
+    def _refresh(self) -> None:
+        for broker in [broker for broker, life in self._open.items() if self._is_whole(broker, life)]:
+            del self._open[broker]
+        if self._forgotten and not self._min_isr_is_changed():
+            states = partition_states(self._world)
+            self._forgotten = not states or any(set(state.isr) != set(state.replicas) for state in states)
+
+    def _is_whole(self, broker: int, lost_in: int) -> bool:
+        """Whether a later life is known to the controller, and in sync.
+
+        The registration that the controller knows must be this life's: one that has not heard yet of the crash, or was
+        deposed, still has the ISR of before.
+        """
+        machine, controller = self._world.machines[broker], leading(self._world)
+        state = broker_state(machine.node)
+        if machine.life <= lost_in or state is None or controller is None or state.broker_epoch < 0:
+            return False
+        return controller.image.broker_epoch(broker) == state.broker_epoch and all(
+            broker in one.isr for one in partition_states(self._world) if broker in one.replicas
+        )

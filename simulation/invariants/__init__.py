@@ -1,0 +1,1 @@
+"""The observer: checks the protocol's properties in every step of a simulation."""

@@ -1,0 +1,192 @@
+"""What clients are told (P-9, P-11, P-12, P-13, P-15, P-24)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import (
+    AnyResponse,
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ProducedPartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import RequestReceived
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, told
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+
+_ALL = -1
+_LATEST = -1
+
+
+def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
+    """Remember what a client asked, and what was acknowledged by then."""
+    request = event.request
+    if isinstance(request, ProduceRequest):
+        for part in request.partitions:
+            ghost = known.ghost_of(part.topic, part.partition)
+            if ghost is None:
+                continue
+            ghost.first_seen.setdefault(part.records, ghost.acknowledged_end)
+            ghost.acks_all_only = ghost.acks_all_only and request.acks == _ALL
+        if request.acks == _ALL:
+            broker.writes[event.request_id] = {
+                (part.topic, part.partition): part.records for part in request.partitions
+            }
+    elif isinstance(request, FetchRequest):
+        if request.replica_id < 0:
+            asked = {}
+            for fetch in request.partitions:
+                ghost = known.ghost_of(fetch.topic, fetch.partition)
+                if ghost is not None:
+                    asked[fetch.topic, fetch.partition] = (fetch.fetch_offset, ghost.acknowledged_end)
+            broker.reads[event.request_id] = asked
+    elif isinstance(request, ListOffsetsRequest) and request.replica_id < 0:
+        broker.reads[event.request_id] = {
+            (part.topic, part.partition): (part.timestamp, -1) for part in request.partitions
+        }
+
+
+def answered(
+    known: Knowledge, broker: BrokerMirror, state: BrokerState, request_id: int, response: AnyResponse
+) -> None:
+    """Judge an answer to a client."""
+    if isinstance(response, ProduceResponse):
+        written = broker.writes.pop(request_id, None)
+        for produced in response.partitions if written is not None else ():
+            records = written.get((produced.topic, produced.partition)) if written is not None else None
+            if produced.error_code == ErrorCode.NONE and records is not None:
+                _acknowledged(known, broker, state, produced, records)
+    elif isinstance(response, FetchResponse):
+        read = broker.reads.pop(request_id, None)
+        for part in response.partitions if read is not None else ():
+            asked = read.get((part.topic, part.partition)) if read is not None else None
+            if part.error_code == ErrorCode.NONE and asked is not None:
+                _read(known, broker, part, *asked)
+    elif isinstance(response, ListOffsetsResponse):
+        read = broker.reads.pop(request_id, None)
+        for listed in response.partitions if read is not None else ():
+            asked = read.get((listed.topic, listed.partition)) if read is not None else None
+            if listed.error_code == ErrorCode.NONE and asked is not None and asked[0] == _LATEST:
+                _end_told(known, broker, listed.topic, listed.partition, listed.offset)
+
+
+def _judged(known: Knowledge, broker: BrokerMirror, topic: str, partition: int) -> tuple[Ghost, ReplicaMirror] | None:
+    ghost = known.ghost_of(topic, partition)
+    mirror = broker.mirrors.get((topic, partition))
+    if ghost is None or mirror is None or not ghost.judges(mirror):
+        return None
+    return ghost, mirror
+
+
+def _acknowledged(
+    known: Knowledge, broker: BrokerMirror, state: BrokerState, produced: ProducedPartition, records: bytes
+) -> None:
+    """P-12, P-13 and P-15, at the moment when a leader acknowledges."""
+    found = _judged(known, broker, produced.topic, produced.partition)
+    if found is None:
+        return
+    ghost, mirror = found
+    sent = batches_in(records)[0]
+    base = produced.base_offset
+    last = base + sent.last - sent.base
+    committed = ghost.committed
+    who = f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch}, acknowledged {base}…{last}"
+    if last >= len(committed) or committed[base] is None or committed[last] != committed[base]:
+        known.fail(ghost, "P-12", f"{who}; committed is what lies before {len(committed)}")
+    batch = committed[base]
+    if batch is None or batch.base != base or batch.crc != sent.crc:
+        known.fail(ghost, "P-12", f"{who}; at {base} {batch} is committed, and the batch sent had crc {sent.crc:08x}")
+    before = ghost.first_seen.get(records, 0)
+    if base < before:
+        known.fail(ghost, "P-13", f"{who}; when it was sent, everything before {before} had been acknowledged")
+    _check_min_isr(known, ghost, state, batch, who)
+    ghost.acknowledged[base] = batch
+    ghost.acknowledged_end = max(ghost.acknowledged_end, last + 1)
+
+
+def _check_min_isr(known: Knowledge, ghost: Ghost, state: BrokerState, batch: Batch, who: str) -> None:
+    replica = state.replicas.get((ghost.topic, ghost.number))
+    if replica is None:
+        return
+    # P-15 asks for what they have reported: one that has lost its disk since had reported it, and one whose log
+    # begins beyond the record, which was deleted (K1 to K3: committed by an ISR that is too small), reports its start
+    mirrors = ((member, of.get(member)) for of in (ghost.mirrors, ghost.vanished) for member in replica.replicas)
+    holders = {member for member, mirror in mirrors if mirror is not None and mirror.reached(batch)}
+    if len(holders) < replica.effective_min_isr:
+        known.fail(
+            ghost,
+            "P-15",
+            f"{who}, which is in the logs of {sorted(holders)} only; min ISR is {replica.effective_min_isr}",
+        )
+
+
+def _read(
+    known: Knowledge, broker: BrokerMirror, part: FetchedPartition, fetch_offset: int, acknowledged_end: int
+) -> None:
+    """P-11 and P-24 for what is in the answer; P-9 and P-13 for what is not."""
+    found = _judged(known, broker, part.topic, part.partition)
+    if found is None or part.diverging_epoch is not None:
+        return
+    ghost, mirror = found
+    who = f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch},"
+    epoch = -1
+    for batch in batches_in(part.records):
+        if batch.last >= len(ghost.committed) or ghost.committed[batch.base] not in (batch, None):
+            known.fail(
+                ghost,
+                "P-11",
+                f"{who} gave a consumer {batch}; committed there is {told(ghost.committed, batch.base)}, and nothing "
+                f"from {len(ghost.committed)} on",
+            )
+        if batch.epoch < epoch:
+            known.fail(ghost, "P-24", f"{who} gave a consumer {batch} after a record of epoch {epoch}")
+        epoch = batch.epoch
+    if not part.records and part.error_code == ErrorCode.NONE and not ghost.is_stale(mirror):
+        if fetch_offset < acknowledged_end:
+            known.fail(
+                ghost,
+                "P-13",
+                f"{who} gave a consumer nothing from {fetch_offset} on; everything before {acknowledged_end} had been "
+                f"acknowledged when it asked",
+            )
+        _check_shown(known, ghost, mirror, max(part.high_watermark, fetch_offset))
+    ghost.shown_end = max(ghost.shown_end, part.high_watermark)
+
+
+def _end_told(known: Knowledge, broker: BrokerMirror, topic: str, partition: int, end: int) -> None:
+    """P-9, P-13: the end of the log as clients see it."""
+    found = _judged(known, broker, topic, partition)
+    if found is None:
+        return
+    ghost, mirror = found
+    if end > len(ghost.committed):
+        known.fail(
+            ghost,
+            "P-11",
+            f"broker {broker.broker_id} told a client that the log ends at {end}; committed is {len(ghost.committed)}",
+        )
+    if not ghost.is_stale(mirror):
+        if end < ghost.acknowledged_end:
+            known.fail(
+                ghost,
+                "P-13",
+                f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch}, told a client that the log ends at "
+                f"{end}; everything before {ghost.acknowledged_end} has been acknowledged",
+            )
+        _check_shown(known, ghost, mirror, end)
+    ghost.shown_end = max(ghost.shown_end, end)
+
+
+def _check_shown(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, end: int) -> None:
+    if end < ghost.shown_end:
+        known.fail(
+            ghost,
+            "P-9",
+            f"broker {mirror.holder}, leader of epoch {mirror.leader_epoch}, told a client that the log ends at {end}; "
+            f"{ghost.shown_end} had been told before",
+        )

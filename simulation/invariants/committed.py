@@ -1,0 +1,134 @@
+"""What is committed, and who must hold it (P-1, P-2, P-4, P-9, P-10)."""
+
+from __future__ import annotations
+
+from broker.core.replica.state import Role
+from simulation.invariants import producers
+from simulation.invariants.ghost import Ghost, ReplicaMirror, told
+from simulation.invariants.knowledge import Knowledge
+
+
+def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, before: int, new: int) -> None:
+    """A leader's high watermark is now `new`, in an epoch in which it was `before` (P-4, P-9)."""
+    if not ghost.judges(mirror):
+        return
+    committed, entries = ghost.committed, mirror.entries
+    if new < before:
+        known.fail(
+            ghost,
+            "P-9",
+            f"the high watermark of broker {mirror.holder} went from {before} back to {new} in epoch "
+            f"{mirror.leader_epoch}",
+        )
+    # What clients had deleted is promised no more; a replica may start inside a batch whose first records are gone.
+    low, high = max(before, mirror.start, ghost.log_start), min(new, len(committed))
+    if entries[low:high] != committed[low:high]:
+        at = next(offset for offset in range(low, high) if entries[offset] != committed[offset])
+        known.fail(
+            ghost,
+            "P-4",
+            f"at {at} {told(committed, at)} is committed, and broker {mirror.holder}, leader of epoch "
+            f"{mirror.leader_epoch}, commits {told(entries, at)}",
+        )
+    if new > len(committed):
+        first = len(committed)
+        committed += entries[first:new]
+        producers.committed(known, ghost, first)
+        grown(known, ghost)
+
+
+def grown(known: Knowledge, ghost: Ghost) -> None:
+    """More is committed than before: leaders and candidates must have it."""
+    for mirror in ghost.mirrors.values():
+        mirror.compare(ghost.committed)
+        if mirror.role is Role.LEADER and mirror.same < len(ghost.committed):
+            check_leader(known, ghost, mirror)
+    check_candidates(known, ghost)
+
+
+def check_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
+    """P-1: a leader that is not superseded holds the ghost log."""
+    if mirror.role is not Role.LEADER or ghost.is_stale(mirror) or not ghost.judges(mirror):
+        return
+    same = mirror.compare(ghost.committed)
+    if same < len(ghost.committed):
+        known.fail(
+            ghost,
+            "P-1",
+            f"broker {mirror.holder} leads epoch {mirror.leader_epoch} with the log end {len(mirror.entries)}, and has "
+            f"{told(mirror.entries, same)} at {same}, where {told(ghost.committed, same)} is committed",
+        )
+
+
+def check_candidates(known: Knowledge, ghost: Ghost) -> None:
+    """P-2: who is in the ISR or the ELR and runs under its registered epoch holds the ghost log."""
+    state = ghost.state
+    if state is None or not ghost.trusted:
+        return
+    end = len(ghost.committed)
+    for member in state.isr + state.elr:
+        broker = known.brokers[member]
+        mirror = ghost.mirrors.get(member)
+        if not broker.up or broker.broker_epoch != known.image.broker_epoch(member):
+            continue
+        same = mirror.compare(ghost.committed) if mirror is not None else 0
+        if same < end and not (mirror is None and ghost.since_epoch):
+            held = told(mirror.entries, same) if mirror is not None else "no log"
+            which = "ISR" if member in state.isr else "ELR"
+            known.fail(
+                ghost,
+                "P-2",
+                f"broker {member} of epoch {broker.broker_epoch} is in the {which} (ISR {list(state.isr)}, "
+                f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}) and has {held} at {same}, where "
+                f"{told(ghost.committed, same)} is committed",
+            )
+
+
+def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_watermark: int) -> None:
+    """P-10 for any replica; P-3 below its high watermark, where its log must be what is committed."""
+    end = len(mirror.entries)
+    if not mirror.start <= high_watermark <= end:
+        known.fail(
+            ghost,
+            "P-10",
+            f"broker {mirror.holder} has log start {mirror.start}, high watermark {high_watermark}, log end {end}",
+        )
+    if not ghost.judges(mirror) or mirror.high_watermark_epoch < ghost.since_epoch:
+        return
+    if high_watermark > len(ghost.committed):
+        known.fail(
+            ghost,
+            "P-10",
+            f"the high watermark {high_watermark} of broker {mirror.holder} ({mirror.role.value} in epoch "
+            f"{mirror.leader_epoch}) is above the true one, {len(ghost.committed)}",
+        )
+    same = mirror.compare(ghost.committed)
+    if same < high_watermark:
+        known.fail(
+            ghost,
+            "P-3",
+            f"broker {mirror.holder} has {told(mirror.entries, same)} at {same}, below its high watermark "
+            f"{high_watermark}, where {told(ghost.committed, same)} is committed",
+        )
+
+
+def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> None:
+    """An unclean election: what the elected replica lacks is given up, and the loss is recorded (§20.1)."""
+    mirror = ghost.mirrors.get(leader)
+    before = len(ghost.committed)
+    kept = mirror.compare(ghost.committed) if mirror is not None else 0
+    ghost.since_epoch = epoch
+    ghost.quorum_excused = True
+    if kept == before:
+        return
+    del ghost.committed[kept:]
+    for other in ghost.mirrors.values():
+        other.same = min(other.same, kept)
+    for base, batch in list(ghost.acknowledged.items()):
+        if batch.last >= kept:
+            ghost.lost.append(ghost.acknowledged.pop(base))
+    ghost.acknowledged_end = min(ghost.acknowledged_end, kept)
+    ghost.shown_end = min(ghost.shown_end, kept)
+    ghost.first_seen.clear()
+    ghost.sequences.clear()
+    producers.committed(known, ghost, 0)

@@ -1,0 +1,145 @@
+"""All that the observer knows: the ghosts of the partitions, the committed metadata, the mirrors of the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from broker.core.metadata.image import Image
+from broker.core.ports.marks import sometimes
+from broker.core.settings import Settings
+from simulation.engine.cluster import World
+from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
+from simulation.invariants.properties import DATA_PROPERTIES, data_excuse, with_excuse
+from simulation.invariants.violation import Violation
+
+LAST_REPLICA_LOST = sometimes("last replica standing: the only ISR member is back with a part of its log")
+
+
+@dataclass(slots=True)
+class BrokerMirror:
+    """A broker's process as the observer last saw it."""
+
+    broker_id: int
+    life: int = 0
+    up: bool = False
+    broker_epoch: int = -1
+    image_end: int = 0
+    image: Image | None = None
+    """The metadata as the broker has them now."""
+
+    clean_epoch: int = -1
+    """The broker epoch of a life that ended in good order, until the next begins; else -1."""
+
+    mirrors: dict[tuple[str, int], ReplicaMirror] = field(default_factory=dict)
+    alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)
+    """Open AlterPartition requests: request id -> (topic, partition, leader epoch, partition epoch)."""
+
+    reads: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
+    """Open reads of consumers: request id -> partition -> (fetch offset, acknowledged end at the arrival)."""
+
+    writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
+    """Open produce requests with acks=all: request id -> partition -> the batch."""
+
+
+@dataclass(slots=True)
+class VoterMirror(Mirror):
+    """A mirror of a controller: its metadata log and its place in the quorum."""
+
+    life: int = 0
+    epoch: int = 0
+    high_watermark: int = 0
+    image_end: int = 0
+    snapshot_end: int = 0
+    leads: bool = False
+
+
+@dataclass(slots=True)
+class Version:
+    """The committed image up to an offset, in a form that can be compared with a node's."""
+
+    brokers: dict[int, object]
+    topics: dict[str, tuple[str, dict[int, object], dict[str, str]]]
+    next_producer_id: int
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """See the module. `settings` are those of any broker: all of a simulation have the same."""
+
+    settings: Settings
+    voters: dict[int, VoterMirror]
+    brokers: dict[int, BrokerMirror]
+    marks: dict[str, int]
+    """The world's count of what has happened."""
+
+    partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
+    """By topic id and partition."""
+
+    image: Image = field(default_factory=Image)
+    metadata: Entries = field(default_factory=list)
+    """The ghost log of the metadata."""
+
+    changes: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """Batches of the metadata log that are not committed yet: (epoch, base offset) -> batch."""
+
+    metadata_lineage: Lineage = field(default_factory=Lineage)
+    versions: dict[int, Version] = field(default_factory=lambda: {0: Version({}, {}, 0)})
+    """The committed image by its end offset."""
+
+    leaders: dict[int, int] = field(default_factory=dict)
+    """Quorum epoch -> its leader, by anybody's account."""
+
+    votes: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(voter, quorum epoch) -> for whom it voted."""
+
+    ended_cleanly: dict[str, int] = field(default_factory=dict)
+    """Incarnation -> the broker epoch of the life before it, if that ended in good order, else -1."""
+
+    @classmethod
+    def of(cls, world: World) -> Knowledge:
+        """What is known before anything has happened."""
+        every = [machine.settings for machine in world.machines.values()]
+        brokers = [one for one in every if one.is_broker]
+        return cls(
+            brokers[0],
+            {one.node_id: VoterMirror(one.node_id) for one in every if one.is_controller},
+            {one.node_id: BrokerMirror(one.node_id) for one in brokers},
+            world.marks,
+        )
+
+    @property
+    def generation(self) -> str:
+        """Which generation of the protocol is observed."""
+        return self.settings.generation
+
+    def ghost(self, topic: str, topic_id: str, number: int) -> Ghost:
+        """The ghost of a partition."""
+        found = self.partitions.get((topic_id, number))
+        if found is None:
+            found = self.partitions[topic_id, number] = Ghost(topic, number)
+        return found
+
+    def ghost_of(self, topic: str, number: int) -> Ghost | None:
+        """The ghost of a partition of the topic that has this name now."""
+        image = self.image.topics.get(topic)
+        return self.partitions.get((image.topic_id, number)) if image is not None else None
+
+    def min_isr(self, ghost: Ghost) -> int:
+        """The effective min ISR of a partition by the committed metadata (§1)."""
+        configured = self.image.min_insync_replicas(ghost.topic, self.settings.min_insync_replicas)
+        return min(configured, len(ghost.state.replicas)) if ghost.state is not None else configured
+
+    def sole_member_lost(self, ghost: Ghost) -> None:
+        """A partition's only ISR member has restarted with a part of its log."""
+        if ghost.sole_member_lost:  # it is told again with every change of the metadata
+            return
+        ghost.sole_member_lost = True
+        self.marks[LAST_REPLICA_LOST.name] = self.marks.get(LAST_REPLICA_LOST.name, 0) + 1
+
+    def fail(self, ghost: Ghost, property_id: str, what: str) -> NoReturn:
+        """Say that a property of a partition is broken."""
+        excuse = ""
+        if property_id in DATA_PROPERTIES:
+            excuse = data_excuse(self.generation, sole_member_lost=ghost.sole_member_lost)
+        raise Violation(property_id, with_excuse(f"{ghost}: {what}", self.generation, excuse))

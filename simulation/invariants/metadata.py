@@ -1,0 +1,269 @@
+"""What the controllers commit, from one record to the next (P-7, P-16 … P-20, P-23)."""
+
+from __future__ import annotations
+
+from broker.core.messages import ElectLeadersRequest
+from broker.core.metadata.image import Image
+from broker.core.metadata.records import (
+    RECOVERING,
+    BrokerRegistered,
+    ConfigChanged,
+    MetadataRecord,
+    PartitionSet,
+    PartitionState,
+)
+from simulation.invariants import committed, isr
+from simulation.invariants.ghost import Ghost
+from simulation.invariants.knowledge import Knowledge, Version
+from simulation.invariants.properties import reassignment_excuse, with_excuse
+from simulation.invariants.violation import Violation
+
+_WITHOUT_ELR = ("K1", "K2", "K3")
+_MIN_ISR = "min.insync.replicas"
+_UNCLEAN_ENABLE = "unclean.leader.election.enable"
+
+UNCLEAN = 1
+"""The type of an unclean election in an ElectLeaders request."""
+
+
+def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offset: int) -> None:
+    """One batch of the metadata log, an atomic change, is committed."""
+    image = known.image
+    touched: dict[int, Ghost] = {}
+    changed_isr = False
+    for offset, record in records:
+        before = image.brokers.get(record.broker_id) if isinstance(record, BrokerRegistered) else None
+        image.apply(offset, record)
+        match record:
+            case PartitionSet():
+                ghost = known.ghost(image.topic_names[record.topic_id], record.topic_id, record.partition)
+                old, ghost.state = ghost.state, record.state
+                touched[id(ghost)] = ghost
+                changed_isr = True
+                if old is not None:
+                    _check_transition(known, ghost, old, record.state)
+            case BrokerRegistered():
+                _registered(known, record, before.epoch if before is not None else -1)
+                changed_isr = True
+            case ConfigChanged(topic, key):
+                for number, _ in image.topics[topic].partitions.items() if key == _MIN_ISR else ():
+                    ghost = known.ghost(topic, image.topics[topic].topic_id, number)
+                    ghost.quorum_excused = True
+                    touched[id(ghost)] = ghost
+            case _:
+                changed_isr = True
+    image.end_offset = end_offset
+    _remember(known, records)
+    if changed_isr:
+        for ghost in known.partitions.values():
+            _check_members(known, ghost)
+    for ghost in touched.values():
+        _check_shape(known, ghost)
+        _admit_back(known, ghost)
+        isr.check_all_supersets(known, ghost)
+    if changed_isr:
+        for ghost in known.partitions.values():
+            committed.check_candidates(known, ghost)
+
+
+# --- brokers ---------------------------------------------------------------------------------------------------------
+
+
+def _registered(known: Knowledge, record: BrokerRegistered, previous_epoch: int) -> None:
+    """P-7: a broker that did not end its last registered life in good order has to be admitted anew everywhere."""
+    broker = known.brokers.get(record.broker_id)
+    if broker is None or known.generation in _WITHOUT_ELR or previous_epoch < 0:
+        return
+    if known.ended_cleanly.get(record.incarnation_id, -1) != previous_epoch:
+        for ghost in known.partitions.values():
+            if ghost.state is not None and record.broker_id in ghost.state.replicas:
+                ghost.unadmitted.add(record.broker_id)
+
+
+def _check_members(known: Knowledge, ghost: Ghost) -> None:
+    """P-7 and P-16, of the present state of a partition."""
+    state = ghost.state
+    if state is None:
+        return
+    for member in ghost.unadmitted:
+        if member in state.isr or member in state.elr or member == state.leader:
+            known.fail(
+                ghost,
+                "P-7",
+                f"broker {member} started uncleanly and was not admitted since; leader {state.leader}, "
+                f"ISR {list(state.isr)}, ELR {list(state.elr)}, partition epoch {state.partition_epoch}",
+            )
+    if known.generation == "K1" or (known.generation in _WITHOUT_ELR and len(state.isr) == 1):
+        return
+    for member in state.isr:
+        if not known.image.is_active(member):
+            broker = known.image.brokers.get(member)
+            why = "not registered" if broker is None else "fenced" if broker.fenced else "shutting down"
+            known.fail(
+                ghost, "P-16", f"broker {member} is {why} and in the ISR {list(state.isr)}, leader {state.leader}"
+            )
+
+
+# --- one partition ---------------------------------------------------------------------------------------------------
+
+
+def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
+    if new.partition_epoch != old.partition_epoch + 1:
+        known.fail(ghost, "P-19", f"the partition epoch went from {old.partition_epoch} to {new.partition_epoch}")
+    if new.leader_epoch < old.leader_epoch or (new.leader != old.leader and new.leader_epoch == old.leader_epoch):
+        known.fail(
+            ghost,
+            "P-19",
+            f"leader {old.leader} of epoch {old.leader_epoch} was followed by leader {new.leader} of epoch "
+            f"{new.leader_epoch}",
+        )
+    _check_reassignment(known, ghost, old, new)
+    if _is_unclean(old, new):
+        _check_recovery(known, ghost, old, new)
+        ghost.unadmitted.discard(new.leader)
+        committed.restart_from(known, ghost, new.leader, new.leader_epoch)
+    elif old.leader >= 0 and (new.leader == old.leader or ((old.adding or old.removing) and not new.adding)):
+        ghost.unadmitted -= set(new.isr) - set(old.isr) - set(old.elr)
+    if old.replicas != new.replicas:
+        ghost.quorum_excused = True
+        ghost.unadmitted &= set(new.replicas)
+
+
+def _is_unclean(old: PartitionState, new: PartitionState) -> bool:
+    elected = new.leader_epoch > old.leader_epoch and new.recovery_state == RECOVERING and new.isr == (new.leader,)
+    return elected and (old.recovery_state != RECOVERING or new.leader not in old.isr + old.elr)
+
+
+def election_asked(known: Knowledge, request: ElectLeadersRequest) -> None:
+    """EL-8: an operator may accept losses."""
+    for ghost in known.partitions.values() if request.election_type == UNCLEAN else ():
+        if request.partitions is None or (ghost.topic, ghost.number) in request.partitions:
+            ghost.unclean_wanted = True
+
+
+def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
+    """P-1 where losses are not accepted: nobody is elected who lacks what is committed.
+
+    Unless nobody is eligible any more; then a balanced recovery finds what one of the last known ones holds.
+    """
+    settings = known.settings
+    configured = known.image.topics[ghost.topic].configs.get(_UNCLEAN_ENABLE)
+    accepted = settings.unclean_leader_election_enable if configured is None else configured == "true"
+    aggressive = known.generation == "K5" and settings.unclean_recovery_strategy == "Aggressive"
+    if accepted or aggressive or ghost.unclean_wanted or not ghost.trusted:
+        return
+    end = len(ghost.committed)
+    elected = ghost.mirrors.get(new.leader)
+    if elected is not None and elected.compare(ghost.committed) >= end:
+        return
+    eligible = {*old.isr, *old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
+    for member in sorted(eligible):
+        mirror = ghost.mirrors.get(member)
+        if mirror is not None and mirror.compare(ghost.committed) >= end:
+            known.fail(
+                ghost,
+                "P-1",
+                f"broker {new.leader} was elected, whose log lacks what is committed up to {end}; broker {member} has "
+                f"it (ISR {list(old.isr)}, ELR {list(old.elr)}, last known ELR {list(old.last_known_elr)})",
+            )
+
+
+def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
+    """P-23: what the end of a reassignment does to the ISR, unless it was cancelled."""
+    if new.adding or new.removing or set(new.replicas) == set(old.replicas):
+        return
+    if old.adding and set(new.replicas) == set(old.replicas) - set(old.adding):
+        return
+    needed = min(known.min_isr(ghost), len(old.isr))
+    if len(new.isr) < needed:
+        excuse = reassignment_excuse(known.generation)
+        what = (
+            f"{ghost}: the reassignment from {list(old.replicas)} to {list(new.replicas)} ended with the ISR "
+            f"{list(new.isr)}, min ISR {known.min_isr(ghost)}; before it was {list(old.isr)}"
+        )
+        raise Violation("P-23", with_excuse(what, known.generation, excuse))
+
+
+def _check_shape(known: Knowledge, ghost: Ghost) -> None:
+    """P-17, P-18, and that nobody outside the replicas is remembered (P-23)."""
+    state = ghost.state
+    if state is None:
+        return
+    members, eligible, last_known = set(state.isr), set(state.elr), set(state.last_known_elr)
+    told = (
+        f"replicas {list(state.replicas)}, ISR {list(state.isr)}, ELR {list(state.elr)}, last known ELR "
+        f"{list(state.last_known_elr)}, min ISR {known.min_isr(ghost)}, partition epoch {state.partition_epoch}"
+    )
+    if not members | eligible | last_known <= set(state.replicas):
+        known.fail(ghost, "P-23" if not members | eligible <= set(state.replicas) else "P-17", told)
+    sufficient = len(members) >= known.min_isr(ghost)
+    twice = last_known & (members | eligible) and known.generation != "K4"  # there the last leader, ELR or not (UR-4)
+    if members & eligible or twice or (sufficient and (eligible or last_known)):
+        known.fail(ghost, "P-17", told)
+    if sufficient:
+        ghost.quorum_excused = False
+    leaderless = state.leader < 0 and not members and not eligible
+    remembered = len(last_known) >= known.min_isr(ghost) or known.generation != "K5"
+    if leaderless and not remembered and not ghost.quorum_excused:
+        known.fail(ghost, "P-18", told)
+
+
+def _admit_back(known: Knowledge, ghost: Ghost) -> None:
+    """ST-8: a replica that lost data and is in the ISR again, in a new life, is complete."""
+    if ghost.state is None:
+        return
+    if len(ghost.state.isr) == 1 and ghost.state.isr[0] in ghost.lossy:
+        known.sole_member_lost(ghost)
+    for member, epoch in list(ghost.lossy.items()):
+        if member in ghost.state.isr and known.image.broker_epoch(member) > epoch:
+            del ghost.lossy[member]
+
+
+# --- images ----------------------------------------------------------------------------------------------------------
+
+
+def _remember(known: Knowledge, records: list[tuple[int, MetadataRecord]]) -> None:
+    image = known.image
+    last = known.versions.get(records[0][0]) if records else None
+    kinds = {type(record) for _, record in records}
+    only_partitions = kinds <= {PartitionSet}
+    topics = {
+        topic.name: (topic.topic_id, dict[int, object](topic.partitions), dict(topic.configs))
+        for topic in image.topics.values()
+    }
+    brokers = last.brokers if last is not None and only_partitions else dict[int, object](image.brokers)
+    known.versions[image.end_offset] = Version(brokers, topics, image.next_producer_id)
+
+
+def remember_again(known: Knowledge, end_offset: int) -> None:
+    """A control batch: the image is the same, and ends later."""
+    known.versions[end_offset] = known.versions[known.image.end_offset]
+    known.image.end_offset = end_offset
+
+
+def check_image(known: Knowledge, holder: int, image: Image) -> None:
+    """P-20: a node's image is the one that the committed records up to its end add up to."""
+    if not image.end_offset:
+        return
+    version = known.versions.get(image.end_offset)
+    if version is None:
+        raise Violation(
+            "P-20",
+            f"node {holder} has applied the metadata up to {image.end_offset}; committed is what lies before "
+            f"{known.image.end_offset}",
+        )
+    different = ""
+    if image.brokers != version.brokers:
+        one = next(one for one, broker in image.brokers.items() if broker != version.brokers.get(one))
+        different = f"{image.brokers[one]}, not {version.brokers.get(one)}"
+    elif image.next_producer_id != version.next_producer_id:
+        different = f"the next producer id {image.next_producer_id}, not {version.next_producer_id}"
+    elif len(image.topics) != len(version.topics):
+        different = f"the topics {sorted(image.topics)}, not {sorted(version.topics)}"
+    else:
+        for name, topic in image.topics.items():
+            expected = version.topics.get(name)
+            if expected != (topic.topic_id, topic.partitions, topic.configs):
+                different = f"for topic {name} {topic}, not {expected}"
+    if different:
+        raise Violation("P-20", f"node {holder} has at metadata offset {image.end_offset} {different}")

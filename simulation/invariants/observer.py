@@ -1,0 +1,298 @@
+"""The observer: sees every node's memory and every step, and says at once which property of the protocol broke (§20).
+
+It keeps a *ghost log* of what is committed and a *mirror* of every replica, and looks only at the node that has just
+reacted, and of that only at what has changed. One object watches one simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.state import BrokerState
+from broker.core.combined import CombinedNode
+from broker.core.controller.node import ControllerNode
+from broker.core.log import marker
+from broker.core.messages import (
+    AlterPartitionRequest,
+    ElectLeadersRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    ProduceRequest,
+)
+from broker.core.ports.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
+from broker.core.replica.state import Replica, Role
+from broker.core.rules import Rules
+from simulation.engine.cluster import Step, World
+from simulation.invariants import clients, committed, isr, metadata, quorum, replicas
+from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import PROPERTIES, is_documented
+
+__all__ = ["PROPERTIES", "PropertyObserver", "is_documented"]
+
+_FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
+
+
+class PropertyObserver:
+    """See the module. Raises `Violation`; after that it must not be told anything more."""
+
+    def __init__(self) -> None:
+        self._known: Knowledge | None = None
+
+    @property
+    def known(self) -> Knowledge:
+        """What has been learned so far; only after the first event."""
+        assert self._known is not None
+        return self._known
+
+    def after(self, world: World, step: Step) -> None:
+        """See `Observer.after`."""
+        known = self._known
+        if known is None:
+            known = self._known = Knowledge.of(world)
+        machine = world.machines[step.node_id]
+        node = machine.node
+        if isinstance(node, BrokerNode):
+            self._broker(known, step, node.state, machine.life)
+        elif isinstance(node, ControllerNode):
+            self._controller(known, step, node, machine.life)
+        elif isinstance(node, CombinedNode):
+            self._controller(known, step, node.controller, machine.life)
+            self._broker(known, step, node.broker.state, machine.life)
+        else:
+            _exited(known, step)
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        if self._known is None:
+            self._known = Knowledge.of(world)
+        known = self._known
+        broker = known.brokers.get(node_id)
+        if broker is None:
+            return
+        machine = world.machines[node_id]
+        disk_lost = lost_bytes >= 0 and not machine.disk.files
+        if broker.up:
+            _last_cuts(known, broker)
+            combined_stopped = machine.settings.is_controller and _is_closed(broker)
+            stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
+            _gone(broker, clean_epoch=-1 if stored is None else stored)
+        if disk_lost:
+            broker.clean_epoch = -1
+        if lost_bytes >= 0:
+            for key, mirror in broker.mirrors.items():
+                _power_lost(known, known.ghost_of(*key), broker, mirror, disk_lost=disk_lost)
+
+    # --- controllers -------------------------------------------------------------------------------------------------
+
+    def _controller(self, known: Knowledge, step: Step, node: ControllerNode, life: int) -> None:
+        event = step.event
+        if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
+            metadata.election_asked(known, event.request)
+        quorum.stepped(known, known.voters[step.node_id], node.state, life, step.event)
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def _broker(self, known: Knowledge, step: Step, state: BrokerState, life: int) -> None:
+        broker = known.brokers[step.node_id]
+        event = step.event
+        if broker.life != life:
+            _born(known, broker, life, state.incarnation_id)
+        if event.__class__ is RequestReceived:
+            assert isinstance(event, RequestReceived)
+            if event.request.__class__ in _FROM_CLIENTS:
+                clients.request_arrived(known, broker, event)
+        elif broker.alterations and isinstance(event, (ResponseReceived, RequestFailed)):
+            broker.alterations.pop(event.request_id, None)
+        if state.image.end_offset != broker.image_end:
+            broker.image_end = state.image.end_offset
+            metadata.check_image(known, broker.broker_id, state.image)
+        broker.image = state.image
+        self._replicas(known, broker, state)
+        if state.broker_epoch != broker.broker_epoch:
+            broker.broker_epoch = state.broker_epoch
+            for ghost in known.partitions.values():
+                committed.check_candidates(known, ghost)
+        if step.effects:
+            _effects(known, broker, state, step.effects)
+
+    def _replicas(self, known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
+        mirrors = broker.mirrors
+        for key, replica in state.replicas.items():
+            mirror = mirrors.get(key)
+            log = replica.log
+            now = (
+                log.end_offset,
+                replica.high_watermark,
+                replica.partition_epoch,
+                replica.leader_epoch,
+                replica.role,
+                replica.isr,
+                replica.pending_isr,
+                log.truncations,
+                log.start_offset,
+                replica.min_insync_replicas,
+                log.flushed_offset,
+            )
+            if mirror is not None and mirror.replica is replica and mirror.seen == now:
+                continue
+            ghost = known.ghost(replica.topic, replica.topic_id, replica.partition)
+            if mirror is None or ghost.mirrors.get(broker.broker_id) is not mirror:
+                mirror = ReplicaMirror(broker.broker_id)
+                mirrors[key] = ghost.mirrors[broker.broker_id] = mirror
+            if mirror.replica is not replica:
+                if mirror.replica is not None and mirror.life == broker.life:
+                    mirror.entries.clear()  # RT-8: it was deleted, and made anew in the same step
+                    mirror.same = mirror.durable = 0
+                mirror.life = broker.life
+                replicas.opened(known, ghost, mirror, replica)
+            mirror.seen = now
+            _changed(known, ghost, mirror, replica, state.rules)
+        if len(mirrors) != len(state.replicas):
+            for key in [key for key in mirrors if key not in state.replicas]:
+                _removed(known, broker, key)
+
+
+def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:
+    """Something of a replica is not as it was."""
+    if replica.leader_epoch < mirror.leader_epoch or replica.partition_epoch < mirror.partition_epoch:
+        known.fail(
+            ghost,
+            "P-19",
+            f"broker {mirror.holder} went from leader epoch {mirror.leader_epoch}, partition epoch "
+            f"{mirror.partition_epoch} back to {replica.leader_epoch}, {replica.partition_epoch}",
+        )
+    state = ghost.state
+    if state is not None and (
+        replica.leader_epoch > state.leader_epoch or replica.partition_epoch > state.partition_epoch
+    ):
+        known.fail(
+            ghost,
+            "P-19",
+            f"broker {mirror.holder} is in leader epoch {replica.leader_epoch}, partition epoch "
+            f"{replica.partition_epoch}; the controller in {state.leader_epoch}, {state.partition_epoch}",
+        )
+    new_role = replica.role is not mirror.role or replica.leader_epoch != mirror.leader_epoch
+    mirror.role, mirror.leader_epoch, mirror.partition_epoch = (
+        replica.role,
+        replica.leader_epoch,
+        replica.partition_epoch,
+    )
+    log = replica.log
+    was_cut = log.truncations != mirror.truncations
+    if log.end_offset != len(mirror.entries) or log.truncations != mirror.truncations:
+        replicas.log_changed(known, ghost, mirror, replica)
+    if log.start_offset > mirror.start:
+        replicas.skip_deleted(mirror, log)
+    mirror.start = log.start_offset
+    mirror.durable = max(mirror.durable, log.flushed_offset)
+    before, new = mirror.high_watermark, replica.high_watermark
+    mirror.high_watermark = new
+    leads = replica.role is Role.LEADER
+    if new != before:
+        if not was_cut:  # then it was only clamped (HW-8), not learnt
+            mirror.high_watermark_epoch = replica.leader_epoch
+        if leads:
+            committed.high_watermark_of_leader(known, ghost, mirror, before, new)
+    elif leads and new_role and mirror.high_watermark_epoch < ghost.since_epoch <= replica.leader_epoch:
+        # it was elected uncleanly, maybe some epochs ago, and leads with the high watermark that it has (HW-6)
+        committed.high_watermark_of_leader(known, ghost, mirror, min(new, len(ghost.committed)), new)
+    committed.check_bounds(known, ghost, mirror, new)
+    if new_role:
+        replicas.check_epochs(known, ghost, mirror, replica)
+    if leads:
+        ghost.log_start = max(ghost.log_start, mirror.start)
+        if new_role:
+            committed.check_leader(known, ghost, mirror)
+        isr_state = (replica.isr, replica.pending_isr, replica.min_insync_replicas)
+        if new_role or isr_state != mirror.isr_state:
+            mirror.isr_state = isr_state
+            isr.check_leader_isr(known, ghost, mirror, replica, rules)
+            isr.check_superset(known, ghost, mirror)
+
+
+def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> None:
+    """RT-8: the replica was deleted; a new one of the same name will begin empty."""
+    mirror = broker.mirrors.pop(key)
+    for ghost in known.partitions.values():
+        if ghost.mirrors.get(broker.broker_id) is mirror:
+            del ghost.mirrors[broker.broker_id]
+            if mirror.life != broker.life:
+                replicas.vanished(known, ghost, mirror)
+
+
+def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: Sequence[Effect]) -> None:
+    for effect in effects:
+        kind = effect.__class__
+        if kind is Reply:
+            assert isinstance(effect, Reply)
+            if effect.response is not None and (broker.writes or broker.reads):
+                clients.answered(known, broker, state, effect.request_id, effect.response)
+        elif kind is Send:
+            assert isinstance(effect, Send)
+            if isinstance(effect.request, AlterPartitionRequest):
+                isr.request_sent(known, broker, effect.request_id, effect.request)
+
+
+# --- lives -----------------------------------------------------------------------------------------------------------
+
+
+def _born(known: Knowledge, broker: BrokerMirror, life: int, incarnation_id: str) -> None:
+    broker.life = life
+    broker.up = True
+    broker.broker_epoch = -1
+    broker.image_end = 0
+    known.ended_cleanly[incarnation_id] = broker.clean_epoch
+    broker.clean_epoch = -1
+
+
+def _gone(broker: BrokerMirror, clean_epoch: int) -> None:
+    broker.up = False
+    broker.clean_epoch = clean_epoch
+    broker.alterations.clear()
+    broker.reads.clear()
+    broker.writes.clear()
+    for mirror in broker.mirrors.values():
+        mirror.role = Role.NONE
+
+
+def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
+    """A process that fails in the middle of a step may have cut a log before: what it cut off, nobody has lost."""
+    for key, mirror in broker.mirrors.items():
+        replica, ghost = mirror.replica, known.ghost_of(*key)
+        if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
+            mirror.truncations = replica.log.truncations
+            end = min(replica.log.end_offset, len(mirror.entries))
+            replicas.truncated(known, ghost, mirror, replica, end, fails=True)
+
+
+def _exited(known: Knowledge, step: Step) -> None:
+    """A process that ended by itself; in good order if its status is 0."""
+    broker = known.brokers.get(step.node_id)
+    if broker is None or not broker.up:
+        return
+    for effect in step.effects:
+        if isinstance(effect, Exit) and effect.status == 0:
+            _gone(broker, clean_epoch=broker.broker_epoch)
+
+
+def _is_closed(broker: BrokerMirror) -> bool:
+    """Whether everything of a broker's logs was brought to the disk, as its last act."""
+    logs = [mirror.log for mirror in broker.mirrors.values() if mirror.log is not None]
+    return all(log.flushed_offset == log.end_offset for log in logs)
+
+
+def _power_lost(
+    known: Knowledge, ghost: Ghost | None, broker: BrokerMirror, mirror: ReplicaMirror, *, disk_lost: bool
+) -> None:
+    """ST-3, ST-4, ST-8: what was not synced may be gone; if too many have lost something, nothing is promised."""
+    mirror.power_lost = True
+    if disk_lost:
+        mirror.durable = 0
+    if ghost is None or mirror.durable >= len(mirror.entries):
+        return
+    mirror.suspected |= broker.broker_id not in ghost.lossy
+    ghost.lossy[broker.broker_id] = max(broker.broker_epoch, known.image.broker_epoch(broker.broker_id))
+    if len(ghost.lossy) > known.min_isr(ghost) - 1:
+        ghost.trusted = False

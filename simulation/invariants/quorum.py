@@ -1,0 +1,207 @@
+"""The controllers' quorum: elections, votes, the metadata log (P-R1 … P-R5, and P-20 for standby images)."""
+
+from __future__ import annotations
+
+from broker.core.controller.state import ControllerState
+from broker.core.log.log import Log
+from broker.core.messages import NO_LEADER, AlterPartitionRequest
+from broker.core.metadata.records import decode_change
+from broker.core.ports.events import Event, RequestReceived
+from broker.core.quorum.state import Quorum
+from broker.core.records import PREFIX_BYTES
+from simulation.invariants import isr, metadata
+from simulation.invariants.ghost import batches_in, bytes_of, told
+from simulation.invariants.knowledge import Knowledge, VoterMirror
+from simulation.invariants.replicas import begin_anew, cut, extend, first_difference, skip_deleted
+from simulation.invariants.violation import Violation
+
+
+def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, life: int, event: Event) -> None:
+    """A controller has reacted to an event."""
+    quorum = controller.quorum
+    log = quorum.log
+    grew = log.end_offset > len(mirror.entries)
+    now = (
+        life,
+        quorum.epoch,
+        quorum.role,
+        quorum.leader,
+        quorum.voted_for,
+        quorum.high_watermark,
+        log.end_offset,
+        log.truncations,
+        log.start_offset,
+        quorum.snapshot_id,
+        controller.image.end_offset,
+    )
+    if now == mirror.seen:
+        mirror.durable = max(mirror.durable, log.flushed_offset)
+        return
+    mirror.seen = now
+    if life != mirror.life:
+        _opened(mirror, quorum, life)
+    if quorum.epoch < mirror.epoch:
+        raise Violation("P-R4", f"voter {mirror.holder} went from epoch {mirror.epoch} back to {quorum.epoch}")
+    mirror.epoch = quorum.epoch
+    _check_leader(known, mirror, quorum)
+    _check_vote(known, mirror, quorum)
+    _check_log(known, mirror, quorum)
+    _check_high_watermark(known, mirror, quorum)
+    _check_snapshot(mirror, quorum)
+    if not controller.active and controller.image.end_offset != mirror.image_end:
+        mirror.image_end = controller.image.end_offset
+        metadata.check_image(known, mirror.holder, controller.image)
+    if grew and isinstance(event, RequestReceived) and isinstance(event.request, AlterPartitionRequest):
+        isr.request_accepted(known, controller.image, event.request)
+
+
+def _opened(mirror: VoterMirror, quorum: Quorum, life: int) -> None:
+    """A new life: what was committed and on this disk is there still."""
+    mirror.life, mirror.log = life, quorum.log
+    mirror.truncations = quorum.log.truncations
+    mirror.leads = False
+    mirror.high_watermark = 0
+    end = first_difference(mirror, quorum.log) if quorum.log.end_offset or mirror.entries else 0
+    if end < len(mirror.entries):
+        if quorum.log.start_offset < end < min(mirror.durable, len(mirror.entries)):
+            raise Violation(
+                "P-R3",
+                f"voter {mirror.holder} had synced its metadata log up to {mirror.durable} and finds it only up to "
+                f"{end}",
+            )
+        cut(mirror, end)
+
+
+def _check_leader(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-R1, P-R2, and P-R3's leader completeness when somebody comes to lead."""
+    if quorum.leader != NO_LEADER:
+        leader = known.leaders.setdefault(quorum.epoch, quorum.leader)
+        if leader != quorum.leader:
+            which = "P-R1" if quorum.leads else "P-R2"
+            raise Violation(
+                which,
+                f"voter {mirror.holder} takes {quorum.leader} for the leader of quorum epoch {quorum.epoch}; "
+                f"{leader} leads it",
+            )
+
+
+def _check_vote(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-R5."""
+    if quorum.voted_for != NO_LEADER:
+        before = known.votes.setdefault((mirror.holder, quorum.epoch), quorum.voted_for)
+        if before != quorum.voted_for:
+            raise Violation(
+                "P-R5",
+                f"voter {mirror.holder} voted for {quorum.voted_for} in quorum epoch {quorum.epoch}, and before for "
+                f"{before}",
+            )
+
+
+def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-R3: nothing committed is cut off; same epoch and offset, same past; leaders hold all that is committed."""
+    log = quorum.log
+    if log.truncations != mirror.truncations:
+        mirror.truncations = log.truncations
+        end = max(first_difference(mirror, log), min(log.start_offset, len(mirror.entries)))
+        if end < mirror.same and end >= log.start_offset:
+            raise Violation(
+                "P-R3",
+                f"voter {mirror.holder} cut its metadata log from {len(mirror.entries)} to {end}, and what was "
+                f"at {end} is committed: {told(known.metadata, end)}",
+            )
+        if quorum.leads and mirror.leads:
+            raise Violation("P-R4", f"voter {mirror.holder} cut its metadata log to {end} while it led")
+        cut(mirror, end)
+        begin_anew(mirror, log)
+    mirror.start = log.start_offset
+    if log.end_offset > len(mirror.entries):
+        wrong = _read_on(known, mirror, log)
+        if wrong:
+            raise Violation("P-R3", f"voter {mirror.holder} has in its metadata log {wrong}")
+    mirror.durable = max(mirror.durable, log.flushed_offset)
+    if quorum.leads and not mirror.leads and mirror.compare(known.metadata) < len(known.metadata):
+        raise Violation(
+            "P-R3",
+            f"voter {mirror.holder} leads quorum epoch {quorum.epoch}; at {mirror.same} it has "
+            f"{told(mirror.entries, mirror.same)}, where {told(known.metadata, mirror.same)} is committed",
+        )
+    mirror.leads = quorum.leads
+
+
+def _check_high_watermark(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-R4, and P-R3 for what is committed by it."""
+    new, before = quorum.high_watermark, mirror.high_watermark
+    if new < before or new > quorum.log.end_offset:
+        raise Violation(
+            "P-R4",
+            f"the high watermark of voter {mirror.holder} went from {before} to {new}, its log ends at "
+            f"{quorum.log.end_offset}",
+        )
+    mirror.high_watermark = new
+    if new == before:
+        return
+    known_end = len(known.metadata)
+    if new > known_end:
+        if not quorum.leads:
+            raise Violation(
+                "P-R3", f"voter {mirror.holder} takes metadata up to {new} for committed, a leader only {known_end}"
+            )
+        _committed(known, mirror, quorum, new)
+    elif mirror.compare(known.metadata) < new:
+        raise Violation(
+            "P-R3",
+            f"at {mirror.same} the metadata {told(known.metadata, mirror.same)} is committed, and voter "
+            f"{mirror.holder} takes {told(mirror.entries, mirror.same)} for it",
+        )
+
+
+def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) -> None:
+    """P-R3: a majority has it on the disk. Then take the records in."""
+    start = len(known.metadata)
+    known.metadata += mirror.entries[start:end]
+    holders = [
+        other.holder for other in known.voters.values() if other.compare(known.metadata) >= end and other.durable >= end
+    ]
+    if len(holders) < quorum.majority:
+        raise Violation(
+            "P-R3",
+            f"voter {mirror.holder} commits the metadata up to {end}, which is on the disks of {holders} only",
+        )
+    while start < end:
+        batch = known.metadata[start]
+        if batch is None:
+            raise Violation("P-R3", f"voter {mirror.holder} commits the metadata at {start}, which it does not hold")
+        start = batch.last + 1
+        change = known.changes.pop((batch.epoch, batch.base))
+        if batch.control:
+            metadata.remember_again(known, start)
+        else:
+            metadata.commit(known, list(decode_change(change)), start)
+
+
+def _read_on(known: Knowledge, mirror: VoterMirror, log: Log) -> str:
+    """Read what was appended, and keep what it says until it is committed; returns what is wrong by P-R3."""
+    skip_deleted(mirror, log)
+    data = bytes_of(log, len(mirror.entries))
+    batches = batches_in(data)
+    at = 0
+    for batch in batches:
+        size = int.from_bytes(data[at + 8 : at + PREFIX_BYTES], "big") + PREFIX_BYTES
+        if batch.base >= len(known.metadata):
+            known.changes.setdefault((batch.epoch, batch.base), data[at : at + size])
+        at += size
+    return extend(mirror.entries, batches, known.metadata_lineage)
+
+
+def _check_snapshot(mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-R4: a snapshot covers what the log has forgotten, and nothing that is not committed."""
+    end = quorum.snapshot_id[0]
+    if end > quorum.high_watermark or quorum.log.start_offset > end:
+        raise Violation(
+            "P-R4",
+            f"voter {mirror.holder} has a snapshot up to {end}, high watermark {quorum.high_watermark}, log start "
+            f"{quorum.log.start_offset}",
+        )
+    if end < mirror.snapshot_end:
+        raise Violation("P-R4", f"the snapshot of voter {mirror.holder} went from {mirror.snapshot_end} back to {end}")
+    mirror.snapshot_end = end

@@ -1,0 +1,221 @@
+"""What becomes of a replica's log: appended, cut, opened again (P-3, P-6, P-8, P-21)."""
+
+from __future__ import annotations
+
+from broker.core.log.log import Log
+from broker.core.replica.state import Replica, Role
+from simulation.invariants.ghost import Batch, Entries, Ghost, Lineage, Mirror, ReplicaMirror, batches_of, told
+from simulation.invariants.knowledge import Knowledge
+
+
+def read_on(mirror: Mirror, log: Log, lineage: Lineage) -> tuple[list[Batch], str]:
+    """Read what was appended since; returns it, and what is wrong by P-3, "" if nothing is."""
+    skip_deleted(mirror, log)
+    batches = batches_of(log, len(mirror.entries))
+    return batches, extend(mirror.entries, batches, lineage)
+
+
+def skip_deleted(mirror: Mirror, log: Log) -> None:
+    """What lies before the start of a log is deleted; if nobody has seen that it was committed, it is no past either.
+
+    A follower may append what comes after records that its leader no longer has, and delete its own, which were others,
+    in the same step (LO-3).
+    """
+    mirror.entries += [None] * (log.start_offset - len(mirror.entries))
+    uncertain = range(mirror.same, log.start_offset)
+    mirror.entries[uncertain.start : uncertain.stop] = [None] * len(uncertain)
+
+
+def extend(entries: Entries, batches: list[Batch], lineage: Lineage) -> str:
+    """Add batches to a mirror; returns what is wrong by P-3: same epoch and offset, so same batch and same past."""
+    wrong = ""
+    for batch in batches:
+        if batch.base > len(entries):
+            entries += [None] * (batch.base - len(entries))
+        before = entries[batch.base - 1] if batch.base else None
+        first, first_before = lineage.known(batch, before)
+        if first != batch:
+            wrong = wrong or f"{batch}, and elsewhere {first}"
+        elif first_before is not before and before is not None and first_before is not None and before != first_before:
+            wrong = wrong or f"{batch} comes after {before}, and elsewhere after {first_before}"
+        kept = first if first == batch else batch
+        entries += [kept] * (batch.last + 1 - len(entries))
+    return wrong
+
+
+def cut(mirror: Mirror, end: int) -> None:
+    """Forget what was cut off."""
+    for batch in mirror.entries[end:]:
+        if batch is not None and (not mirror.dropped or mirror.dropped[-1] is not batch):
+            mirror.dropped.append(batch)
+    del mirror.entries[end:]
+    mirror.same = min(mirror.same, end)
+    mirror.durable = min(mirror.durable, end)
+
+
+def begin_anew(mirror: Mirror, log: Log) -> None:
+    """TR-8, QU-21: a log that was cut and starts later than before has nothing of what it had."""
+    if log.start_offset > mirror.start:
+        cut(mirror, 0)
+        mirror.entries += [None] * log.start_offset
+
+
+def first_difference(mirror: Mirror, log: Log) -> int:
+    """From which offset on the mirror and the log differ; the end of the shorter if they do not.
+
+    What was deleted differs from nothing: a log start that was not checkpointed goes back, and shows it again.
+    """
+    found: Entries = [None] * min(log.start_offset, log.end_offset)
+    for batch in batches_of(log, log.start_offset):
+        found += [batch] * (batch.last + 1 - len(found))
+    offset = min(log.start_offset, len(mirror.entries))
+    end = min(len(found), len(mirror.entries))
+    while offset < end and (mirror.entries[offset] is None or found[offset] == mirror.entries[offset]):
+        offset += 1
+    return offset
+
+
+def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """The log has grown, was cut, or begins later."""
+    log = replica.log
+    if log.truncations != mirror.truncations:
+        mirror.truncations = log.truncations
+        truncated(known, ghost, mirror, replica, first_difference(mirror, log))
+    mirror.start = log.start_offset
+    if log.end_offset > len(mirror.entries):
+        batches, wrong = read_on(mirror, log, ghost.lineage)
+        if wrong:
+            known.fail(ghost, "P-3", f"broker {mirror.holder} has {wrong}")
+        if not batches:
+            known.fail(ghost, "P-3", f"broker {mirror.holder} has no batch at {len(mirror.entries)}, only other bytes")
+        if replica.role is Role.LEADER:
+            _check_author(known, ghost, mirror, replica, batches)
+        if not log.start_offset and log.last_epoch != batches[-1].epoch:
+            _check_epochs(known, ghost, mirror, replica)
+
+
+def truncated(
+    known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, end: int, *, fails: bool = False
+) -> None:
+    """P-6: what was cut off was not committed, and not below the replica's own high watermark.
+
+    In a process that `fails` in the midst of an append, the epochs may be ahead of the log: they go with the process.
+    """
+    was = len(mirror.entries)
+    start = replica.log.start_offset
+    same, high_watermark = mirror.same, mirror.high_watermark
+    lost = max(end, ghost.log_start)
+    if ghost.judges(mirror) or (ghost.trusted and not ghost.since_epoch):
+        if lost < same:
+            known.fail(
+                ghost,
+                "P-6",
+                f"broker {mirror.holder} cut its log from {was} to {end}, and what was at {lost} is committed: "
+                f"{told(ghost.committed, lost)}",
+            )
+        if end < high_watermark and start < high_watermark and mirror.high_watermark_epoch >= ghost.since_epoch:
+            known.fail(
+                ghost,
+                "P-6",
+                f"broker {mirror.holder} cut its log from {was} to {end}, below its high watermark {high_watermark}",
+            )
+    cut(mirror, end)
+    begin_anew(mirror, replica.log)
+    if not fails and replica.log.end_offset <= len(
+        mirror.entries
+    ):  # else it was cut and has grown at once: the epochs are of both
+        check_epochs(known, ghost, mirror, replica)
+
+
+def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """A new process, or a new log in place of a deleted one: what is left of what was there (P-6, ST-6)."""
+    log = replica.log
+    mirror.replica, mirror.log = replica, log
+    mirror.truncations = log.truncations
+    mirror.seen = ()
+    mirror.role, mirror.leader_epoch, mirror.partition_epoch = Role.NONE, -1, -1
+    was = len(mirror.entries)
+    end = was
+    if mirror.power_lost or log.end_offset != was:
+        end = first_difference(mirror, log)
+    mirror.start = log.start_offset
+    if end < was:
+        _lost(known, ghost, mirror, log, end)
+    if mirror.suspected and log.end_offset >= was and end == was:
+        ghost.lossy.pop(mirror.holder, None)
+    mirror.power_lost = mirror.suspected = False
+    mirror.high_watermark = replica.high_watermark
+    if log.end_offset > len(mirror.entries):
+        _, wrong = read_on(mirror, log, ghost.lineage)
+        if wrong:
+            known.fail(ghost, "P-3", f"broker {mirror.holder} finds {wrong} on its disk")
+    check_epochs(known, ghost, mirror, replica)
+
+
+def vanished(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
+    """A new process does not find the log at all."""
+    ghost.vanished[mirror.holder] = mirror
+    if ghost.trusted and not mirror.power_lost and mirror.same > ghost.log_start:
+        known.fail(ghost, "P-6", f"broker {mirror.holder} lost no power, and its log up to {mirror.same} is not there")
+    if ghost.state is not None and ghost.state.isr == (mirror.holder,):
+        known.sole_member_lost(ghost)
+
+
+def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: int) -> None:
+    lost = max(end, ghost.log_start, mirror.start)
+    if ghost.trusted and not mirror.power_lost and lost < mirror.same:
+        known.fail(
+            ghost,
+            "P-6",
+            f"broker {mirror.holder} opened its log with the end {log.end_offset} and lost no power; "
+            f"what was at {lost} is committed: {told(ghost.committed, lost)}",
+        )
+    if ghost.trusted and lost < min(mirror.durable, len(mirror.entries)) and mirror.entries[lost] is not None:
+        known.fail(
+            ghost,
+            "P-6",
+            f"broker {mirror.holder} had synced up to {mirror.durable} and opened its log with the end {end}",
+        )
+    if ghost.state is not None and ghost.state.isr == (mirror.holder,):
+        known.sole_member_lost(ghost)
+    cut(mirror, end)
+
+
+def _check_author(
+    known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, batches: list[Batch]
+) -> None:
+    """P-8: only its leader writes in an epoch, and it writes in no other."""
+    for batch in batches:
+        author = ghost.authors.setdefault(batch.epoch, mirror.holder)
+        if author != mirror.holder or batch.epoch != replica.leader_epoch:
+            known.fail(
+                ghost,
+                "P-8",
+                f"broker {mirror.holder}, leader of epoch {replica.leader_epoch}, appended {batch}; "
+                f"broker {author} leads that epoch",
+            )
+
+
+def check_epochs(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """P-21: the epoch cache equals the one of the log, but for the leader's own epoch that has no record yet."""
+    entries = mirror.entries
+    offset = mirror.start
+    expected: list[tuple[int, int]] = []
+    while offset < len(entries):
+        batch = entries[offset]
+        if batch is None:
+            return
+        if not expected or expected[-1][0] != batch.epoch:
+            expected.append((batch.epoch, offset))
+        offset = batch.last + 1
+    found = [(epoch, max(start, mirror.start)) for epoch, start in replica.log.epochs.entries]
+    if found != expected and (found[:-1] != expected or found[-1][1] != len(entries)):
+        known.fail(
+            ghost,
+            "P-21",
+            f"broker {mirror.holder} caches the epochs {found}, and its log from {mirror.start} to {len(entries)} has "
+            f"{expected}",
+        )
+
+
+_check_epochs = check_epochs

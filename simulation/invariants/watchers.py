@@ -1,0 +1,47 @@
+"""Who watches a simulation: the one place that knows which observers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulation.engine.cluster import Observer, Step, World
+from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.violation import Violation
+from simulation.scenario.scenario import fingerprint
+
+
+def watchers() -> Sequence[Observer]:
+    """Fresh observers for one simulation."""
+    return (PropertyObserver(),)
+
+
+class Watch:
+    """Observers that are heard once: their first violation is kept, with the hash up to it, and life goes on."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = list(observers)
+        self.violation: Violation | None = None
+        self.digest = ""
+        self.events = 0
+
+    def after(self, world: World, step: Step) -> None:
+        """See `Observer.after`."""
+        try:
+            for observer in self._observers:
+                observer.after(world, step)
+        except Violation as violation:
+            self._heard(world, violation)
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        try:
+            for observer in self._observers:
+                observer.crashed(world, node_id, lost_bytes)
+        except Violation as violation:
+            self._heard(world, violation)
+
+    def _heard(self, world: World, violation: Violation) -> None:
+        self.violation = violation
+        self.digest, self.events = fingerprint(world)
+        self._observers = []
+        world.say(f"VIOLATION of {violation}")

@@ -1,0 +1,1 @@
+"""Runs of simulations: one, a sweep, a replay; their findings, files and traces."""

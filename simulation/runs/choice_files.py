@@ -1,0 +1,137 @@
+"""Tapes as files: everything that one simulation needs to happen again, in JSON that a person can read and edit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naming import unknown
+from nemesis.triggers import CONDITIONS, is_trigger
+from simulation.engine.choices import FORMAT, STREAMS
+from simulation.faults.schedule import Fault
+from simulation.scenario.case import Case
+from simulation.scenario.configuration import FAULTS, Configuration
+from simulation.scenario.overrides import see_whole
+
+KIND = "tape"
+"""What the key `harrow` of such a file holds."""
+
+
+class TapeFileError(Exception):
+    """A file that holds no tape of this version. One line: where, what was expected, what was found."""
+
+
+@dataclass(frozen=True)
+class TapeFile:
+    """One simulation, and what came of it."""
+
+    seed: int | None
+    """Where the tape came from; a shrunk one has gone its own way since."""
+    configuration: Configuration
+    faults: tuple[Fault, ...]
+    streams: Mapping[str, Sequence[int]]
+    property_id: str | None
+    """The property, or the anomaly, that this tape breaks; None if nothing was found."""
+    failure: str | None
+    digest: str
+    happens: tuple[str, ...] = ()
+    """What happens, for people; nothing reads it."""
+
+    def case(self) -> Case:
+        """What to simulate."""
+        return Case(self.seed, vars(self.configuration), self.streams, self.faults)
+
+    def dumps(self) -> str:
+        """The file's text. Faults and streams take one line each."""
+        lines = {
+            "harrow": KIND,
+            "format": FORMAT,
+            "seed": self.seed,
+            "property": self.property_id,
+            "failure": self.failure,
+            "hash": self.digest,
+            "configuration": self.configuration.to_json(),
+        }
+        parts = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in lines.items()]
+        parts.append(_listed("faults", [fault.to_json() for fault in self.faults]))
+        streams = [f"    {json.dumps(name)}: {json.dumps(list(values))}" for name, values in self.streams.items()]
+        parts.append('  "streams": {\n' + ",\n".join(streams) + "\n  }")
+        parts.append(_listed("happens", self.happens))
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def is_tape(data: object) -> bool:
+    """Whether JSON data wants to be a tape."""
+    return isinstance(data, dict) and data.get("harrow") == KIND
+
+
+def load(path: Path) -> TapeFile:
+    """Read a file. Raises `TapeFileError`."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TapeFileError(f"{path}: expected a file of JSON, found: {error}") from error
+    return parse(data, str(path))
+
+
+def parse(data: object, where: str) -> TapeFile:
+    """Make sense of a file's data. Raises `TapeFileError`."""
+    if not isinstance(data, dict) or not is_tape(data):
+        raise TapeFileError(f'{where}: expected a tape ("harrow": "{KIND}"), found something else')
+    if data.get("format") != FORMAT:
+        raise TapeFileError(
+            f"{where}: expected a tape of format {FORMAT}, found format {data.get('format')!r}: "
+            "it would mean something else here; find the failure again from its seed"
+        )
+    try:
+        configuration = Configuration.from_json(data["configuration"])
+        see_whole(configuration)
+        streams = {str(name): _numbers(name, values) for name, values in data["streams"].items()}
+        faults = tuple(_fault(number, entry) for number, entry in enumerate(data.get("faults", ()), 1))
+        return TapeFile(
+            data.get("seed"),
+            configuration,
+            faults,
+            streams,
+            data.get("property"),
+            data.get("failure"),
+            str(data.get("hash", "")),
+            tuple(str(line) for line in data.get("happens", ())),
+        )
+    except KeyError as error:
+        raise TapeFileError(f"{where}: expected the key {error}, found none") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TapeFileError(f"{where}: {error}") from error
+
+
+def _numbers(name: str, values: Any) -> tuple[int, ...]:  # noqa: ANN401
+    if name not in STREAMS:
+        raise ValueError(f"streams: {unknown(name, STREAMS)}")
+    for value in values:
+        if not isinstance(value, int) or value < 0:
+            raise ValueError(f"stream {name}: expected whole numbers from 0 on, found {value!r}")
+    return tuple(values)
+
+
+def _fault(number: int, entry: Any) -> Fault:  # noqa: ANN401
+    if not isinstance(entry, dict) or set(entry) | {"when"} != set(Fault._fields):
+        raise ValueError(f"fault {number}: expected the keys {', '.join(Fault._fields)}, found {entry!r}")
+    if entry["kind"] not in FAULTS:
+        raise ValueError(f"fault {number}: {unknown(entry['kind'], FAULTS, 'a fault of the simulation')}")
+    if "when" in entry and not is_trigger(entry["when"]):
+        raise ValueError(
+            f"fault {number}: when: expected a condition ({', '.join(CONDITIONS)}), found {entry['when']!r}"
+        )
+    for key in set(Fault._fields) - {"kind", "when"}:
+        if not isinstance(entry[key], int) or entry[key] < 0:
+            raise ValueError(f"fault {number}: {key}: expected a whole number from 0 on, found {entry[key]!r}")
+    return Fault.from_json(entry)
+
+
+def _listed(key: str, rows: Sequence[object]) -> str:
+    if not rows:
+        return f"  {json.dumps(key)}: []"
+    return f"  {json.dumps(key)}: [\n" + ",\n".join(f"    {json.dumps(row)}" for row in rows) + "\n  ]"

@@ -1,0 +1,213 @@
+"""What a simulation has shown, by three layers: the observer in the world, the final logs, the clients' own history.
+
+The second and third are plain Python, so that a sweep can afford them on every seed; they know fewer anomalies than the
+checkers on Spark, use the same names, and must never find what those do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import combinations
+from typing import NamedTuple
+
+from broker.core.controller.recovery import LAST_LEADER
+from simulation.invariants.knowledge import LAST_REPLICA_LOST
+from simulation.invariants.properties import data_excuse, with_excuse
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import CRASH, Outcome
+from simulation.workload.final_logs import LogRecord, records_of
+from simulation.workload.recording import OperationRow
+
+ACKS_ALL = -1
+
+
+class Layer(StrEnum):
+    """Who can see a failure."""
+
+    CRASH = "crash"
+    INVARIANT = "invariant"
+    LIVENESS = "liveness"
+    LOGS = "logs"
+    HISTORY = "history"
+
+
+class Finding(NamedTuple):
+    """One failure: `property_id` is a property of the protocol, or the name of an anomaly."""
+
+    layer: Layer
+    property_id: str
+    what: str
+
+    def __str__(self) -> str:
+        return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
+
+
+def findings(outcome: Outcome) -> list[Finding]:
+    """All that is wrong with an outcome, what was seen first first."""
+    found = []
+    if outcome.failed_property is not None and outcome.failure is not None:
+        found.append(Finding(_layer(outcome.failed_property), outcome.failed_property, outcome.failure))
+    if "recovery" in outcome.phases:
+        found += log_findings(outcome)
+    if "final" in outcome.phases:
+        found += history_findings(outcome)
+    return found
+
+
+def _layer(property_id: str) -> Layer:
+    if property_id == CRASH:
+        return Layer.CRASH
+    return Layer.LIVENESS if property_id.startswith("V-") else Layer.INVARIANT
+
+
+_ANOMALIES = (
+    "lost-acked-write",
+    "lost-read",
+    "aborted-read",
+    "phantom-read",
+    "duplicate",
+    "inconsistent-offset",
+    "wrong-offset",
+    "reordered-send",
+)
+
+# --- logs ------------------------------------------------------------------------------------------------------------
+
+
+def log_findings(outcome: Outcome) -> list[Finding]:
+    """Replicas that differ below both high watermarks (P-3), after everything was healed."""
+    by_partition: dict[int, list[int]] = {}
+    for broker, partition in sorted(outcome.logs):
+        by_partition.setdefault(partition, []).append(broker)
+    for partition, holders in by_partition.items():
+        for one, other in combinations(holders, 2):
+            if outcome.logs[one, partition] != outcome.logs[other, partition]:
+                difference = _first_difference(outcome, partition, one, other)
+                if difference is not None:
+                    return [Finding(Layer.LOGS, "divergent-replicas", difference)]
+    return []
+
+
+def _first_difference(outcome: Outcome, partition: int, one: int, other: int) -> str | None:
+    logs = outcome.logs[one, partition], outcome.logs[other, partition]
+    low, high = max(log.start for log in logs), min(log.high_watermark for log in logs)
+    of_one, of_other = ({row.offset: row for row in records_of(log.data)} for log in logs)
+    for offset in range(low, high):
+        if of_one.get(offset) != of_other.get(offset):
+            told = _told(of_one.get(offset)), _told(of_other.get(offset))
+            return f"partition {partition} at {offset}: broker {one} has {told[0]}, broker {other} has {told[1]}"
+    return None
+
+
+def _told(record: LogRecord | None) -> str:
+    return "nothing" if record is None else f"{record.value} of epoch {record.leader_epoch}"
+
+
+# --- history ---------------------------------------------------------------------------------------------------------
+
+
+def history_findings(outcome: Outcome) -> list[Finding]:
+    """Whatever the clients' history shows that it must not, worst first; the first case of each anomaly."""
+    first: dict[str, Finding] = {}
+    generation, excuse = outcome.configuration.generation, _excuse(outcome)
+    for name, what in _anomalies(outcome):
+        first.setdefault(name, Finding(Layer.HISTORY, name, with_excuse(what, generation, excuse)))
+    return [first[name] for name in _ANOMALIES if name in first]
+
+
+def _excuse(outcome: Outcome) -> str:
+    """Why the generation may lose what was acknowledged, in this very run; "" if it may not."""
+    generation = outcome.configuration.generation
+    if generation == "K4" and outcome.marks.get(LAST_LEADER.name, 0):
+        return "the last known leader is elected, whatever it still has (UR-4)"
+    return data_excuse(generation, sole_member_lost=bool(outcome.marks.get(LAST_REPLICA_LOST.name, 0)))
+
+
+def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    history = outcome.history
+    operations = {row.op: row for row in history.operations}
+    sends = {row.value: (row, operations[row.op]) for row in history.sends}
+    exempt = _may_lose(outcome.configuration)
+    starts = _log_starts(outcome)
+    final: dict[int, set[tuple[int, int]]] = {}
+    places: dict[int, set[tuple[int, int]]] = {}
+    at: dict[tuple[int, int], int] = {}
+    for read in history.reads:
+        if read.value is None or read.value not in sends:
+            yield "phantom-read", f"{read.value} was read at {read.partition}/{read.offset}, and nobody sent it"
+            continue
+        place = read.partition, read.offset
+        if at.setdefault(place, read.value) != read.value and not exempt:
+            yield "inconsistent-offset", f"at {_place(place)} {at[place]} was read, and {read.value}"
+        places.setdefault(read.value, set()).add(place)
+        if operations[read.op].phase == "final":
+            final.setdefault(read.value, set()).add(place)
+    for value, (send, operation) in sends.items():
+        where = places.get(value, set())
+        if operation.status == "fail" and where:
+            yield "aborted-read", f"{value} was read at {_place(min(where))}, and its send had certainly failed"
+        deleted = _is_before(send.partition, send.offset, where, starts)
+        if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt and not deleted:
+            told = "" if send.offset is None else f" at {_place((send.partition, send.offset))}"
+            yield "lost-acked-write", f"{value} was acknowledged{told}, and the final reads do not show it"
+        elif where and value not in final and not exempt and not deleted:
+            yield "lost-read", f"{value} was read at {_place(min(where))}, and the final reads do not show it"
+        told_right = send.offset is None or not where or (send.partition, send.offset) in where
+        # Else another copy may be left: of a retry, or of an attempt that an allowed loss has brought back.
+        binding = not exempt and (outcome.configuration.idempotence or not deleted)
+        if not told_right and send.acks == ACKS_ALL and binding:
+            yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_place(min(where))}"
+        # Where losses are allowed a record may be lost at one place and live on at another, but not at two at once.
+        copies = final.get(value, set()) if exempt else where
+        if len(copies) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
+            yield "duplicate", f"{value} is at {' and '.join(_place(one) for one in sorted(copies))}"
+    if not exempt:
+        durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
+        yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
+
+
+def _log_starts(outcome: Outcome) -> dict[int, int]:
+    starts: dict[int, int] = {}
+    for (_, partition), log in outcome.logs.items():
+        starts[partition] = max(starts.get(partition, 0), log.start)
+    return starts
+
+
+def _is_before(
+    partition: int, offset: int | None, read_at: Collection[tuple[int, int]], starts: Mapping[int, int]
+) -> bool:
+    """Whether somebody has deleted a record on purpose, or may have, if nobody knows where it was."""
+    start = starts.get(partition, 0)
+    known = [place[1] for place in read_at] if offset is None else [offset]
+    return start > min(known, default=0)
+
+
+def _may_lose(configuration: Configuration) -> bool:
+    """The contract: acknowledged records survive as many lossy shutdowns at a time as min ISR exceeds one by."""
+    chosen = configuration.unclean_election or configuration.unclean_recovery == "Aggressive"
+    return chosen or configuration.lossy_budget >= configuration.min_insync_replicas
+
+
+def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> Iterator[tuple[str, str]]:
+    """A send that was acknowledged before another began must have the lower offset."""
+    by_partition: dict[int, list[tuple[int, int, int, OperationRow]]] = {}
+    for partition, offset, value, operation in sends:
+        if offset is not None and operation.status == "ok" and operation.completed_ns is not None:
+            by_partition.setdefault(partition, []).append((operation.completed_ns, offset, value, operation))
+    for partition, completed in by_partition.items():
+        completed.sort(key=lambda row: row[:3])
+        invoked = sorted(completed, key=lambda row: (row[3].invoked_ns, row[2]))
+        highest, before, place = -1, 0, 0
+        for _, offset, value, operation in invoked:
+            while completed[place][0] < operation.invoked_ns:
+                if completed[place][1] > highest:
+                    highest, before = completed[place][1:3]
+                place += 1
+            if offset < highest:
+                told = f"{value} was sent after {before} had been acknowledged at {_place((partition, highest))}"
+                yield "reordered-send", f"{told}, and is at {offset}"
+
+
+def _place(place: tuple[int, int]) -> str:
+    return f"{place[0]}/{place[1]}"

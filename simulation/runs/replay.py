@@ -1,0 +1,49 @@
+"""Replay: a stored simulation again, compared event by event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulation.engine.event_log import Difference, EventStream, first_difference
+from simulation.invariants.watchers import watchers
+from simulation.runs import choice_files, stored
+from simulation.runs.findings import Finding, findings
+from simulation.scenario import case as cases
+from simulation.scenario.case import Case
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay has shown."""
+
+    digest: str
+    stored_digest: str
+    difference: Difference | None
+    """The first event that differs, where the events of the run were stored."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether everything happened again."""
+        return self.digest == self.stored_digest and self.difference is None
+
+
+def replay(directory: Path) -> Replay:
+    """Simulate a stored run again, from its tape, and compare."""
+    tape = choice_files.load(directory / "tape.json")
+    stream = EventStream()
+    outcome = cases.run(tape.case(), watchers(), (stream,), to_the_end=True)
+    difference = first_difference(stored.read_moments(directory), stream.moments)
+    return Replay(outcome.digest, tape.digest, difference, tuple(findings(outcome)))
+
+
+def differing_event(case: Case, attempts: int = 2) -> Difference | None:
+    """Simulate a case several times in this process; the first event that was not always the same."""
+    streams = []
+    for _ in range(attempts):
+        stream = EventStream()
+        cases.run(case, (), (stream,))
+        streams.append(stream.moments)
+    found = (first_difference(streams[0], other) for other in streams[1:])
+    return next((difference for difference in found if difference is not None), None)

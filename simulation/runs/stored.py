@@ -1,0 +1,152 @@
+"""Simulated runs in the store: the tape, what came of it, its history, its story.
+
+| file | what |
+|---|---|
+| `spec.json` | what was simulated, with the command that repeats it |
+| `tape.json` | everything that the simulation needs to happen again (`tape_files`) |
+| `outcome.json` | hash, findings, marks |
+| `events.parquet` | every event, to find the first that differs when it does not happen again |
+| `story.json` | the transitions that led to the failure, for the sequence diagram |
+| `history/` | what the clients saw, what the replicas held |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from simulation.engine.event_log import EventStream, Moment
+from simulation.invariants.watchers import watchers
+from simulation.runs.choice_files import TapeFile
+from simulation.runs.findings import Finding, findings
+from simulation.runs.repeat_command import command
+from simulation.runs.trace import Line, Narrator, story
+from simulation.scenario import case as cases
+from simulation.scenario.case import Case
+from simulation.scenario.scenario import Outcome
+from simulation.workload import tables
+from simulation.workload.sampling import Sampler
+
+STORY_LINES = 400
+"""The end of a story that is kept."""
+
+NAME = "simulation"
+"""Under which simulated runs are stored."""
+
+_MOMENTS = pa.schema(
+    [
+        ("at_us", pa.int64()),
+        ("node_id", pa.int32()),
+        ("kind", pa.string()),
+        ("detail", pa.string()),
+        ("content", pa.int64()),
+    ]
+)
+
+
+def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Finding]:
+    """Simulate a case once more and write everything that is known of it into an empty directory; what was found."""
+    narrator, sampler, stream = Narrator(), Sampler(), EventStream()
+    observers = watchers() if observed else ()
+    outcome = cases.run(case, observers, (stream, narrator, sampler), to_the_end=True, keep_notes=True)
+    found = findings(outcome)
+    run_id = directory.name
+    _write_json(directory / "spec.json", _specification(case, outcome))
+    _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
+    _write_json(directory / "outcome.json", _told(outcome, found, observed))
+    (directory / "tape.json").write_text(tape_of(outcome, found).dumps(), encoding="utf-8")
+    _write_moments(directory / "events.parquet", stream.moments)
+    lines = story(narrator, outcome.history, outcome.notes)
+    _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
+    tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
+    write_results(directory, run_id, found)
+    return found
+
+
+def tape_of(outcome: Outcome, found: Sequence[Finding], happens: Sequence[str] = ()) -> TapeFile:
+    """The tape of an outcome, as a file."""
+    first = found[0] if found else None
+    return TapeFile(
+        outcome.seed,
+        outcome.configuration,
+        tuple(outcome.faults),
+        {name: values for name, values in outcome.values.items() if name not in ("configuration", "schedule")},
+        first.property_id if first else None,
+        first.what if first else None,
+        outcome.digest,
+        tuple(happens),
+    )
+
+
+def relevant(lines: Sequence[Line]) -> Sequence[Line]:
+    """The part of a story that leads to its violation, or else to its end."""
+    end = next((place for place, line in enumerate(lines) if line.text.startswith("VIOLATION")), len(lines))
+    told = [line for line in lines[: end + 1] if line.text != "Fetch: metadata"]
+    return told[-STORY_LINES:]
+
+
+def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> None:
+    """Let `results.json` say what the simulation found, above whatever checkers have written there."""
+    path = directory / "results.json"
+    results: dict[str, Any] = {"run_id": run_id, "verdict": "valid", "reasons": [], "anomalies": {}, "counts": {}}
+    if path.exists():
+        results = json.loads(path.read_text(encoding="utf-8"))
+    if found:
+        results["verdict"] = "invalid"
+        mine = [f"{finding.layer}: {finding}" for finding in found]
+        results["reasons"] = [*mine, *(line for line in results["reasons"] if line not in mine)]
+    _write_json(path, results)
+
+
+def found_in(directory: Path) -> list[Finding]:
+    """What the simulation of a stored run had found."""
+    data = json.loads((directory / "outcome.json").read_text(encoding="utf-8"))
+    return [Finding(**finding) for finding in data["findings"]]
+
+
+def read_moments(directory: Path) -> list[Moment]:
+    """The events of a stored run."""
+    with pq.ParquetFile(directory / "events.parquet") as file:
+        columns = file.read().to_pydict()
+    return [Moment(*row) for row in zip(*(columns[name] for name in _MOMENTS.names), strict=True)]
+
+
+def _write_moments(path: Path, moments: Sequence[Moment]) -> None:
+    columns = zip(*moments, strict=True)
+    arrays = [pa.array(list(values), field.type) for values, field in zip(columns, _MOMENTS, strict=True)]
+    pq.write_table(pa.Table.from_arrays(arrays, schema=_MOMENTS), path, compression="zstd")
+
+
+def _specification(case: Case, outcome: Outcome) -> Mapping[str, object]:
+    configuration = outcome.configuration.to_json()
+    kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
+    return {
+        "name": NAME,
+        "environment": "simulation",
+        "seed": outcome.seed,
+        **{key: configuration[key] for key in kept},
+        "idempotence": outcome.configuration.idempotence,
+        "reproduce": command(["sim", "--seed", str(outcome.seed)], case.overrides),
+        "configuration": configuration,
+    }
+
+
+def _told(outcome: Outcome, found: Sequence[Finding], observed: bool) -> Mapping[str, object]:
+    return {
+        "seed": outcome.seed,
+        "hash": outcome.digest,
+        "events": outcome.events,
+        "virtual_ms": outcome.virtual_ms,
+        "observed": observed,
+        "findings": [finding._asdict() for finding in found],
+        "marks": dict(sorted(outcome.marks.items())),
+    }
+
+
+def _write_json(path: Path, data: object) -> None:
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,92 @@
+"""Sweeps: many seeds on all cores, one small result each. Memory does not grow with the number of seeds."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from simulation.invariants.observer import is_documented
+from simulation.invariants.watchers import watchers
+from simulation.runs.findings import Finding, Layer, findings
+from simulation.runs.pool import Pool
+from simulation.scenario import case as cases
+from simulation.scenario.case import Case
+
+FIRST_FAILURES = 10
+"""Failures that a sweep remembers in full."""
+
+
+class SeedResult(NamedTuple):
+    """What became of one seed."""
+
+    seed: int
+    findings: tuple[Finding, ...]
+    digest: str
+    events: int
+    virtual_ms: int
+    marks: Mapping[str, int]
+
+
+def simulate(seed: int, overrides: Mapping[str, object], observed: bool) -> SeedResult:
+    """Simulate one seed and judge it."""
+    outcome = cases.run(Case(seed, overrides), watchers() if observed else (), to_the_end=True)
+    return SeedResult(
+        seed, tuple(findings(outcome)), outcome.digest, outcome.events, outcome.virtual_ms, dict(outcome.marks)
+    )
+
+
+@dataclass
+class Tally:
+    """The sum of a sweep so far."""
+
+    seeds: int = 0
+    failed: int = 0
+    documented: int = 0
+    """Failed seeds whose first finding is a known flaw of their generation."""
+    events: int = 0
+    virtual_ms: int = 0
+    by_property: Counter[tuple[Layer, str]] = field(default_factory=Counter)
+    """Seeds by the layer and property of their first finding."""
+    marks: Counter[str] = field(default_factory=Counter)
+    failures: list[SeedResult] = field(default_factory=list)
+    """The failures of the lowest seeds."""
+
+    def add(self, result: SeedResult) -> None:
+        """Count a seed."""
+        self.seeds += 1
+        self.events += result.events
+        self.virtual_ms += result.virtual_ms
+        self.marks.update(result.marks)
+        if result.findings:
+            self.failed += 1
+            self.documented += is_documented(result.findings[0].what)
+            self.by_property[result.findings[0].layer, result.findings[0].property_id] += 1
+            self.failures.append(result)
+            self.failures.sort()
+            del self.failures[FIRST_FAILURES:]
+
+
+def sweep(
+    seeds: Iterable[int], overrides: Mapping[str, object], jobs: int, *, observed: bool = True
+) -> Iterator[SeedResult]:
+    """Simulate seeds on `jobs` processes; results come as they are ready. A process that dies is its seed's failure."""
+    with Pool[int, SeedResult](partial(simulate, overrides=overrides, observed=observed), jobs) as pool:
+        for done in pool.run(seeds):
+            yield done.result or _troubled(done.task, done.trouble or "no result")
+
+
+def until(seeds: Iterable[int], deadline_s: float | None, stopped: Callable[[], bool]) -> Iterator[int]:
+    """Seeds, as long as there is time (by `time.monotonic`) and nobody has asked to stop."""
+    for seed in seeds:
+        if stopped() or (deadline_s is not None and time.monotonic() >= deadline_s):
+            return
+        yield seed
+
+
+def _troubled(seed: int, trouble: str) -> SeedResult:
+    finding = Finding(Layer.CRASH, "crash", f"seed {seed}: {trouble}")
+    return SeedResult(seed, (finding,), "", 0, 0, {})

@@ -1,0 +1,144 @@
+"""The story of one simulation: transitions that a person can read, in the order in which they happened."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+from broker.core.ports.events import Exit, Note, Reply, RequestReceived, ResponseReceived, Send, Started, StopRequested
+from simulation.engine.cluster import NOBODY, Step, World
+from simulation.engine.event_queue import MS
+from simulation.engine.transport import CLIENTS_FROM
+from simulation.runs.message_format import request_told, response_told
+from simulation.workload.recording import SimulatedHistory
+
+US_PER_S = 1_000_000
+
+_LONGEST_ROUND = 4
+"""Lines that are looked for as one round of a repetition."""
+
+
+class Line(NamedTuple):
+    """One transition. `source` is who a message came from, None for what a node did by itself."""
+
+    at_us: int
+    node_id: int
+    text: str
+    source: int | None = None
+
+    def __str__(self) -> str:
+        arrow = "" if self.source is None else f"from {name_of(self.source)}: "
+        return f"{self.at_us / US_PER_S:10.3f}  {name_of(self.node_id):<12} {arrow}{self.text}"
+
+
+def name_of(node_id: int) -> str:
+    """What a node is called in words."""
+    if node_id == NOBODY:
+        return "nemesis"
+    if node_id >= CLIENTS_FROM:
+        return "clients"
+    return f"controller {node_id}" if node_id >= 100 else f"broker {node_id}"
+
+
+class Narrator:
+    """An observer that writes down what happens and judges nothing."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self._sent: dict[tuple[int, int], int] = {}
+        self._asked: dict[tuple[int, int], int] = {}
+        self._notes_read = 0
+
+    def after(self, world: World, step: Step) -> None:
+        """See `Observer.after`."""
+        self.catch_up(world.notes or ())
+        self._event(world.now_us, step)
+        for effect in step.effects:
+            match effect:
+                case Note(_, text):
+                    self.lines.append(Line(world.now_us, step.node_id, text))
+                case Send(request_id, to):
+                    self._sent[step.node_id, request_id] = to
+                case Reply(request_id, response):
+                    asked_by = self._asked.pop((step.node_id, request_id), None)
+                    told = response_told(response)
+                    if asked_by is not None and asked_by >= CLIENTS_FROM and told is not None:
+                        self.lines.append(Line(world.now_us, asked_by, told, step.node_id))
+                case Exit(status):
+                    self.lines.append(Line(world.now_us, step.node_id, f"ends with exit status {status}"))
+
+    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        self.catch_up(world.notes or ())
+        how = "dies" if lost_bytes < 0 else f"loses power, and {lost_bytes} bytes that were not synced"
+        self.lines.append(Line(world.now_us, node_id, how))
+
+    def catch_up(self, notes: Sequence[tuple[int, int, str]]) -> None:
+        """Take in what the nemesis has said since."""
+        for at_us, node_id, text in notes[self._notes_read :]:
+            if node_id == NOBODY:
+                self.lines.append(Line(at_us, NOBODY, text))
+        self._notes_read = len(notes)
+
+    def _event(self, at_us: int, step: Step) -> None:
+        match step.event:
+            case RequestReceived(request_id, connection, request):
+                self._asked[step.node_id, request_id] = connection
+                self._message(at_us, step.node_id, request_told(request), connection)
+            case ResponseReceived(request_id, response):
+                source = self._sent.pop((step.node_id, request_id), None)
+                self._message(at_us, step.node_id, response_told(response), source)
+            case Started():
+                self.lines.append(Line(at_us, step.node_id, "starts"))
+            case StopRequested():
+                self.lines.append(Line(at_us, step.node_id, "is asked to stop"))
+
+    def _message(self, at_us: int, node_id: int, told: str | None, source: int | None) -> None:
+        if told is not None:
+            self.lines.append(Line(at_us, node_id, told, source))
+
+
+def story(narrator: Narrator, history: SimulatedHistory, notes: Sequence[tuple[int, int, str]]) -> list[Line]:
+    """All lines, with what became of the clients' sends."""
+    narrator.catch_up(notes)
+    return sorted([*narrator.lines, *_sends(history)], key=lambda line: line.at_us)
+
+
+def without_repetitions(lines: Sequence[Line]) -> list[Line]:
+    """A story in which what happens again and again, such as a request that is refused and repeated, is told once."""
+    told: list[Line] = []
+    place = 0
+    while place < len(lines):
+        for period in range(1, _LONGEST_ROUND + 1):
+            times = _rounds(lines, place, period)
+            if times > 1:
+                told += lines[place : place + period]
+                told[-1] = told[-1]._replace(text=f"{told[-1].text} (this, {times} times)")
+                place += times * period
+                break
+        else:
+            told.append(lines[place])
+            place += 1
+    return told
+
+
+def _rounds(lines: Sequence[Line], place: int, period: int) -> int:
+    """How often the `period` lines from `place` on come in a row, whatever the time."""
+    pattern = [line[1:] for line in lines[place : place + period]]
+    times = 0
+    while [line[1:] for line in lines[place : place + period]] == pattern and len(pattern) == period:
+        times += 1
+        place += period
+    return times
+
+
+def _sends(history: SimulatedHistory) -> Iterable[Line]:
+    values: dict[int, list[int]] = {}
+    for send in history.sends:
+        values.setdefault(send.op, []).append(send.value)
+    how: dict[Hashable, str] = {"ok": "acknowledged", "fail": "failed", "info": "nobody knows whether it took place"}
+    for operation in history.operations:
+        if operation.kind == "send" and operation.completed_ns is not None:
+            sent = values[operation.op]
+            what = f"send of {sent[0]}" + (f"-{sent[-1]}" if len(sent) > 1 else "")
+            yield Line(operation.completed_ns // MS, CLIENTS_FROM, f"{what}: {how[operation.status]}")

@@ -1,0 +1,66 @@
+"""What is simulated: a seed, or a tape that somebody kept, with the parts of the configuration that flags decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from simulation.engine.choices import Tape
+from simulation.engine.cluster import Observer
+from simulation.faults.schedule import Fault
+from simulation.invariants.watchers import Watch
+from simulation.scenario import scenario
+from simulation.scenario.scenario import Outcome
+
+
+@dataclass(frozen=True)
+class Case:
+    """One simulation, by value: it can be sent to another process and means the same there.
+
+    With `streams` the tape holds these values, and `seed` only tells where they came from; or `refill` is the seed of
+    the streams that are not among them. `faults`, if given, stand in for the schedule that would be drawn.
+    """
+
+    seed: int | None
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    streams: Mapping[str, Sequence[int]] | None = None
+    faults: tuple[Fault, ...] | None = None
+    refill: int | None = None
+
+    def tape(self) -> Tape:
+        """A fresh tape."""
+        if self.streams is None:
+            return Tape(self.seed)
+        tape = Tape(self.refill, self.streams)
+        tape.seed = self.seed
+        return tape
+
+
+def run(
+    case: Case,
+    observers: Sequence[Observer] = (),
+    recorders: Sequence[Observer] = (),
+    *,
+    to_the_end: bool = False,
+    keep_notes: bool = False,
+) -> Outcome:
+    """Simulate a case.
+
+    The first violation that an observer finds ends it, unless it is to go on `to_the_end`, for the sake of its history;
+    failure and hash are those of the first violation in both cases. Recorders only write down.
+    """
+    watch = Watch(observers)
+    heard = [*recorders, watch] if to_the_end else [*recorders, *observers]
+    outcome = scenario.run(
+        case.tape(), overrides=case.overrides, faults=case.faults, observers=heard, keep_notes=keep_notes
+    )
+    first = watch.violation
+    if first is None:
+        return outcome
+    return replace(
+        outcome,
+        digest=watch.digest,
+        events=watch.events,
+        failure=str(first),
+        failed_property=first.property_id,
+    )

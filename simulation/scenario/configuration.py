@@ -1,0 +1,149 @@
+"""What one seed makes of everything: cluster, topics, clients, faults. Each seed draws its own subset (swarm testing).
+
+Drawn from the stream "configuration", in a fixed order, so that a flag may override one part and leave the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+from naming import unknown
+from simulation.engine.choices import Stream
+
+COMMON_FAULTS = (
+    "kill",
+    "lossy-kill",
+    "pause",
+    "isolate",
+    "halves",
+    "one-way",
+    "controllers-from-brokers",
+    "break-connections",
+    "restart",
+    "slow-fsync",
+    "clock-jump",
+    "disk-loss",
+    "reassign",
+    "min-isr",
+    "move-leader",
+    "stall",
+    "late-metadata",
+)
+"""Kinds of fault that every second seed has, each."""
+
+RARER_FAULTS = (
+    "power-cut",
+    "bit-flip",
+    "failing-disk",
+    "change-min-isr",
+    "elect-preferred",
+    "elect-unclean",
+    "shrink-replicas",
+    "cancel-reassignment",
+    "add-partition",
+    "delete-records",
+    "lossy-restart",
+    "torn-append",
+)
+"""Kinds of fault that every fourth seed has, each."""
+
+FAULTS = (*COMMON_FAULTS, *RARER_FAULTS)
+"""Kinds of fault that a schedule may contain."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One simulated test. Times in milliseconds of virtual time; chances per thousand."""
+
+    generation: str = "K5"
+    flaws: tuple[str, ...] = ()
+    brokers: int = 3
+    controllers: int = 3
+    combined: bool = False
+    partitions: int = 2
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+    acks: int = -1
+    idempotence: bool = True
+    retries: bool = True
+    producers: int = 2
+    readers: int = 1
+    operations: int = 200
+    polls: int = 200
+    flush_messages: int = 0
+    flush_ms: int = 0
+    unclean_election: bool = False
+    unclean_recovery: str = "Balanced"
+    session_timeout_ms: int = 3_000
+    heartbeat_ms: int = 1_000
+    lag_ms: int = 4_000
+    fetch_wait_ms: int = 1_000
+    metadata_snapshot_records: int = 5_000
+    metadata_fetch_bytes: int = 8 << 20
+    duration_ms: int = 60_000
+    faults: tuple[str, ...] = (*COMMON_FAULTS, *RARER_FAULTS)
+    fault_interval_ms: int = 6_000
+    fault_duration_ms: int = 5_000
+    lossy_budget: int = 1
+    controlled_shutdown_ms: int = 30_000
+    slow_of_1000: int = 0
+    answer_lost_of_1000: int = 0
+    repeated_of_1000: int = 0
+    squeeze: bool = True
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, for records and files."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Configuration:
+        """The inverse of `to_json`; raises ValueError for a key that does not exist."""
+        known = {one.name for one in fields(cls)}
+        for key in data:
+            if key not in known:
+                raise ValueError(unknown(key, sorted(known), "a setting of the simulation"))
+        plain = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        return cls(**plain)  # type: ignore[arg-type]
+
+
+_FETCH_WAIT_MS = 2_000
+"""Longer than by default: asking again is most of what an idle cluster does, and tells nothing new."""
+
+
+def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
+    """The configuration of a seed. `overrides` replace parts after the draws."""
+    drawn = Configuration(
+        brokers=3 + (stream.draw("brokers", 3) == 2),
+        controllers=(3, 3, 1)[stream.draw("controllers", 3)],
+        partitions=2 - (stream.draw("partitions", 3) == 2),
+        flush_messages=(0, 0, 0, 1, 5)[stream.draw("flush every n", 5)],
+        flush_ms=(0, 0, 500)[stream.draw("flush every ms", 3)],
+        idempotence=stream.draw("no idempotence", 4) < 3,
+        retries=stream.draw("no retries", 5) < 4,
+        producers=1 + stream.draw("producers", 3),
+        readers=1 + stream.draw("readers", 2),
+        lag_ms=(4_000, 1_500, 8_000)[stream.draw("lag", 3)],
+        metadata_snapshot_records=(5_000, 30)[stream.draw("snapshots", 2)],
+        metadata_fetch_bytes=(8 << 20, 1)[stream.draw("metadata one change at a time", 6) == 5],
+        faults=tuple(kind for kind in COMMON_FAULTS if stream.draw(f"with {kind}", 2)),
+        fault_interval_ms=(6_000, 3_000, 1_500)[stream.draw("fault interval", 3)],
+        fault_duration_ms=(5_000, 2_000, 12_000)[stream.draw("fault duration", 3)],
+        slow_of_1000=(0, 0, 20)[stream.draw("slow network", 3)],
+        answer_lost_of_1000=(0, 0, 10, 50)[stream.draw("lost answers", 4)],
+        repeated_of_1000=(0, 0, 0, 10)[stream.draw("repeated requests", 4)],
+        combined=stream.draw("combined roles", 6) == 5,
+    )
+    rarer = tuple(kind for kind in RARER_FAULTS if stream.draw(f"with {kind}", 4) == 3)
+    drawn = replace(
+        drawn,
+        faults=(*drawn.faults, *rarer),
+        brokers=drawn.brokers + (stream.draw("one more broker", 6) == 5),
+        acks=-1 if stream.draw("not all acks", 12) < 11 else stream.draw("acks", 2),
+        unclean_election=stream.draw("unclean elections", 16) == 15,
+        unclean_recovery="Aggressive" if stream.draw("aggressive recovery", 16) == 15 else "Balanced",
+        lossy_budget=int(stream.draw("no losses", 5) < 4),
+        controlled_shutdown_ms=(30_000, 1_000)[stream.draw("short controlled shutdown", 3) == 2],
+    )
+    drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
+    return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]

@@ -1,0 +1,366 @@
+"""One simulated test from beginning to end: set up, torment, heal, recover, squeeze, read everything."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from broker.core.messages import (
+    AnyResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    Listener,
+    NewTopic,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.settings import Role, Settings
+from simulation.engine.choices import RollingHash, Tape
+from simulation.engine.cluster import NodeCrashed, Observer, World
+from simulation.engine.event_queue import MS
+from simulation.engine.node_views import brokers, partition_states
+from simulation.engine.transport import CLIENTS_FROM
+from simulation.faults import schedule
+from simulation.faults.nemesis import Nemesis
+from simulation.faults.schedule import Fault
+from simulation.invariants.liveness import unmet
+from simulation.invariants.violation import Violation
+from simulation.scenario import configuration as swarm
+from simulation.scenario.configuration import Configuration
+from simulation.workload.administration import ADMINISTRATOR
+from simulation.workload.clients import TOPIC, Producer, ProducerPlan, Reader
+from simulation.workload.final_logs import ReplicaLog, replica_logs
+from simulation.workload.recording import SimulatedHistory
+
+CRASH = "crash"
+"""Stands for a property when a node's core raised."""
+
+_RECOVERY_MS = 60_000
+
+_ASK_EVERY_US = 10 * MS
+"""Whether the cluster is whole, a question that costs as much as several events."""
+
+_QUORUM_FETCH_WAIT_MS = 1_000
+"""Half of the time after which a voter gives its leader up."""
+
+_SNAPSHOT_PIECE_BYTES = 256
+"""At least: a snapshot that comes byte by byte takes ten thousand requests, and tells nothing that five would not."""
+
+_RETRY_MS = 250
+"""Longer than by default, for the same reason: a broker that is not let in yet asks on and on."""
+
+
+@dataclass
+class Outcome:
+    """What became of one simulation. `phases` holds start and end in microseconds of those that ended."""
+
+    seed: int | None
+    configuration: Configuration
+    faults: Sequence[Fault]
+    digest: str
+    events: int
+    virtual_ms: int
+    failure: str | None
+    failed_property: str | None
+    history: SimulatedHistory
+    ends: Mapping[int, int]
+    marks: Mapping[str, int]
+    values: Mapping[str, Sequence[int]]
+    logs: Mapping[tuple[int, int], ReplicaLog]
+    phases: Mapping[str, tuple[int, int]]
+    notes: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
+
+
+class _Administrator:
+    """Creates the topic."""
+
+    def __init__(self) -> None:
+        self.created = False
+        self.asked = 0
+
+    def timer(self, world: World, key: Hashable) -> None:
+        """It sets none."""
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        """Whether the topic is there."""
+        if isinstance(response, CreateTopicsResponse):
+            codes = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            self.created = self.created or response.topics[0].error_code in codes
+
+
+def settings_of(configuration: Configuration) -> list[Settings]:
+    """Settings of all nodes: controllers from 100 on, or the first brokers if roles are combined; brokers from 1 on."""
+    controllers = controllers_of(configuration)
+    broker_ids = range(1, configuration.brokers + 1)
+    nodes = []
+    for node_id in dict.fromkeys((*controllers, *broker_ids)):
+        roles: tuple[Role, ...] = ("broker",) if node_id in broker_ids else ()
+        nodes.append(
+            Settings(
+                node_id=node_id,
+                roles=(*roles, "controller") if node_id in controllers else roles,
+                voters=dict.fromkeys(controllers, ("controller", 1)),
+                listeners=(Listener("CLIENT", f"b{node_id}", 1), Listener("BROKER", f"b{node_id}", 2)),
+                log_dirs=("/",),
+                log_flush_interval_messages=configuration.flush_messages,
+                log_flush_interval_ms=configuration.flush_ms,
+                min_insync_replicas=configuration.min_insync_replicas,
+                unclean_leader_election_enable=configuration.unclean_election,
+                unclean_recovery_strategy=configuration.unclean_recovery,  # type: ignore[arg-type]
+                controlled_shutdown_timeout_ms=configuration.controlled_shutdown_ms,
+                broker_session_timeout_ms=configuration.session_timeout_ms,
+                broker_heartbeat_interval_ms=configuration.heartbeat_ms,
+                replica_lag_time_max_ms=configuration.lag_ms,
+                replica_fetch_wait_max_ms=configuration.fetch_wait_ms,
+                metadata_fetch_wait_max_ms=_QUORUM_FETCH_WAIT_MS
+                if node_id in controllers
+                else configuration.fetch_wait_ms,
+                metadata_retry_backoff_ms=_RETRY_MS,
+                metadata_snapshot_records=configuration.metadata_snapshot_records,
+                metadata_fetch_max_bytes=configuration.metadata_fetch_bytes,
+                metadata_snapshot_fetch_max_bytes=max(configuration.metadata_fetch_bytes, _SNAPSHOT_PIECE_BYTES),
+                generation=configuration.generation,
+                flaws=configuration.flaws,
+                auto_create_topics_enable=False,
+            )
+        )
+    return nodes
+
+
+def controllers_of(configuration: Configuration) -> range:
+    """Node ids of the controllers."""
+    first = 1 if configuration.combined else 100
+    return range(first, first + configuration.controllers)
+
+
+def run(
+    tape: Tape,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    faults: Sequence[Fault] | None = None,
+    observers: Sequence[Observer] = (),
+    keep_notes: bool = False,
+) -> Outcome:
+    """Run the simulation of a tape. `overrides` replace parts of its configuration, `faults` its schedule."""
+    configuration = swarm.draw(tape["configuration"], overrides)
+    if faults is None:
+        faults = schedule.draw(tape["schedule"], configuration)
+    world = World(tape, settings_of(configuration), observers)
+    if keep_notes:
+        world.notes = []
+    test = _Test(world, configuration, faults)
+    failure = failed_property = None
+    try:
+        test.run()
+    except Violation as violation:
+        failure, failed_property = str(violation), violation.property_id
+    except NodeCrashed as crash:
+        failure, failed_property = str(crash), CRASH
+    digest, events = fingerprint(world)
+    return Outcome(
+        tape.seed,
+        configuration,
+        faults,
+        digest,
+        events,
+        world.now_us // MS,
+        failure,
+        failed_property,
+        test.history,
+        test.ends,
+        world.marks,
+        tape.values(),
+        replica_logs(world),
+        test.phases,
+        world.notes or (),
+    )
+
+
+def fingerprint(world: World) -> tuple[str, int]:
+    """The hash over all events and draws so far, and the number of events."""
+    digest = RollingHash()
+    digest.value, digest.count = world.digest.value, world.digest.count
+    values = world.tape.values()
+    for name in ("workload", "network", "disk"):  # the other two decide before anything happens
+        digest.add_all(values[name])
+    return str(digest), world.digest.count
+
+
+class _Test:
+    def __init__(self, world: World, configuration: Configuration, faults: Sequence[Fault]) -> None:
+        self.world = world
+        self.configuration = configuration
+        self.faults = list(faults)
+        self.history = SimulatedHistory()
+        self.ends: dict[int, int] = {}
+        self.phases: dict[str, tuple[int, int]] = {}
+        self.administrator = _Administrator()
+        broker_ids = list(range(1, configuration.brokers + 1))
+        plan = ProducerPlan(
+            configuration.partitions,
+            configuration.acks,
+            configuration.idempotence and configuration.acks == -1,
+            configuration.retries,
+            interval_ms=max(1, configuration.duration_ms * configuration.producers // (2 * configuration.operations)),
+            batch_max=3,
+            request_timeout_ms=1_500,
+            delivery_timeout_ms=6_000,
+            operations=-(-configuration.operations // configuration.producers),
+        )
+        poll_ms = max(1, configuration.duration_ms * configuration.readers // configuration.polls)
+        ids = iter(range(CLIENTS_FROM, CLIENTS_FROM + 1_000))
+        self.producers = [Producer(next(ids), plan, broker_ids, self.history) for _ in range(configuration.producers)]
+        self.readers = [
+            Reader(next(ids), configuration.partitions, broker_ids, self.history, poll_ms)
+            for _ in range(configuration.readers)
+        ]
+        world.clients = {producer.client_id: producer for producer in self.producers}
+        world.clients |= {reader.client_id: reader for reader in self.readers}
+        world.clients[ADMINISTRATOR] = self.administrator
+        self.nemesis = Nemesis(world, configuration, self.history)
+
+    def run(self) -> None:
+        """Go through all phases."""
+        with self._phase("set-up"):
+            self._set_up()
+        with self._phase("main"):
+            self._torment()
+        with self._phase("recovery"):
+            self._recover()
+        with self._phase("final"):
+            self._read_everything()
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        started_us = self.world.now_us
+        yield
+        self.phases[name] = (started_us, self.world.now_us)
+
+    def _torment(self) -> None:
+        faults = self.world.network.faults
+        faults.slow_of_1000 = self.configuration.slow_of_1000
+        faults.answer_lost_of_1000 = self.configuration.answer_lost_of_1000
+        faults.repeated_of_1000 = self.configuration.repeated_of_1000
+        self.nemesis.plan(self.faults)
+        for producer in self.producers:
+            self.world.after(0, producer.timer, self.world, "next")
+        for reader in self.readers:
+            reader.start(self.world)
+        self.world.run_until(self.configuration.duration_ms * MS)
+        faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
+        self.world.say("everything is healed")
+        self.nemesis.heal()
+
+    def _recover(self) -> None:
+        self._finish_sending()
+        self._wait_until_whole("after the last fault was healed")
+        if self.configuration.squeeze:
+            self._squeeze()
+
+    def _finish_sending(self) -> None:
+        """V-5: with everything healed each open operation ends, and every producer gets one more acknowledged."""
+        for producer in self.producers:
+            producer.plan = replace(producer.plan, operations=1 << 30)
+            producer.timer(self.world, "next")
+        acknowledged = {producer.client_id: producer.acknowledged for producer in self.producers}
+
+        end = self._log_end()
+
+        def progressed() -> bool:
+            if self.configuration.acks == 0:  # whoever is never told anything takes everything for acknowledged
+                return self._log_end() > end
+            return all(producer.acknowledged > acknowledged[producer.client_id] for producer in self.producers)
+
+        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, progressed):
+            raise Violation("V-5", "no write was acknowledged within 60 s after the last fault was healed")
+        for producer in self.producers:
+            producer.stopped = True
+        self.world.run_until(self.world.now_us + 10_000 * MS, lambda: all(one.idle for one in self.producers))
+        for producer in self.producers:
+            producer.give_up(self.world)
+
+    def _log_end(self) -> int:
+        """The log ends of all leaders together."""
+        by_broker = dict(brokers(self.world))
+        total = 0
+        for number, state in enumerate(partition_states(self.world)):
+            leader = by_broker.get(state.leader)
+            replica = leader.replicas.get((TOPIC, number)) if leader is not None else None
+            total += replica.log.end_offset if replica is not None else 0
+        return total
+
+    def _set_up(self) -> None:
+        for node_id in self.world.machines:
+            self.world.start(node_id)
+        ready = self.world.run_until(20_000 * MS, self._all_ready)
+        if not ready:
+            raise Violation("V-1", "not all nodes became ready within 20 s")
+        topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor)
+        request = CreateTopicsRequest((topic,), 5_000)
+        while not self.administrator.created:
+            self.administrator.asked += 1
+            self.world.send_from_client(ADMINISTRATOR, self.administrator.asked, 1, request, 6_000)
+            self.world.run_until(self.world.now_us + 6_000 * MS, lambda: self.administrator.created)
+        self.world.run_until(self.world.now_us + 10_000 * MS, self._is_whole)
+
+    def _all_ready(self) -> bool:
+        return all(machine.node is not None and machine.node.is_ready() for machine in self.world.machines.values())
+
+    def _is_whole(self) -> bool:
+        """V-4: every partition has its full ISR by everybody's account, and all replicas end where it is committed."""
+        states = partition_states(self.world)
+        if not states or not self._all_ready():
+            return False
+        by_broker = dict(brokers(self.world))
+        for number, state in enumerate(states):
+            if state.leader < 0 or set(state.isr) != set(state.replicas) or state.adding or state.removing:
+                return False
+            ends = set()
+            for broker_id in state.replicas:
+                replica = by_broker[broker_id].replicas.get((TOPIC, number))
+                if replica is None or replica.leader_epoch != state.leader_epoch:
+                    return False
+                ends |= {replica.log.end_offset, replica.high_watermark}
+            if len(ends) != 1:
+                return False
+        return True
+
+    def _wait_until_whole(self, when: str) -> None:
+        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, self._is_whole, _ASK_EVERY_US):
+            raise unmet(self.world, f"{_RECOVERY_MS // 1000} s {when}")
+
+    def _squeeze(self) -> None:
+        """Let each broker be alone for a while, so that what it lacks is lost, then let the others join."""
+        for last in range(1, self.configuration.brokers + 1):
+            others = [node for node in range(1, self.configuration.brokers + 1) if node != last]
+            self.world.say(f"the squeeze: broker {last} is to be alone")
+            for node in others:
+                self.world.kill(node)
+            wait_us = 3 * self.configuration.session_timeout_ms * MS
+            self.world.run_until(self.world.now_us + wait_us, partial(self._leads_all, last), _ASK_EVERY_US)
+            for node in others:
+                self.world.start(node)
+            self._wait_until_whole(f"after broker {last} was alone")
+
+    def _leads_all(self, broker_id: int) -> bool:
+        mine = [state for state in partition_states(self.world) if broker_id in state.replicas]
+        return all(state.leader == broker_id for state in mine)
+
+    def _read_everything(self) -> None:
+        self.world.say("the final reads")
+        by_broker = dict(brokers(self.world))
+        for number, state in enumerate(partition_states(self.world)):
+            self.ends[number] = by_broker[state.leader].replicas[TOPIC, number].high_watermark
+        for reader in self.readers:
+            reader.partitions = len(self.ends)
+            reader.assign_from_start()
+            reader.interval_ms = 1
+
+        def finished() -> bool:
+            return all(reader.positions[number] >= end for reader in self.readers for number, end in self.ends.items())
+
+        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, finished):
+            raise Violation("V-5", "the final reads did not reach the end of the log within 60 s")
+        for reader in self.readers:
+            reader.stopped = True

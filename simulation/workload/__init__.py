@@ -1,0 +1,1 @@
+"""What simulated clients do, and the history of what they saw."""

@@ -1,0 +1,393 @@
+"""Simulated clients: a producer and a reader that speak the protocol's messages, with the semantics of real ones.
+
+The producer keeps one operation in flight, retries by itself until its delivery timeout, and with idempotence numbers
+its batches; the reader follows all partitions by assignment. Both learn leaders from metadata, as they go stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from broker.core.messages import (
+    AnyResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.records import decode_records, encode_batch, iterate_headers
+from simulation.engine.cluster import World
+from simulation.engine.event_queue import MS
+from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
+
+TOPIC = "log"
+
+RETRY_MS = 100
+"""Before a client asks again."""
+
+_DEFINITELY_NOT_APPENDED = {
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+}
+
+
+@dataclass(slots=True)
+class Route:
+    """Where a client believes the leaders to be: partition -> (leader, leader epoch)."""
+
+    brokers: Sequence[int]
+    leaders: dict[int, tuple[int, int]] = field(default_factory=dict)
+    next_broker: int = 0
+
+    def ask(self) -> int:
+        """The broker to ask for metadata, each in turn."""
+        self.next_broker = (self.next_broker + 1) % len(self.brokers)
+        return self.brokers[self.next_broker]
+
+    def learn(self, response: MetadataResponse) -> None:
+        """Take newer leaders from a response; an older leader epoch says nothing."""
+        for topic in response.topics:
+            for part in topic.partitions:
+                known = self.leaders.get(part.partition, (-1, -1))
+                if topic.name == TOPIC and part.leader >= 0 and part.leader_epoch >= known[1]:
+                    self.leaders[part.partition] = (part.leader, part.leader_epoch)
+
+
+@dataclass(slots=True)
+class ProducerPlan:
+    """How a producer behaves. Times in milliseconds."""
+
+    partitions: int
+    acks: int
+    idempotence: bool
+    retries: bool
+    interval_ms: int
+    batch_max: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    operations: int
+
+
+class Producer:
+    """One logical process after another that sends batches to partitions of the log."""
+
+    def __init__(self, client_id: int, plan: ProducerPlan, brokers: Sequence[int], history: SimulatedHistory) -> None:
+        self.client_id = client_id
+        self.plan = plan
+        self.history = history
+        self.route = Route(brokers)
+        self.process = history.new_process()
+        self.sent_operations = 0
+        self.acknowledged = 0
+        self.stopped = False
+        self._request = 0
+        self._asked = ""
+        self._op: int | None = None
+        self._invoked_us = 0
+        self._partition = 0
+        self._values: tuple[int, ...] = ()
+        self._maybe_appended = False
+        self._producer_id = -1
+        self._sequences: dict[int, int] = {}
+        self._served_by: int | None = None
+        self._unanswered: dict[int, int] = {}  # the last request with acks=0, and its partition
+
+    @property
+    def idle(self) -> bool:
+        """Whether no operation is open."""
+        return self._op is None
+
+    def timer(self, world: World, key: Hashable) -> None:
+        """Begin an operation, or go on with the one that is open."""
+        if key == "next" and self._op is None:
+            self._begin(world)
+        elif key == "again" and self._op is not None:
+            self._go_on(world)
+
+    def _wait(self, world: World, key: str, after_ms: int) -> None:
+        world.after(after_ms * MS, self.timer, world, key)
+
+    def _begin(self, world: World) -> None:
+        if self.stopped or self.sent_operations >= self.plan.operations:
+            return
+        stream = world.tape["workload"]
+        self._op = self.history.new_op()
+        self._invoked_us = world.now_us
+        self._partition = stream.draw("partition", self.plan.partitions)
+        count = 1 + stream.draw("batch", self.plan.batch_max)
+        self._values = tuple(self.history.new_value() for _ in range(count))
+        self._maybe_appended = False
+        self.sent_operations += 1
+        self._go_on(world)
+
+    def _go_on(self, world: World) -> None:
+        if (world.now_us - self._invoked_us) // MS >= self.plan.delivery_timeout_ms:
+            self._complete(world, "info" if self._maybe_appended else "fail", "delivery timed out", None)
+            return
+        if self.plan.idempotence and self._producer_id < 0:
+            self._send(world, "producer id", self.route.ask(), InitProducerIdRequest())
+        elif self._partition not in self.route.leaders:
+            self._send(world, "metadata", self.route.ask(), MetadataRequest(((TOPIC, ""),)))
+        else:
+            self._produce(world)
+
+    def _produce(self, world: World) -> None:
+        sequence = self._sequences.get(self._partition, 0) if self.plan.idempotence else -1
+        batch = encode_batch(
+            [(None, value.to_bytes(8, "big")) for value in self._values],
+            base_offset=0,
+            leader_epoch=-1,
+            timestamp_ms=0,
+            producer_id=self._producer_id if self.plan.idempotence else -1,
+            producer_epoch=0 if self.plan.idempotence else -1,
+            base_sequence=sequence,
+        )
+        leader, _ = self.route.leaders[self._partition]
+        self._served_by = leader
+        part = ProducePartition(TOPIC, self._partition, batch)
+        request = ProduceRequest(self.plan.acks, self.plan.request_timeout_ms, (part,))
+        if self.plan.acks == 0:
+            self._request += 1
+            self._unanswered = {self._request: self._partition}
+            world.send_from_client(self.client_id, self._request, leader, request, self.plan.request_timeout_ms)
+            self._sequences[self._partition] = sequence + len(self._values)
+            self._complete(world, "ok", None, None)
+        else:
+            self._send(world, "produce", leader, request)
+
+    def _send(self, world: World, asked: str, to: int, request: object) -> None:
+        self._request += 1
+        self._asked = asked
+        timeout_ms = self.plan.request_timeout_ms + 200
+        world.send_from_client(self.client_id, self._request, to, request, timeout_ms)  # type: ignore[arg-type]
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        """The answer to the request in flight; answers to earlier ones are of no use."""
+        if self.plan.acks == 0 and response is None and request_id in self._unanswered:
+            # nothing else tells of an error: the connection was closed
+            self.route.leaders.pop(self._unanswered.pop(request_id), None)
+            return
+        if request_id != self._request or self._op is None:
+            return
+        if self._asked == "produce":
+            self._produce_answered(world, response)
+            return
+        if isinstance(response, MetadataResponse):
+            self.route.learn(response)
+        elif isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
+            self._producer_id = response.producer_id
+            self._sequences = {}
+        self._wait(world, "again", 0 if self._partition in self.route.leaders and response is not None else RETRY_MS)
+
+    def _produce_answered(self, world: World, response: AnyResponse | None) -> None:
+        if not isinstance(response, ProduceResponse):
+            self._maybe_appended = True
+            self._retry(world, "no answer")
+            return
+        answer = response.partitions[0]
+        error = ErrorCode(answer.error_code)
+        if error == ErrorCode.NONE or (error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER and self.plan.idempotence):
+            self._complete(world, "ok", None, answer.base_offset if error == ErrorCode.NONE else None)
+        elif error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._maybe_appended = True  # refused before the append, or deposed after it: it cannot be told
+            self._retry(world, error.name)
+        else:
+            self._maybe_appended = self._maybe_appended or error not in _DEFINITELY_NOT_APPENDED
+            if error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH):
+                self._complete(world, "info" if self._maybe_appended else "fail", error.name, None)
+            else:
+                self._retry(world, error.name)
+
+    def _retry(self, world: World, why: str) -> None:
+        self.route.leaders.pop(self._partition, None)
+        if self.plan.retries:
+            self._wait(world, "again", RETRY_MS)
+        else:
+            self._complete(world, "info" if self._maybe_appended else "fail", why, None)
+
+    def _complete(self, world: World, status: str, error: str | None, base_offset: int | None) -> None:
+        assert self._op is not None
+        history = self.history
+        if status == "ok" and self.plan.idempotence and self.plan.acks != 0:
+            self._sequences[self._partition] = self._sequences.get(self._partition, 0) + len(self._values)
+        for ordinal, value in enumerate(self._values):
+            offset = None if base_offset is None or base_offset < 0 else base_offset + ordinal
+            history.sends.append(SendRow(self._op, TOPIC, self._partition, value, self.plan.acks, offset, ordinal))
+        history.operations.append(
+            OperationRow(
+                self._op,
+                self.process,
+                "send",
+                status,
+                error,
+                self._served_by if status == "ok" else None,
+                "main",
+                self._invoked_us * MS,
+                None if status == "info" else world.now_us * MS,
+            )
+        )
+        self._op = None
+        self.acknowledged += status == "ok"
+        if status != "ok":
+            # whatever became of the batch, its numbers are spent: a new producer begins
+            self._producer_id = -1
+        if status == "info":
+            self.process = history.new_process()
+        self._wait(
+            world, "next", self.plan.interval_ms + world.tape["workload"].draw("pause", self.plan.interval_ms + 1)
+        )
+
+    def give_up(self, world: World) -> None:
+        """The run is over: an open operation is unknown for ever."""
+        self.stopped = True
+        if self._op is not None:
+            self._complete(world, "info", "the run ended", None)
+
+
+class Reader:
+    """One logical process that reads all partitions by assignment, and asks for their ends now and then."""
+
+    def __init__(
+        self, client_id: int, partitions: int, brokers: Sequence[int], history: SimulatedHistory, interval_ms: int
+    ) -> None:
+        self.client_id = client_id
+        self.partitions = partitions
+        self.history = history
+        self.interval_ms = interval_ms
+        self.process = history.new_process()
+        self.route = Route(brokers)
+        self.positions = dict.fromkeys(range(partitions), 0)
+        self.phase = "main"
+        self.stopped = False
+        self.polls_left = 1 << 30
+        self._assigned = dict.fromkeys(range(partitions), True)
+        self._lost_place: dict[int, bool] = {}  # partitions whose log does not have the offset
+        self._request = 0
+        self._asked = ""
+        self._invoked_us = 0
+        self._turn = 0
+        self._void = 0  # requests up to this one were put before the last seek
+        self._asked_of: tuple[int, int] = (0, 0)  # partition, broker
+
+    def start(self, world: World) -> None:
+        """Begin to read."""
+        world.after(0, self.timer, world, "next")
+
+    def assign_from_start(self) -> None:
+        """Begin again at offset 0 of every partition, for the final phase."""
+        self.positions = dict.fromkeys(range(self.partitions), 0)
+        self._assigned = dict.fromkeys(range(self.partitions), True)
+        self.phase = "final"
+        self._void = self._request
+
+    def timer(self, world: World, key: Hashable) -> None:
+        """Ask for records or an end."""
+        if key != "next" or self.stopped or self.polls_left <= 0:
+            return
+        self._turn += 1
+        partition = self._turn % self.partitions
+        self._invoked_us = world.now_us
+        if partition not in self.route.leaders:
+            self._asked = "metadata"
+            self._send(world, self.route.ask(), MetadataRequest(((TOPIC, ""),)))
+            return
+        leader, epoch = self.route.leaders[partition]
+        self._asked_of = (partition, leader)
+        self.polls_left -= 1
+        if self._lost_place.get(partition, False):
+            self._asked = "earliest"
+            self._send(world, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -2, epoch),)))
+        elif self.phase == "main" and world.tape["workload"].draw("what to ask", 8) == 7:
+            self._asked = "latest"
+            self._send(world, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -1, epoch),)))
+        else:
+            self._asked = "poll"
+            part = FetchPartition(TOPIC, partition, self.positions[partition], 1 << 16, epoch)
+            self._send(world, leader, FetchRequest((part,), max_wait_ms=100))
+
+    def _send(self, world: World, to: int, request: object) -> None:
+        self._request += 1
+        world.send_from_client(self.client_id, self._request, to, request, 600)  # type: ignore[arg-type]
+
+    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+        """Record what came, and go on."""
+        if request_id != self._request:
+            return
+        pause_ms = self.interval_ms
+        if isinstance(response, MetadataResponse):
+            self.route.learn(response)
+            pause_ms = 1 if self.route.leaders else RETRY_MS
+        elif self._asked != "metadata" and request_id > self._void:
+            partition, leader = self._asked_of
+            if isinstance(response, FetchResponse) and response.partitions[0].error_code == ErrorCode.NONE:
+                self._polled(world, partition, leader, response)
+            elif isinstance(response, ListOffsetsResponse) and response.partitions[0].error_code == ErrorCode.NONE:
+                if self._asked == "earliest":
+                    self._begin_at(partition, response.partitions[0].offset)
+                    world.after(MS, self.timer, world, "next")
+                    return
+                op = self._operation(world, "latest", leader)
+                end = response.partitions[0].offset
+                self.history.polls.append(PollRow(op, TOPIC, partition, None, end, end, 0, False))
+            else:
+                self._refused(partition, response)
+        elif response is None:
+            pause_ms = RETRY_MS
+        world.after(max(1, pause_ms) * MS, self.timer, world, "next")
+
+    def _begin_at(self, partition: int, log_start: int) -> None:
+        """What lies before the log start has been deleted, and is passed over."""
+        self._lost_place[partition] = False
+        if self.positions[partition] < log_start:
+            self.positions[partition] = log_start
+            self._assigned[partition] = True
+
+    def _refused(self, partition: int, response: AnyResponse | None) -> None:
+        """Look for the leader anew; and for the log start, if the offset is not in the log."""
+        self.route.leaders.pop(partition, None)
+        if isinstance(response, FetchResponse):
+            self._lost_place[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def _operation(self, world: World, kind: str, node: int) -> int:
+        op = self.history.new_op()
+        self.history.operations.append(
+            OperationRow(op, self.process, kind, "ok", None, node, self.phase, self._invoked_us * MS, world.now_us * MS)
+        )
+        return op
+
+    def _polled(self, world: World, partition: int, leader: int, response: FetchResponse) -> None:
+        part = response.partitions[0]
+        position = self.positions[partition]
+        op = self._operation(world, "poll", leader)
+        following = position
+        count = 0
+        for at, header in iterate_headers(part.records):
+            for record in () if header.is_control else decode_records(part.records, at):
+                if record.offset >= position:
+                    value = int.from_bytes(record.value, "big") if record.value is not None else None
+                    self.history.reads.append(
+                        ReadRow(op, TOPIC, partition, record.offset, header.leader_epoch, value, count)
+                    )
+                    count += 1
+                    following = record.offset + 1
+        self.positions[partition] = following
+        assigned, self._assigned[partition] = self._assigned[partition], False
+        self.history.polls.append(
+            PollRow(op, TOPIC, partition, position, following, part.high_watermark, count, assigned)
+        )

@@ -1,0 +1,107 @@
+"""Histories of simulations as the history's tables: many runs in one data set, for one Spark job to judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from history.schema import TABLES
+from simulation.engine.event_queue import MS
+from simulation.scenario.scenario import Outcome
+from simulation.workload.clients import TOPIC
+from simulation.workload.final_logs import records_of
+from simulation.workload.sampling import Sample
+
+UNAVAILABLE_AFTER_MS = 60_000
+CLIENT = "simulated"
+
+Row = Sequence[Any]
+
+
+class Recorded(NamedTuple):
+    """A simulation that is to be written down."""
+
+    run_id: str
+    name: str
+    outcome: Outcome
+    samples: Sequence[Sample]
+
+
+def write(directory: Path, part: str, runs: Sequence[Recorded]) -> None:
+    """Write one part file per table with the rows of all these runs: `directory`/history/<table>/part-….parquet."""
+    rows: dict[str, list[Row]] = {table: [] for table in TABLES}
+    for run in runs:
+        for table, found in _rows(run).items():
+            rows[table] += [(run.run_id, *row) for row in found]
+    for table, schema in TABLES.items():
+        _write_part(directory / "history" / table, part, schema, rows[table])
+
+
+def _write_part(directory: Path, part: str, schema: pa.Schema, rows: Sequence[Row]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    by_column = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    columns = [pa.array(list(values), field.type) for values, field in zip(by_column, schema, strict=True)]
+    path = directory / f"part-{part}.parquet"
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), unfinished)
+    unfinished.replace(path)
+
+
+def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
+    """Rows of each table, without the run's id, in the order of the schema."""
+    outcome, history = run.outcome, run.outcome.history
+    return {
+        "runs": [_settings(run)],
+        "operations": [(row[0], row[1], CLIENT, *row[2:]) for row in history.operations],
+        "sends": history.sends,
+        "polls": history.polls,
+        "reads": history.reads,
+        "faults": [(*row, None, True, row.ended_ns is not None, _evidence(row.parameters)) for row in history.faults],
+        "cluster": run.samples,
+        "logs": _logs(outcome),
+        "ends": [(TOPIC, partition, end, True) for partition, end in outcome.ends.items()],
+        "phases": [(name, start * MS, end * MS) for name, (start, end) in outcome.phases.items()],
+        "workers": [(1, len(history.operations))],
+    }
+
+
+def _settings(run: Recorded) -> Row:
+    configuration = run.outcome.configuration
+    return (
+        run.name,
+        run.outcome.seed,
+        "harrow",
+        False,
+        "simulation",
+        0,
+        configuration.brokers,
+        configuration.controllers,
+        configuration.replication_factor,
+        configuration.min_insync_replicas,
+        configuration.acks,
+        configuration.idempotence and configuration.acks == -1,
+        # Both choose availability before what was acknowledged.
+        configuration.unclean_election or configuration.unclean_recovery == "Aggressive",
+        configuration.generation,
+        list(configuration.flaws),
+        1,
+        bool(run.outcome.faults),
+        UNAVAILABLE_AFTER_MS,
+        json.dumps(configuration.to_json()),
+    )
+
+
+def _evidence(parameters: str) -> str:
+    what = json.loads(parameters).get("what", "")
+    return f"the simulator did it: {what}" if what else "the simulator did it"
+
+
+def _logs(outcome: Outcome) -> Iterable[Row]:
+    for (broker, partition), log in sorted(outcome.logs.items()):
+        for record in records_of(log.data):
+            yield (broker, TOPIC, partition, *record, log.high_watermark)
