@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from harness.environments.base import EnvironmentFailed, NodePlan
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.ssh.vms.template import Template, template
 from harness.environments.ssh.vms.vm import Vm
@@ -172,7 +172,7 @@ def forgetful(kind: str, place: Path) -> Iterator[Disk]:
     if kind == "fuse":
         trial()
     with ExitStack() as undo:
-        keeper = Keeper(Settings(network=False, mounts=kind == "ext4", endpoints=()), {})
+        keeper = Supervisor(Settings(network=False, mounts=kind == "ext4", endpoints=()), {})
         undo.callback(keeper.close)
         journal = Journal(place)
         plan = NodePlan(1, "broker", place, place / "data", place / "socket", "files")
@@ -190,7 +190,7 @@ _LOOK = 'for f in /data/*; do [ -f "$f" ] && echo "${f##*/} $(busybox stat -c %s
 class VmDisk:
     """The disk of a VM."""
 
-    def __init__(self, keeper: Keeper, made: Template, place: Path) -> None:
+    def __init__(self, keeper: Supervisor, made: Template, place: Path) -> None:
         self._keeper, self._made, self._place = keeper, made, place
         self._image = place / "disk"
         with self._image.open("wb") as file:
@@ -239,7 +239,7 @@ def _synced(name: str) -> str:
 
 @contextmanager
 def virtual(place: Path) -> Iterator[Disk]:
-    keeper = Keeper(Settings(network=False, mounts=False, endpoints=()), {})
+    keeper = Supervisor(Settings(network=False, mounts=False, endpoints=()), {})
     try:
         disk = VmDisk(keeper, template(keeper), place)
         try:

@@ -21,7 +21,7 @@ from functools import partial
 from nemesis.capabilities.cluster import Node, NodeError, is_controller
 from nemesis.clock import POLL_S
 from nemesis.faults import KINDS
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Restless, Site
+from nemesis.faults.base import Healing, Injection, NotInEffect, Restless, Site
 from nemesis.loss_budget import Budgets
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import OF_CONTROLLERS, Choice, NoTarget, resolve
@@ -55,7 +55,7 @@ class _Fired:
         return f"{self.entry.kind} {','.join(map(str, self.choice.nodes))}"
 
 
-class Conductor:
+class NemesisRunner:
     """Fires one schedule at one cluster.
 
     `journal` is told what is about to be injected, before it is, and must not return before that is on the
@@ -288,4 +288,4 @@ def _wake(node: Node) -> None:
 def _reason(error: Exception) -> str:
     """The message, on one line; errors that are not ours are named."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, DidNotTakeHold | NodeError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, NotInEffect | NodeError) else f"{type(error).__name__}: {text}"

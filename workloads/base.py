@@ -8,7 +8,7 @@ from typing import Protocol
 
 from history import RunClock
 from workloads.clients.base import ClientLibrary, Partition
-from workloads.config import Orders
+from workloads.config import WorkerConfig
 from workloads.recording import Recorder
 
 
@@ -16,7 +16,7 @@ from workloads.recording import Recorder
 class Context:
     """What a workload works with."""
 
-    orders: Orders
+    orders: WorkerConfig
     library: ClientLibrary
     recorder: Recorder
     clock: RunClock

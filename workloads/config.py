@@ -14,12 +14,12 @@ from workloads.clients.base import ClientSettings, Partition
 ACKS: Final[Mapping[object, int]] = {"all": -1, "-1": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1}
 
 
-class OrdersError(Exception):
+class WorkerConfigError(Exception):
     """The orders cannot be carried out. One line: what was expected and what was found."""
 
 
 @dataclass(frozen=True)
-class Orders:
+class WorkerConfig:
     """Orders of one worker. Fields without a default must be in the file; others may be."""
 
     run_id: str
@@ -71,54 +71,54 @@ class Orders:
         )
 
 
-def read_orders(path: Path) -> Orders:
-    """Read and check a file of orders. Raises `OrdersError`."""
+def read_config(path: Path) -> WorkerConfig:
+    """Read and check a file of orders. Raises `WorkerConfigError`."""
     try:
-        return orders_from(json.loads(path.read_text()))
+        return config_from(json.loads(path.read_text()))
     except OSError as error:
-        raise OrdersError(f"cannot read the orders {path}: {error.strerror}") from error
+        raise WorkerConfigError(f"cannot read the orders {path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
-        raise OrdersError(f"the orders {path} are not JSON: {error}") from error
+        raise WorkerConfigError(f"the orders {path} are not JSON: {error}") from error
 
 
-def orders_from(values: object) -> Orders:
-    """Check orders that were read. Raises `OrdersError` for what is missing, unknown or impossible."""
+def config_from(values: object) -> WorkerConfig:
+    """Check orders that were read. Raises `WorkerConfigError` for what is missing, unknown or impossible."""
     if not isinstance(values, dict):
-        raise OrdersError(f"orders must be a JSON object, found {type(values).__name__}")
-    known = {each.name: each for each in fields(Orders)}
+        raise WorkerConfigError(f"orders must be a JSON object, found {type(values).__name__}")
+    known = {each.name: each for each in fields(WorkerConfig)}
     missing = [
         name
         for name, each in known.items()
         if each.default is MISSING and each.default_factory is MISSING and name not in values
     ]
     if missing:
-        raise OrdersError(f"orders lack {', '.join(missing)}")
+        raise WorkerConfigError(f"orders lack {', '.join(missing)}")
     unknown = sorted(set(values) - set(known))
     if unknown:
-        raise OrdersError(f"orders have unknown fields {', '.join(unknown)}; known are {', '.join(known)}")
+        raise WorkerConfigError(f"orders have unknown fields {', '.join(unknown)}; known are {', '.join(known)}")
     if "acks" in values:
         if values["acks"] not in ACKS:
-            raise OrdersError(f"acks must be all, 0 or 1, found {values['acks']!r}")
+            raise WorkerConfigError(f"acks must be all, 0 or 1, found {values['acks']!r}")
         values = {**values, "acks": ACKS[values["acks"]]}
     _check_types(values)
-    orders = Orders(**values)
+    orders = WorkerConfig(**values)
     _check_sense(orders)
     return orders
 
 
 def _check_types(values: Mapping[str, object]) -> None:
     accepted: dict[object, tuple[type, ...]] = {float: (int, float), float | None: (int, float, type(None))}
-    for name, hint in get_type_hints(Orders).items():
+    for name, hint in get_type_hints(WorkerConfig).items():
         if name not in values:
             continue
         origin = getattr(hint, "__origin__", hint)
         wanted = accepted.get(hint, (origin,))
         found = values[name]
         if not isinstance(found, wanted) or (isinstance(found, bool) and bool not in wanted):
-            raise OrdersError(f"{name} must be {' or '.join(each.__name__ for each in wanted)}, found {found!r}")
+            raise WorkerConfigError(f"{name} must be {' or '.join(each.__name__ for each in wanted)}, found {found!r}")
 
 
-def _check_sense(orders: Orders) -> None:
+def _check_sense(orders: WorkerConfig) -> None:
     demands = {
         "worker must be below workers": 0 <= orders.worker < orders.workers,
         "bootstrap must name a broker": bool(orders.bootstrap),
@@ -136,4 +136,4 @@ def _check_sense(orders: Orders) -> None:
     }
     for demand, met in demands.items():
         if not met:
-            raise OrdersError(f"orders: {demand}")
+            raise WorkerConfigError(f"orders: {demand}")

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from history import HistoryWriter
 from history.writer import Row, TableWriter
-from workloads.clients.base import EndOffset, Outcome, Partition, Poll
+from workloads.clients.base import EndOffset, Partition, Poll, SendOutcome
 from workloads.clients.classify import Status, combine
 from workloads.clients.groups import CommitEnd, CommittedOffset
 from workloads.values import decode_value
@@ -97,7 +97,7 @@ class Recorder:
         invocation: Invocation,
         partition: Partition,
         values: Sequence[int],
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[SendOutcome],
         completed_ns: int | None,
     ) -> Status:
         """Record a send; returns its status. `completed_ns` is None if no answer ever came."""

@@ -9,7 +9,7 @@ from typing import Final
 STOP_TIMEOUT_S: Final = 5.0
 
 
-class Crew:
+class WorkerThreads:
     """Threads that work until they are told to stop."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ from history import HistoryError, HistoryWriter, RunClock
 from workloads.base import Context, Workload
 from workloads.clients import client_named
 from workloads.clients.base import ClientError, ClientMissingError, Partition
-from workloads.config import Orders, OrdersError, read_orders
+from workloads.config import WorkerConfig, WorkerConfigError, read_config
 from workloads.recording import Recorder
 from workloads.registry import UnknownWorkloadError, workload_named
 
@@ -64,7 +64,7 @@ class Session:
     """Follows commands until it is told to stop, and reports."""
 
     def __init__(
-        self, orders: Orders, workload: Workload, recorder: Recorder, history: HistoryWriter, output: TextIO
+        self, orders: WorkerConfig, workload: Workload, recorder: Recorder, history: HistoryWriter, output: TextIO
     ) -> None:
         self._orders = orders
         self._workload = workload
@@ -154,7 +154,7 @@ class Session:
         self.report("final", complete=not unread, missing=missing)
 
 
-def run(orders: Orders, commands: SimpleQueue[str], output: TextIO) -> None:
+def run(orders: WorkerConfig, commands: SimpleQueue[str], output: TextIO) -> None:
     """Carry out orders until told to stop. Raises the errors that `main` reports."""
     make = workload_named(orders.workload)
     library = client_named(orders.client)
@@ -186,8 +186,8 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: commands.put(STOP))
     threading.Thread(target=_listen, args=(commands,), name="commands", daemon=True).start()
     try:
-        run(read_orders(Path(arguments[0])), commands, sys.stdout)
-    except (OrdersError, UnknownWorkloadError, ClientMissingError) as error:
+        run(read_config(Path(arguments[0])), commands, sys.stdout)
+    except (WorkerConfigError, UnknownWorkloadError, ClientMissingError) as error:
         print(f"worker: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:

@@ -18,8 +18,8 @@ from harness.doctor.remedies.basics import LOOPBACK
 from harness.doctor.remedies.commands import distributions
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
-from harness.environments.machine.feature_probes import Trial, attempt
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.feature_probes import ProbeResult, attempt
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.machine.kernel.sockets import place_for_sockets
 
@@ -60,12 +60,12 @@ print(started)
 """
 
 
-def try_python() -> Trial:
+def try_python() -> ProbeResult:
     """Name this Python. One that is too old does not come so far: see `harness.__main__`."""
-    return Trial(True, f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})", "python")
+    return ProbeResult(True, f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})", "python")
 
 
-def try_packages() -> Trial:
+def try_packages() -> ProbeResult:
     """Import what a run and its check import, in a process of its own."""
 
     def trial() -> str:
@@ -86,7 +86,7 @@ def try_packages() -> Trial:
     return attempt("packages", trial)
 
 
-def try_java() -> Trial:
+def try_java() -> ProbeResult:
     """Start the Java that Spark will run on, with as much memory as Spark will ask for."""
 
     def trial() -> str:
@@ -115,7 +115,7 @@ def try_java() -> Trial:
     return attempt("java", trial)
 
 
-def try_store(store: Path) -> Trial:
+def try_store(store: Path) -> ProbeResult:
     """Write, sync and link in the directory of runs, or in that in which it would be made; nothing is left there."""
 
     def trial() -> str:
@@ -131,7 +131,7 @@ def try_store(store: Path) -> Trial:
     return attempt("store", trial)
 
 
-def try_temporary_directory() -> Trial:
+def try_temporary_directory() -> ProbeResult:
     """Write into the directory for temporary files, listen where nodes do, look for a place to unpack libraries."""
 
     def trial() -> str:
@@ -152,7 +152,7 @@ def try_temporary_directory() -> Trial:
     return attempt("temporary-directory", trial)
 
 
-def try_memory() -> Trial:
+def try_memory() -> ProbeResult:
     """See how much memory is free on this machine, and how much a control group leaves to us."""
 
     def trial() -> str:
@@ -168,7 +168,7 @@ def try_memory() -> Trial:
     return attempt("memory", trial)
 
 
-def try_tasks() -> Trial:
+def try_tasks() -> ProbeResult:
     """Start as many threads as a check has, in a process of its own."""
 
     def trial() -> str:
@@ -192,11 +192,11 @@ def try_tasks() -> Trial:
     return attempt("tasks", trial)
 
 
-def try_processes() -> Trial:
+def try_processes() -> ProbeResult:
     """Have a keeper start a process and wait for its end, as it does with every node."""
 
     def trial() -> str:
-        keeper = Keeper(Settings(network=False, mounts=False, endpoints=(0,)), {})
+        keeper = Supervisor(Settings(network=False, mounts=False, endpoints=(0,)), {})
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             started = keeper.spawn([sys.executable, "-S", "-E", "-c", ""], 0, nothing, nothing, nothing)
@@ -210,7 +210,7 @@ def try_processes() -> Trial:
     return attempt("processes", trial)
 
 
-def try_loopback() -> Trial:
+def try_loopback() -> ProbeResult:
     """Connect to this machine's own address, over TCP and UDP, and to one of those that proxies listen on."""
 
     def trial() -> str:

@@ -18,7 +18,7 @@ from harness.environments.causes import Missing
 from harness.environments.docker.probe import try_docker
 from harness.environments.local import capabilities as local
 from harness.environments.machine.feature_probes import (
-    Trial,
+    ProbeResult,
     attempt,
     try_clock,
     try_ext4,
@@ -44,7 +44,7 @@ def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
 
     `store` is where runs are kept, or would be.
     """
-    trials: Mapping[str, Callable[[], Trial]] = {
+    trials: Mapping[str, Callable[[], ProbeResult]] = {
         "python": basics.try_python,
         "packages": basics.try_packages,
         "java": basics.try_java,
@@ -56,10 +56,10 @@ def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
         "loopback": basics.try_loopback,
         "namespaces": try_namespaces,
         "shaping": try_shaping,
-        "proxies": lambda: Trial(True, "needs nothing"),
+        "proxies": lambda: ProbeResult(True, "needs nothing"),
         "ext4": try_ext4,
         "fuse": try_fuse,
-        "page-cache": lambda: Trial(True, "needs nothing; works for Harrow's own broker"),
+        "page-cache": lambda: ProbeResult(True, "needs nothing; works for Harrow's own broker"),
         "clock": try_clock,
         "docker": try_docker,
         "ssh": try_ssh,
@@ -91,8 +91,8 @@ def default_job(findings: Sequence[Finding]) -> DefaultJob:
     return DefaultJob({"network": chosen.network, "page-cache loss": chosen.page_cache, "Spark": java}, ())
 
 
-def _begin(trial: Callable[[], Trial]) -> Future[Trial]:
-    future: Future[Trial] = Future()
+def _begin(trial: Callable[[], ProbeResult]) -> Future[ProbeResult]:
+    future: Future[ProbeResult] = Future()
 
     def work() -> None:
         try:
@@ -105,16 +105,16 @@ def _begin(trial: Callable[[], Trial]) -> Future[Trial]:
     return future
 
 
-def _end(future: Future[Trial]) -> Trial:
+def _end(future: Future[ProbeResult]) -> ProbeResult:
     try:
         return future.result(_TIMEOUT_S)
     except TookTooLong:
-        return Trial(False, f"no answer within {_TIMEOUT_S:g} s")
+        return ProbeResult(False, f"no answer within {_TIMEOUT_S:g} s")
     except Exception as error:  # whatever it is, all the others have something to say as well
-        return Trial(False, describe(error))
+        return ProbeResult(False, describe(error))
 
 
-def _try_package(distribution: str, module: str) -> Trial:
+def _try_package(distribution: str, module: str) -> ProbeResult:
     def trial() -> str:
         if importlib.util.find_spec(module) is None:
             raise EnvironmentFailed("not installed", Missing("Python package", distribution))
@@ -123,7 +123,7 @@ def _try_package(distribution: str, module: str) -> Trial:
     return attempt(distribution, trial)
 
 
-def _try_kcat() -> Trial:
+def _try_kcat() -> ProbeResult:
     def trial() -> str:
         if (program := find("kcat")) is None:
             raise EnvironmentFailed("not installed", Missing("program", "kcat"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from harness.environments.base import Offers
+from harness.environments.base import Capabilities
 from harness.environments.registry import OFFERS
 from nemesis.faults import KINDS
 from nemesis.faults.base import Kind
@@ -14,7 +14,7 @@ ALWAYS = "always"
 NEVER = "-"
 
 
-def cell(kind: Kind, offers: Offers) -> str:
+def cell(kind: Kind, offers: Capabilities) -> str:
     """By which mechanisms an environment injects a kind: alternatives with commas, both needed with "and"."""
     choices = offers.ways(kind.needs)
     if any(not choice for choice in choices):

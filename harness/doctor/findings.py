@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.doctor.remedies.table import Explanation
 from harness.environments.causes import Cause, to_json
-from harness.environments.machine.feature_probes import Trial
+from harness.environments.machine.feature_probes import ProbeResult
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Finding:
     cause: Cause | None = None
 
     @classmethod
-    def of(cls, trial: Trial, capability: str, title: str, *, needed: bool = False) -> Finding:
+    def of(cls, trial: ProbeResult, capability: str, title: str, *, needed: bool = False) -> Finding:
         """What a trial has found."""
         return cls(capability, title, trial.available, trial.found, trial.explanation, needed, trial.cause)
 

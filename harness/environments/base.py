@@ -215,7 +215,7 @@ class Mechanisms(NamedTuple):
     page_cache: str
 
 
-class Offers(Protocol):
+class Capabilities(Protocol):
     """What a kind of environment can do to a cluster on this machine, and by which mechanisms: a module `offers`."""
 
     def sure_of(self, needs: frozenset[Capability]) -> bool:

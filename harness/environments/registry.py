@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from harness.environments.base import Environment, EnvironmentFailed, Offers, System
+from harness.environments.base import Capabilities, Environment, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import OFFERS_OF_VMS
@@ -19,7 +19,7 @@ from nemesis.faults import KINDS, families
 from nemesis.faults.base import Kind
 from nemesis.schedule import parts
 
-OFFERS: Mapping[str, Offers] = {"local": local, "docker": docker, "ssh": OFFERS_OF_VMS}
+OFFERS: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": OFFERS_OF_VMS}
 
 
 def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
@@ -100,13 +100,13 @@ def _possible(spec: Spec, system: System, wanted: Iterable[str]) -> Collection[s
     return {name for name, need in needs.items() if need <= capabilities}
 
 
-def _offers(spec: Spec) -> Offers:
+def _offers(spec: Spec) -> Capabilities:
     """What the environment of a specification offers. Raises `EnvironmentFailed` when its machines cannot be nodes."""
     if spec.environment != "ssh":
         return OFFERS[spec.environment]
     from harness.environments.ssh.fleet import selection
 
-    return selection.offers_of(spec)
+    return selection.capabilities_of(spec)
 
 
 def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
@@ -177,7 +177,7 @@ def _over_ssh(
         spec.brokers,
         spec.controllers,
         selection.fleet_of(spec),
-        selection.offers_of(spec),
+        selection.capabilities_of(spec),
         page_cache=spec.page_cache,
         needs=needs,
         journal=journal,

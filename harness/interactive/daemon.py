@@ -30,7 +30,7 @@ from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
 from nemesis.clock import RealClock
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
-from nemesis.runner import Conductor, Row
+from nemesis.runner import NemesisRunner, Row
 from nemesis.schedule import Entry, Schedule, parts
 from nemesis.targets import Target
 
@@ -87,7 +87,7 @@ class Owner:
             self._journal.record(kind, **details)
 
         with self._one_fault_at_a_time:
-            conductor = Conductor(
+            conductor = NemesisRunner(
                 Site.of(self._environment.cluster, RealClock(time.monotonic_ns)),
                 Schedule((entry,)),
                 journal,

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 
 from harness.environments.base import Environment, System
 from harness.run.phases.final import read_all
-from harness.run.phases.main import torment
+from harness.run.phases.main import main_phase
 from harness.run.phases.recovery import recover
 from harness.run.phases.set_up import set_up, worker_count
-from harness.run.phases.stage import Outcome, Plan, Stage
+from harness.run.phases.stage import Plan, RunOutcome, Stage
 from harness.run.sampler import Sampler
 from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
@@ -38,7 +38,7 @@ def run(
     progress: Progress,
     stop: Stop,
     when_at_rest: Callable[[], None] = lambda: None,
-) -> Outcome:
+) -> RunOutcome:
     """Perform a plan. Raises `Interrupted`, `HistoryError`, and what keeps the cluster from being set up.
 
     `when_at_rest` is called once the cluster has recovered and the writes have ended: work that is done from then on
@@ -82,7 +82,7 @@ def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
     try:
         to_come = f"{spec.duration:g} s, {len(stage.plan.schedule.entries)} faults to come"
         with stage.phase("main", to_come), stage.going_on():
-            torment(stage)
+            main_phase(stage)
         with stage.phase("recovery"):
             ends = recover(stage)
         when_at_rest()

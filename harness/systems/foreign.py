@@ -22,7 +22,7 @@ from harness.systems.admin_endpoint import (
 )
 from harness.systems.definition import Definition, NodeKind
 from harness.systems.runtime import Place
-from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.templating import CLIENT, fill, filled, names_in, node_names
 from nemesis.capabilities.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
 
@@ -162,7 +162,7 @@ def orders_of(
     plans: Sequence[NodePlan],
     addresses: Addresses,
     names: Mapping[str, object],
-) -> Orders:
+) -> SidecarConfig:
     """What a node's attendant is told, or whoever starts the broker for it. Raises `TemplateError`."""
     brokers = [other.node_id for other in plans if other.role == "broker"]
     nodes = {}
@@ -170,7 +170,7 @@ def orders_of(
         for host, port in (addresses.bind(broker, CLIENT), addresses.reach(CLIENTS, broker, CLIENT)):
             nodes[f"{host}:{port}"] = broker
     ready = kind.ready
-    return Orders(
+    return SidecarConfig(
         node_id=plan.node_id,
         role="broker" if is_broker(plan) else "controller",
         prepare=[filled(command, names) for command in kind.prepare],

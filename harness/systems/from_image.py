@@ -13,7 +13,7 @@ from harness.environments.base import Addresses, NodePlan
 from harness.environments.machine.helpers.own_python import module_command
 from harness.systems.definition import Command
 from harness.systems.foreign import ORDERS_NAME, ForeignBroker
-from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.launch import FAILED
 from nemesis.capabilities.cluster import Capability
 
@@ -51,8 +51,8 @@ class BrokerFromImage(ForeignBroker):
         return module_command("harness.systems.sidecar.standalone", str(orders), str(pid))
 
 
-def _orders(plan: NodePlan) -> Orders:
-    return Orders.load(plan.directory / ORDERS_NAME)
+def _orders(plan: NodePlan) -> SidecarConfig:
+    return SidecarConfig.load(plan.directory / ORDERS_NAME)
 
 
 def _or_give_up(command: Sequence[str]) -> str:

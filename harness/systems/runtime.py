@@ -166,7 +166,7 @@ def _on_hosts(spec: Spec, definition: Definition) -> Sequence[Place]:
     from harness.environments.ssh.connection.ssh import Connection
     from harness.environments.ssh.fleet import selection
 
-    selection.offers_of(spec)  # says first what else may be wrong with them
+    selection.capabilities_of(spec)  # says first what else may be wrong with them
 
     def look(host: SshHost) -> Place:
         with closing(Connection(host)) as connection:

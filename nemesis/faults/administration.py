@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from nemesis.capabilities.cluster import PartitionView, is_broker
 from nemesis.draws import Draws
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site
+from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site
 from nemesis.targets import Role
 
 MIN_ISR = "min.insync.replicas"
@@ -34,9 +34,9 @@ class TopicChurn:
         self.topic = f"churn-{self.site.clock.now_ns()}"
         administrator = self.site.cluster.administrator
         administrator.create_topic(self.topic, 1, min(3, brokers))
-        self.site.await_hold(lambda: len(self._views()) == 1, f"{self.topic} was not created")
+        self.site.await_effect(lambda: len(self._views()) == 1, f"{self.topic} was not created")
         administrator.add_partitions(self.topic, self.partitions)
-        self.site.await_hold(lambda: len(self._views()) == self.partitions, f"{self.topic} got no more partitions")
+        self.site.await_effect(lambda: len(self._views()) == self.partitions, f"{self.topic} got no more partitions")
         return f"{self.topic} created with 1 partition and then given {self.partitions}"
 
     def undo(self) -> None:
@@ -70,16 +70,18 @@ class Move:
         """Ask for the new replicas, and wait until they are in place; then for their first to lead."""
         view = _choose(self.site, self.pick)
         if set(view.isr) != set(view.replicas):
-            raise DidNotTakeHold(f"{_name(view)} has not all its replicas in sync: it is not moved")
+            raise NotInEffect(f"{_name(view)} has not all its replicas in sync: it is not moved")
         brokers = tuple(node_id for node_id, node in self.site.cluster.nodes.items() if is_broker(node))
         wanted = self.wish(view, brokers)
         self._before = view
         self._ask(view, wanted)
-        self.site.await_hold(lambda: self._is(view, wanted), f"{_name(view)} did not come to have replicas {wanted}")
+        self.site.await_effect(lambda: self._is(view, wanted), f"{_name(view)} did not come to have replicas {wanted}")
         if not self.elect:
             return f"replicas of {_name(view)} changed from {list(view.replicas)} to {list(wanted)}"
         self._elect(view)
-        self.site.await_hold(lambda: self._leader(view) == wanted[0], f"{wanted[0]} did not come to lead {_name(view)}")
+        self.site.await_effect(
+            lambda: self._leader(view) == wanted[0], f"{wanted[0]} did not come to lead {_name(view)}"
+        )
         return f"the leadership of {_name(view)} went from {view.leader} to {wanted[0]}, which was made the preferred"
 
     def undo(self) -> None:
@@ -131,7 +133,7 @@ class RaisedMinIsr:
         self._topic = view.topic
         wanted = str(len(view.replicas))
         administrator.set(view.topic, MIN_ISR, wanted)
-        self.site.await_hold(
+        self.site.await_effect(
             lambda: administrator.setting(view.topic, MIN_ISR) == wanted, f"{MIN_ISR} of {view.topic} did not change"
         )
         return f"{MIN_ISR} of {view.topic} raised from {self._before} to {wanted}"
@@ -154,7 +156,7 @@ def _choose(site: Site, pick: int) -> PartitionView:
     views = sorted(site.cluster.partitions(), key=lambda view: (view.topic, view.partition))
     usable = [view for view in views if not view.topic.startswith(("__", "churn-"))]
     if not usable:
-        raise DidNotTakeHold("nobody can tell the cluster's partitions")
+        raise NotInEffect("nobody can tell the cluster's partitions")
     return usable[pick % len(usable)]
 
 
@@ -171,7 +173,7 @@ def _fewer_or_elsewhere(view: PartitionView, brokers: tuple[int, ...]) -> tuple[
     """Replace a follower by a broker that has no replica; without such a broker do without the follower."""
     followers = [replica for replica in view.replicas if replica != view.leader]
     if not followers:
-        raise DidNotTakeHold(f"{_name(view)} has one replica only: it is not moved")
+        raise NotInEffect(f"{_name(view)} has one replica only: it is not moved")
     spare = [broker for broker in brokers if broker not in view.replicas]
     moved = followers[-1]
     kept = [replica for replica in view.replicas if replica != moved]
@@ -182,7 +184,7 @@ def _follower_first(view: PartitionView, _brokers: tuple[int, ...]) -> tuple[int
     """Make a follower the preferred leader."""
     followers = [replica for replica in view.replicas if replica != view.leader]
     if not followers:
-        raise DidNotTakeHold(f"{_name(view)} has one replica only: nobody else can lead")
+        raise NotInEffect(f"{_name(view)} has one replica only: nobody else can lead")
     rest = [replica for replica in view.replicas if replica != followers[0]]
     return (followers[0], *rest)
 

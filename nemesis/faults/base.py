@@ -23,7 +23,7 @@ Parameters = Mapping[str, str]
 """Drawn with the schedule, so that a replay needs no draw."""
 
 
-class DidNotTakeHold(Exception):
+class NotInEffect(Exception):
     """The fault was injected but the probes do not show it. The message says what they show."""
 
 
@@ -62,15 +62,15 @@ class Site:
         return cls(cluster, SharedLinks(cluster.network), clock, bounds)
 
     def require_alive(self, targets: Sequence[int]) -> None:
-        """Raise `DidNotTakeHold` if any of these nodes is dead before anything was done to it."""
+        """Raise `NotInEffect` if any of these nodes is dead before anything was done to it."""
         dead = self._dead(targets)
         if dead:
-            raise DidNotTakeHold(f"{named(dead)} had died before")
+            raise NotInEffect(f"{named(dead)} had died before")
 
-    def await_hold(self, condition: Callable[[], bool], otherwise: str) -> None:
-        """Wait until the fault shows, or raise `DidNotTakeHold`."""
+    def await_effect(self, condition: Callable[[], bool], otherwise: str) -> None:
+        """Wait until the fault shows, or raise `NotInEffect`."""
         if not becomes_true(self.clock, condition, self.bounds.hold_s):
-            raise DidNotTakeHold(f"{otherwise} within {self.bounds.hold_s:g} s")
+            raise NotInEffect(f"{otherwise} within {self.bounds.hold_s:g} s")
 
     def serving(self, targets: Sequence[int]) -> Healing:
         """Whether all of these nodes serve again. Raises `NodeError` for one that has died: it never will."""
@@ -95,7 +95,7 @@ class Injection(Protocol):
     """One fault, aimed. `inject` is called once at most; `undo` may follow, even when `inject` failed."""
 
     def inject(self) -> str:
-        """Do it and see that it took hold; the evidence. Raises `DidNotTakeHold`, `NodeError`."""
+        """Do it and see that it took hold; the evidence. Raises `NotInEffect`, `NodeError`."""
         ...
 
     def undo(self) -> None:

@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 from nemesis.capabilities.cluster import Capability
 from nemesis.capabilities.disks import Disk
 from nemesis.draws import Draws
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, no_parameters
+from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, no_parameters
 from nemesis.faults.kill import Kill, start_dead
 from nemesis.targets import Role
 
@@ -57,7 +57,7 @@ class Damage:
         if self.what == "wipe":
             lost = disk.wipe()
             if disk.files():
-                raise DidNotTakeHold("files are left on a disk that was emptied")
+                raise NotInEffect("files are left on a disk that was emptied")
             return f"the disk is empty, {lost:,} bytes are gone"
         draws = Draws(self.pick, "damage")
         name, size = self._choose(disk, draws)
@@ -77,7 +77,7 @@ class Damage:
     def _choose(self, disk: Disk, draws: Draws) -> tuple[str, int]:
         files = _matching(disk, self.files) or _matching(disk, "log")  # a short log may have an empty index
         if not files:
-            raise DidNotTakeHold(f"there is no {self.files} file that is not empty")
+            raise NotInEffect(f"there is no {self.files} file that is not empty")
         name = draws.choice(sorted(files))
         return name, files[name]
 

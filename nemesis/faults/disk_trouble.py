@@ -41,7 +41,7 @@ class DiskTrouble:
         self.site.require_alive(self.targets)
         for target in self.targets:
             nodes[target].disk.make_trouble(self.trouble, self.delay_ms)
-        self.site.await_hold(
+        self.site.await_effect(
             lambda: all(nodes[target].disk.met_trouble() for target in self.targets),
             f"{named(self.targets)} asked nothing of the disk that it would have refused ({self.trouble})",
         )

@@ -29,7 +29,7 @@ class Kill:
         told = self.site.processes(self.targets)
         for target in self.targets:
             nodes[target].kill()
-        self.site.await_hold(
+        self.site.await_effect(
             lambda: not any(nodes[target].is_alive() for target in self.targets),
             f"{named(self.targets)} did not die",
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nemesis.capabilities.cluster import PartitionView, is_broker
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named, no_parameters
+from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named, no_parameters
 from nemesis.faults.kill import start_dead
 from nemesis.faults.restart import Restart
 
@@ -26,7 +26,7 @@ class BrokerRemoval:
         """Move all replicas of the target to other brokers, see that it has none, and shut it down."""
         for view in self._of_target():
             self._move_away(view)
-        self.site.await_hold(lambda: not self._of_target(), f"{named(self.targets)} still has replicas")
+        self.site.await_effect(lambda: not self._of_target(), f"{named(self.targets)} still has replicas")
         told = Restart(self.site, self.targets).inject()
         return f"{len(self._moved)} replicas moved away from {named(self.targets)}; {told}"
 
@@ -61,7 +61,7 @@ class BrokerRemoval:
         ]
         leaving = [replica for replica in view.replicas if replica in self.targets]
         if len(spare) < len(leaving) or set(view.isr) != set(view.replicas):
-            raise DidNotTakeHold(f"{view.topic}-{view.partition} cannot do without {named(tuple(leaving))} now")
+            raise NotInEffect(f"{view.topic}-{view.partition} cannot do without {named(tuple(leaving))} now")
         takes_over = dict(zip(leaving, spare, strict=False))
         wanted = tuple(takes_over.get(replica, replica) for replica in view.replicas)
         self._moved.append(view)

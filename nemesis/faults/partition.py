@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nemesis.capabilities.cluster import CLIENTS, Capability, Cluster, Endpoint, HasRole, Link, is_broker, is_controller
 from nemesis.draws import Draws
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named
+from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named
 
 PARTIES = ("all", "nodes", "brokers")
 """Whom a node is cut off from: everyone, all other nodes but not the clients, or the other brokers only."""
@@ -37,16 +37,16 @@ class Partition:
     def inject(self) -> str:
         """Cut the links, and see with packets that they are cut and no others."""
         if not self.cut:
-            raise DidNotTakeHold(f"there is nobody to cut {named(self.targets)} off from")
+            raise NotInEffect(f"there is nobody to cut {named(self.targets)} off from")
         self.site.links.cut(self.cut)
-        self.site.await_hold(
+        self.site.await_effect(
             lambda: not self._passing(self.cut),
             f"packets still pass on links of {named(self.targets)}",
         )
         kept = self.kept - self.site.links.held
         deaf = kept - self._passing(kept)
         if deaf:
-            raise DidNotTakeHold(f"more than was asked is cut: {_told(deaf)}")
+            raise NotInEffect(f"more than was asked is cut: {_told(deaf)}")
         open_ways = f", {_count(kept)} the other way still open" if kept else ""
         return f"{self.shape}: no packet passes on {_count(self.cut)}{open_ways}"
 

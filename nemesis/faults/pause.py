@@ -29,7 +29,7 @@ class Pause:
         self.site.require_alive(self.targets)
         for target in self.targets:
             nodes[target].pause()
-        self.site.await_hold(
+        self.site.await_effect(
             lambda: all(nodes[target].is_paused() for target in self.targets),
             f"{named(self.targets)} went on running",
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nemesis.faults.base import (
-    DidNotTakeHold,
     Healing,
     Injection,
     Kind,
+    NotInEffect,
     Parameters,
     Site,
     named,
@@ -30,7 +30,7 @@ class Restart:
         failed = {target: status for target, status in statuses.items() if status != 0}
         if failed:
             told = ", ".join(f"node {target} exited with status {status}" for target, status in failed.items())
-            raise DidNotTakeHold(f"the shutdown was not in good order: {told}")
+            raise NotInEffect(f"the shutdown was not in good order: {told}")
         return f"{named(self.targets)} shut down in good order, exit status 0"
 
     def undo(self) -> None:

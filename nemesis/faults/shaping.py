@@ -41,7 +41,7 @@ class Shaping:
         resets = self._count("reset")
         self.site.links.shape(self.links, self.shape)
         if self.shape.reset:
-            self.site.await_hold(lambda: self._count("reset") > resets, "no connection was reset")
+            self.site.await_effect(lambda: self._count("reset") > resets, "no connection was reset")
             return f"{self._where()}: {self._count('reset') - resets} segments answered by resets"
         samples: list[Sample] = []
 
@@ -49,7 +49,7 @@ class Shaping:
             samples.append(self._sample())
             return self.shows(self.shape, samples[-1])
 
-        self.site.await_hold(shown, f"packets of {named(self.targets)} pass as before")
+        self.site.await_effect(shown, f"packets of {named(self.targets)} pass as before")
         return f"{self._where()}: {self.shape} wanted, {_told(samples[-1])}"
 
     def undo(self) -> None:

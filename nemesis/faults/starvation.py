@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from nemesis.capabilities.cluster import Node
 from nemesis.draws import Draws
 from nemesis.faults.base import (
-    DidNotTakeHold,
     Healing,
     Injection,
     Kind,
+    NotInEffect,
     Parameters,
     Site,
     named,
@@ -43,7 +43,7 @@ class Starve:
             node.throttle(self.percent)
         seen = [node.running_percent(_LOOK_S / len(nodes)) for node in nodes]
         if max(seen) > self.percent + _TOLERANCE_PERCENT:
-            raise DidNotTakeHold(f"{named(self.targets)} might run in {max(seen):.0f} % of the time")
+            raise NotInEffect(f"{named(self.targets)} might run in {max(seen):.0f} % of the time")
         told = " and ".join(f"{share:.0f} %" for share in seen)
         return f"{named(self.targets)} might run in {told} of the time, {self.percent} % wanted"
 
@@ -71,7 +71,7 @@ class OutOfMemory:
         for target, limit in limits.items():
             node = self.site.cluster.nodes[target]
             if node.is_alive() and node.memory_limit() != limit:
-                raise DidNotTakeHold(f"the kernel reports a limit of {node.memory_limit()} bytes for node {target}")
+                raise NotInEffect(f"the kernel reports a limit of {node.memory_limit()} bytes for node {target}")
         told = " and ".join(f"node {target} to {limit >> 20} MiB" for target, limit in limits.items())
         return f"the kernel limits {told}, which is what it had"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nemesis.capabilities.cluster import Node
 from nemesis.draws import Draws
-from nemesis.faults.base import DidNotTakeHold, Healing, Injection, Kind, Parameters, Site, named
+from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named
 from nemesis.faults.kill import start_dead
 from nemesis.targets import Role
 
@@ -35,11 +35,11 @@ class WrongClock:
         nodes = [self.site.cluster.nodes[target] for target in self.targets]
         strangers = tuple(node.node_id for node in nodes if not _lives_by_its_clock(node))
         if strangers:
-            raise DidNotTakeHold(f"{named(strangers)} does not live by a clock that can be bent")
+            raise NotInEffect(f"{named(strangers)} does not live by a clock that can be bent")
         for node in nodes:
             node.clock.bend(self.offset_ms, self.drift_ppm)
         self._bent()
-        self.site.await_hold(
+        self.site.await_effect(
             lambda: all(map(self._is_wrong, nodes)), f"the clock of {named(self.targets)} stayed right"
         )
         told = " and ".join(f"{node.clock.error_ms():+,.0f} ms" for node in nodes)

@@ -16,7 +16,7 @@ from reports.data.stored_run import Run
 NO_LEADER = -1
 
 
-class Reign(NamedTuple):
+class Leadership(NamedTuple):
     """A stretch of time in which one leader of one epoch was seen, or none (`leader` is `NO_LEADER`)."""
 
     start_ns: int
@@ -50,13 +50,13 @@ class PartitionHistory:
 
     topic: str
     partition: int
-    reigns: tuple[Reign, ...]
+    reigns: tuple[Leadership, ...]
     isrs: tuple[IsrStretch, ...]
     cuts: tuple[LogCut, ...]
     claims: tuple[tuple[int, int, int], ...]
     """(time, broker, leader epoch): a broker that called itself leader in an epoch that was over."""
 
-    def leader_at(self, at_ns: int) -> Reign | None:
+    def leader_at(self, at_ns: int) -> Leadership | None:
         """Return the reign at a moment."""
         return next((reign for reign in self.reigns if reign.start_ns <= at_ns < reign.end_ns), None)
 
@@ -110,14 +110,14 @@ def _round_ns(rows: Sequence[dict[str, Any]]) -> int:
     return steps[len(steps) // 2] if steps else 1_000_000_000
 
 
-def _reigns(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Reign]:
+def _reigns(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Leadership]:
     for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
         epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
         if until_ns - row["at_ns"] > silence_ns:
-            yield Reign(row["at_ns"], row["at_ns"] + silence_ns // 2, row["broker"], epoch)
-            yield Reign(row["at_ns"] + silence_ns // 2, until_ns, NO_LEADER, epoch)
+            yield Leadership(row["at_ns"], row["at_ns"] + silence_ns // 2, row["broker"], epoch)
+            yield Leadership(row["at_ns"] + silence_ns // 2, until_ns, NO_LEADER, epoch)
         else:
-            yield Reign(row["at_ns"], until_ns, row["broker"], epoch)
+            yield Leadership(row["at_ns"], until_ns, row["broker"], epoch)
 
 
 def _isrs(leading: Sequence[dict[str, Any]], end_ns: int) -> Iterator[IsrStretch]:
@@ -142,8 +142,8 @@ def _cuts(samples: pa.Table) -> Iterator[LogCut]:
         last[broker] = (row["at_ns"], log_end)
 
 
-def _merged_reigns(reigns: Iterable[Reign]) -> list[Reign]:
-    merged: list[Reign] = []
+def _merged_reigns(reigns: Iterable[Leadership]) -> list[Leadership]:
+    merged: list[Leadership] = []
     for reign in reigns:
         if merged and (merged[-1].leader, merged[-1].leader_epoch) == (reign.leader, reign.leader_epoch):
             merged[-1] = merged[-1]._replace(end_ns=reign.end_ns)

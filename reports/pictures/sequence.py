@@ -34,7 +34,7 @@ _TIP = (
 )
 
 
-class Step(NamedTuple):
+class SequenceStep(NamedTuple):
     """One transition. `source` is the lane that a message came from, None for what a node did by itself."""
 
     at_us: int
@@ -61,7 +61,7 @@ def sequence(directory: Path) -> Diagram | None:
     return Diagram(_svg(shown), len(shown), len(steps) - len(shown))
 
 
-def _read(path: Path) -> list[Step]:
+def _read(path: Path) -> list[SequenceStep]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -79,9 +79,9 @@ def _is_step(row: Any) -> bool:  # noqa: ANN401
     )
 
 
-def _step(row: dict[str, Any]) -> Step:
+def _step(row: dict[str, Any]) -> SequenceStep:
     source = row.get("source")
-    return Step(row["at_us"], _lane(row["node_id"]), row["text"], None if source is None else _lane(source))
+    return SequenceStep(row["at_us"], _lane(row["node_id"]), row["text"], None if source is None else _lane(source))
 
 
 def _lane(node_id: int) -> int:
@@ -97,7 +97,7 @@ def _name(lane: int) -> str:
     return f"controller {lane}" if lane >= CONTROLLERS else f"broker {lane}"
 
 
-def _svg(steps: Sequence[Step]) -> str:
+def _svg(steps: Sequence[SequenceStep]) -> str:
     lanes = sorted({step.lane for step in steps} | {step.source for step in steps if step.source is not None})
     place = {lane: _TIME_WIDTH + _LANE_WIDTH * number + _LANE_WIDTH // 2 for number, lane in enumerate(_order(lanes))}
     width = _TIME_WIDTH + _LANE_WIDTH * len(lanes) + _TEXT_WIDTH
@@ -126,13 +126,13 @@ def _order(lanes: Sequence[int]) -> list[int]:
     return sorted(lanes, key=lambda lane: (lane != NEMESIS, lane != CLIENTS, lane))
 
 
-def _mark(place: dict[int, int], step: Step, y: int) -> str:
+def _mark(place: dict[int, int], step: SequenceStep, y: int) -> str:
     if step.source is None or step.source == step.lane:
         return f'<circle cx="{place[step.lane]}" cy="{y}" r="4" style="fill: {_colour(step)}"/>'
     return _line(place[step.source], y, place[step.lane], y, "var(--ink)", ' marker-end="url(#tip)"')
 
 
-def _colour(step: Step) -> str:
+def _colour(step: SequenceStep) -> str:
     if step.text.startswith("VIOLATION"):
         return "var(--violation)"
     return "var(--fail)" if step.lane == NEMESIS else "var(--ink)"

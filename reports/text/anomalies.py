@@ -19,7 +19,7 @@ from reports.data.suspects import Suspect, suspects
 from reports.data.totals import AnomalyTotal, anomaly_totals
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
 from reports.text.contract import PROMISES, RECORD_ANOMALIES
-from reports.text.record_timeline import Moment, biography
+from reports.text.record_timeline import Moment, record_timeline
 from reports.text.wording import count, moment, node, partition_name
 
 STORIES_PER_GROUP = 3
@@ -46,7 +46,7 @@ class Story:
 
 
 @dataclass(frozen=True)
-class Place:
+class PartitionKey:
     """The anomalies of a group in one partition."""
 
     name: str
@@ -66,7 +66,7 @@ class Group:
     """Exact, whatever is shown."""
     recorded: int
     """Rows in the table of anomalies; the checkers may keep fewer than they count."""
-    places: tuple[Place, ...]
+    places: tuple[PartitionKey, ...]
     stories: tuple[Story, ...]
     rows: tuple[dict[str, Any], ...]
     """Those that are listed and not told in full."""
@@ -149,7 +149,7 @@ def _within_sight(offset: int | None, following: int | None) -> bool:
     return offset is not None and following is not None and following - offset <= AFTER
 
 
-def _places(table: pa.Table) -> Iterator[Place]:
+def _places(table: pa.Table) -> Iterator[PartitionKey]:
     """Say how many there are in each partition, over which offsets and times."""
     grouped = table.group_by(["topic", "partition"]).aggregate(
         [
@@ -162,7 +162,7 @@ def _places(table: pa.Table) -> Iterator[Place]:
     )
     ordered = grouped.sort_by([("topic", "ascending"), ("partition", "ascending")])
     for row in ordered.slice(0, 24).to_pylist():
-        yield Place(
+        yield PartitionKey(
             partition_name(row["topic"], row["partition"]),
             row["count_all"],
             _range(row["offset_min"], row["offset_max"], count),
@@ -189,7 +189,7 @@ def _story(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any])
         value = picture.value
     if not about_record or value is None:
         return _storyline(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
-    life = biography(run, joined, history, offset, value)
+    life = record_timeline(run, joined, history, offset, value)
     reference = None if life.acknowledged_ns is None else (life.acknowledged_ns, "the acknowledgement")
     return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns, history)
 

@@ -28,7 +28,7 @@ class Moment(NamedTuple):
     tone: Tone
 
 
-class Sighting(NamedTuple):
+class Observation(NamedTuple):
     """A record in the answer to a poll."""
 
     at_ns: int
@@ -39,7 +39,7 @@ class Sighting(NamedTuple):
     final: bool
 
 
-class Biography(NamedTuple):
+class RecordTimeline(NamedTuple):
     """What is known of a record's life, in order of time."""
 
     moments: tuple[Moment, ...]
@@ -48,7 +48,9 @@ class Biography(NamedTuple):
     """The first sign that the record was gone from its place, if there is one."""
 
 
-def biography(run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None) -> Biography:
+def record_timeline(
+    run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None
+) -> RecordTimeline:
     """Tell the life of the record `value`, which stood or should stand at `offset`."""
     sent, acknowledged_ns = _sending(run, value)
     seen = _sightings(run, joined, value=value) if value is not None else []
@@ -78,7 +80,7 @@ def biography(run: Run, joined: Joined, history: PartitionHistory, offset: int |
         *_leaders(history, acknowledged_ns, gone_ns),
     ]
     ordered = sorted(moments, key=lambda event: (event.at_ns is None, event.at_ns or 0))
-    return Biography(tuple(ordered), acknowledged_ns, gone_ns)
+    return RecordTimeline(tuple(ordered), acknowledged_ns, gone_ns)
 
 
 def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
@@ -107,17 +109,17 @@ def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
     return moments, acknowledged_ns
 
 
-def _sightings(run: Run, joined: Joined, **wanted: object) -> list[Sighting]:
+def _sightings(run: Run, joined: Joined, **wanted: object) -> list[Observation]:
     """Return the polls that returned matching records, in order of time."""
     found = rows_where(run.tables["reads"], **wanted)
     return _sightings_of(found, joined)
 
 
-def _sightings_of(found: pa.Table, joined: Joined) -> list[Sighting]:
+def _sightings_of(found: pa.Table, joined: Joined) -> list[Observation]:
     operations = joined.operations
     rows = operations.rows_of(integers(found, "op", null=UNKNOWN))
     sightings = [
-        Sighting(
+        Observation(
             int(operations.completed_ns[row]),
             int(operations.process[row]),
             None if operations.node[row] == UNKNOWN else int(operations.node[row]),
@@ -138,7 +140,7 @@ def _sightings_of(found: pa.Table, joined: Joined) -> list[Sighting]:
 
 def _others(
     run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None
-) -> list[Sighting]:
+) -> list[Observation]:
     """Return the polls that returned another record at the same place."""
     if offset is None:
         return []
@@ -146,12 +148,12 @@ def _others(
     return _sightings_of(found.filter(pa.array(~is_one_of(found, "value", value))), joined)
 
 
-def _replacement(other: Sighting, tone: Tone) -> Moment:
+def _replacement(other: Observation, tone: Tone) -> Moment:
     text = f"process {other.process} read another record ({other.value}) at offset {count(other.offset)}"
     return Moment(other.at_ns, text, tone)
 
 
-def _reading(seen: list[Sighting]) -> Iterator[Moment]:
+def _reading(seen: list[Observation]) -> Iterator[Moment]:
     if not seen:
         yield Moment(None, "no reader was ever given it", "loss")
         return

@@ -20,7 +20,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import decode_records, encode_batch, iterate_headers
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import partition_states
 from simulation.engine.transport import CLIENTS_FROM
@@ -64,21 +64,21 @@ class DirectedClient:
         self.known_leader: int | None = None
         self._sequences: dict[int, int] = {}
         self._request = 0
-        self._waiting: dict[int, Callable[[World, AnyResponse | None], None]] = {}
+        self._waiting: dict[int, Callable[[SimulatedCluster, AnyResponse | None], None]] = {}
 
-    def timer(self, world: World, key: Hashable) -> None:
+    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
         """It sets none."""
 
-    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """Hand an answer to whoever waits for it."""
         self._waiting.pop(request_id)(world, response)
 
     def ask(
         self,
-        world: World,
+        world: SimulatedCluster,
         to: int,
         request: AnyRequest,
-        then: Callable[[World, AnyResponse | None], None],
+        then: Callable[[SimulatedCluster, AnyResponse | None], None],
         wait_ms: int,
     ) -> None:
         """Send a request; `then` gets the answer, or None if there is none within the time."""
@@ -90,7 +90,7 @@ class DirectedClient:
 
     def produce(
         self,
-        world: World,
+        world: SimulatedCluster,
         values: tuple[int, ...],
         to: int,
         *,
@@ -116,7 +116,7 @@ class DirectedClient:
         self.sends.append(send)
         self._send(world, send)
 
-    def _send(self, world: World, send: Send) -> None:
+    def _send(self, world: SimulatedCluster, send: Send) -> None:
         request = ProduceRequest(send.acks, send.timeout_ms, (ProducePartition(TOPIC, 0, send.batch),))
         if send.acks == 0:
             self.ask(world, send.node, request, self._connection_closed, send.timeout_ms)
@@ -130,11 +130,11 @@ class DirectedClient:
                 send.timeout_ms + 500,
             )
 
-    def _connection_closed(self, _: World, __: AnyResponse | None) -> None:
+    def _connection_closed(self, _: SimulatedCluster, __: AnyResponse | None) -> None:
         """Only acks=0: whoever loses its connection asks for the leader again."""
         self.known_leader = None
 
-    def _produced(self, world: World, send: Send, response: AnyResponse | None) -> None:
+    def _produced(self, world: SimulatedCluster, send: Send, response: AnyResponse | None) -> None:
         if send.status is not None:
             return
         if not isinstance(response, ProduceResponse):
@@ -152,13 +152,13 @@ class DirectedClient:
             send.retry = False
         self._again_or_never(world, send, error.name)
 
-    def _again_or_never(self, world: World, send: Send, why: str) -> None:
+    def _again_or_never(self, world: SimulatedCluster, send: Send, why: str) -> None:
         if send.retry:
             world.after(_RETRY_MS * MS, self._retry, world, send)
         else:
             self._complete(world, send, "info" if send.maybe_appended else "fail", why, None)
 
-    def _retry(self, world: World, send: Send) -> None:
+    def _retry(self, world: SimulatedCluster, send: Send) -> None:
         if send.status is not None:
             return
         states = partition_states(world)
@@ -166,7 +166,7 @@ class DirectedClient:
             send.node = states[0].leader
         self._send(world, send)
 
-    def _complete(self, world: World, send: Send, status: str, error: str | None, base: int | None) -> None:
+    def _complete(self, world: SimulatedCluster, send: Send, status: str, error: str | None, base: int | None) -> None:
         send.status = status
         for ordinal, value in enumerate(send.values):
             offset = None if base is None or base < 0 else base + ordinal
@@ -179,7 +179,7 @@ class DirectedClient:
         )
         self.process = self.history.new_process()
 
-    def give_up(self, world: World) -> None:
+    def give_up(self, world: SimulatedCluster) -> None:
         """The schedule is over: whatever is open stays unknown."""
         for send in self.sends:
             if send.status is None:
@@ -187,7 +187,7 @@ class DirectedClient:
 
     # --- read --------------------------------------------------------------------------------------------------------
 
-    def read(self, world: World, from_node: int, phase: str) -> int | None:
+    def read(self, world: SimulatedCluster, from_node: int, phase: str) -> int | None:
         """Read everything that a node shows; returns where it ended, None if it showed nothing but an error."""
         position: int | None = None
         while True:
@@ -207,11 +207,11 @@ class DirectedClient:
                 return position
             position = following
 
-    def _first_offset(self, world: World, node: int) -> int:
+    def _first_offset(self, world: SimulatedCluster, node: int) -> int:
         answer = self._answer(world, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -2),)))
         return answer.partitions[0].offset if isinstance(answer, ListOffsetsResponse) else -1
 
-    def latest(self, world: World, node: int) -> int | None:
+    def latest(self, world: SimulatedCluster, node: int) -> int | None:
         """The end of the log as a node tells it; None if it does not."""
         answer = self._answer(world, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -1),)))
         if not isinstance(answer, ListOffsetsResponse) or answer.partitions[0].error_code:
@@ -221,19 +221,19 @@ class DirectedClient:
         self.history.polls.append(PollRow(op, TOPIC, 0, None, end, end, 0, False))
         return end
 
-    def _answer(self, world: World, node: int, request: AnyRequest) -> AnyResponse | None:
+    def _answer(self, world: SimulatedCluster, node: int, request: AnyRequest) -> AnyResponse | None:
         answers: list[AnyResponse | None] = []
         self.ask(world, node, request, lambda _, answer: answers.append(answer), 2_000)
         world.run_until(world.now_us + 3_000 * MS, lambda: bool(answers))
         return answers[0] if answers else None
 
-    def _operation(self, world: World, kind: str, node: int, phase: str) -> int:
+    def _operation(self, world: SimulatedCluster, kind: str, node: int, phase: str) -> int:
         op = self.history.new_op()
         now_ns = world.now_us * MS
         self.history.operations.append(OperationRow(op, self.process, kind, "ok", None, node, phase, now_ns, now_ns))
         return op
 
-    def _polled(self, world: World, response: FetchResponse, position: int, node: int, phase: str) -> int:
+    def _polled(self, world: SimulatedCluster, response: FetchResponse, position: int, node: int, phase: str) -> int:
         part = response.partitions[0]
         op = self._operation(world, "poll", node, phase)
         following, count = position, 0

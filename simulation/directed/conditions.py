@@ -11,7 +11,7 @@ from broker.core.replica.leader import maximal_isr
 from broker.core.replica.state import Replica
 from simulation.directed.client import DirectedClient
 from simulation.directed.messages import Traps
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import active_controller, brokers, controllers, leading, partition_states
 from simulation.workload.clients import TOPIC
 from simulation.workload.recording import SimulatedHistory
@@ -26,7 +26,7 @@ class Scene(Protocol):
     """Where conditions look."""
 
     @property
-    def world(self) -> World: ...
+    def world(self) -> SimulatedCluster: ...
     @property
     def client(self) -> DirectedClient: ...
     @property

@@ -62,7 +62,7 @@ class ScheduleError(Exception):
     """A schedule that cannot be played: the step's number, what was expected, what was found. One line."""
 
 
-class Step(NamedTuple):
+class ScheduleStep(NamedTuple):
     """One step; `number` counts from 1."""
 
     number: int
@@ -86,7 +86,7 @@ class Schedule:
     configuration: Mapping[str, object]
     settings: Mapping[str, object]
     replicas: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ScheduleStep, ...]
     whole: bool
     """Whether the cluster is healed and read at the end."""
 
@@ -141,7 +141,7 @@ def load(path: Path) -> Schedule:
     )
 
 
-def _step(path: Path, number: int, data: Mapping[str, object]) -> Step:
+def _step(path: Path, number: int, data: Mapping[str, object]) -> ScheduleStep:
     kind = str(data.get("do", ""))
     if kind not in STEPS:
         raise ScheduleError(f"{path.name}: step {number}: {unknown(kind, STEPS)}")
@@ -149,4 +149,4 @@ def _step(path: Path, number: int, data: Mapping[str, object]) -> Step:
     for key in arguments:
         if key not in STEPS[kind]:
             raise ScheduleError(f"{path.name}: step {number}: {kind}: {unknown(key, sorted(STEPS[kind]))}")
-    return Step(number, kind, arguments)
+    return ScheduleStep(number, kind, arguments)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from broker.core.messages import FetchRequest
-from simulation.engine.transport import CLIENTS_FROM, Parcel
+from simulation.engine.transport import CLIENTS_FROM, Envelope
 
 _CONTROLLERS_FROM = 100
 
 
-def name_of(parcel: Parcel) -> tuple[str, str]:
+def name_of(parcel: Envelope) -> tuple[str, str]:
     """What a message is called in schedules, and its direction.
 
     Fetches are told apart by who fetches: `Fetch` among brokers, `ConsumerFetch`, `MetadataFetch` of brokers from
@@ -45,7 +45,7 @@ class Trap:
     skips: int = 0
     taken: int = 0
 
-    def fits(self, parcel: Parcel, name: str, direction: str) -> bool:
+    def fits(self, parcel: Envelope, name: str, direction: str) -> bool:
         """Whether a message is one of those."""
         return (
             self.left != 0
@@ -55,7 +55,7 @@ class Trap:
             and (self.offset is None or self._at_offset(parcel))
         )
 
-    def _at_offset(self, parcel: Parcel) -> bool:
+    def _at_offset(self, parcel: Envelope) -> bool:
         request = parcel.message
         return isinstance(request, FetchRequest) and any(
             part.fetch_offset == self.offset for part in request.partitions
@@ -67,10 +67,10 @@ class Traps:
     """All traps, by label, and what they hold."""
 
     traps: dict[str, Trap] = field(default_factory=dict)
-    held: dict[str, list[Parcel]] = field(default_factory=dict)
+    held: dict[str, list[Envelope]] = field(default_factory=dict)
     _passing: bool = False
 
-    def intercept(self, parcel: Parcel) -> bool:
+    def intercept(self, parcel: Envelope) -> bool:
         """See `Mail.intercept`."""
         if self._passing:
             return False

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from simulation.directed.files import Schedule, ScheduleError, load
 from simulation.directed.stage import Stage
-from simulation.engine.cluster import NodeCrashed, Observer, World
+from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants.violation import Violation
 from simulation.invariants.watchers import Watch, watchers
 from simulation.runs.findings import Finding, Layer, findings
-from simulation.scenario.scenario import CRASH, Outcome, fingerprint
+from simulation.scenario.scenario import CRASH, SimulationOutcome, fingerprint
 from simulation.workload.final_logs import replica_logs
 
 
@@ -24,7 +24,7 @@ class Result:
     schedule: Schedule
     flawed: bool
     findings: tuple[Finding, ...]
-    outcome: Outcome
+    outcome: SimulationOutcome
     clients_know: bool
     """Whether clients alone could tell that something is wrong."""
 
@@ -88,7 +88,7 @@ def run(
 class _Phases:
     """Start and end of each phase that has ended, in microseconds."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self.told: dict[str, tuple[int, int]] = {}
         self._world = world
         self._since_us = world.now_us
@@ -99,7 +99,7 @@ class _Phases:
         self._since_us = self._world.now_us
 
 
-def _findings(seen: Violation | None, outcome: Outcome) -> list[Finding]:
+def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[Finding]:
     found = findings(outcome)
     if seen is not None:
         watched = replace(outcome, failure=str(seen), failed_property=seen.property_id, phases={})
@@ -109,10 +109,10 @@ def _findings(seen: Violation | None, outcome: Outcome) -> list[Finding]:
 
 def _outcome(
     stage: Stage, failure: str | None, failed_property: str | None, phases: dict[str, tuple[int, int]]
-) -> Outcome:
+) -> SimulationOutcome:
     digest, events = fingerprint(stage.world)
     no_faults: Sequence[object] = ()
-    return Outcome(
+    return SimulationOutcome(
         seed=None,
         configuration=stage.configuration,
         faults=no_faults,  # type: ignore[arg-type]

@@ -22,10 +22,10 @@ from broker.core.messages import (
 )
 from simulation.directed.client import CLIENT, DirectedClient
 from simulation.directed.conditions import shortfall
-from simulation.directed.files import Schedule, ScheduleError, Step
+from simulation.directed.files import Schedule, ScheduleError, ScheduleStep
 from simulation.directed.messages import Trap, Traps
-from simulation.engine.choices import Tape
-from simulation.engine.cluster import Observer, World
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, brokers, partition_states
@@ -65,10 +65,10 @@ class Stage:
     ) -> None:
         self.schedule = schedule
         self.configuration = configuration_of(schedule, flaws)
-        self.tape = Tape(given={})
+        self.tape = ChoiceSequence(given={})
         said: Mapping[str, Any] = schedule.settings
         settings = [replace(one, **said) for one in settings_of(self.configuration)]
-        self.world = World(self.tape, settings, observers)
+        self.world = SimulatedCluster(self.tape, settings, observers)
         if keep_notes:
             self.world.notes = []
         self.history = SimulatedHistory()
@@ -143,18 +143,18 @@ class Stage:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def perform(self, step: Step) -> None:
+    def perform(self, step: ScheduleStep) -> None:
         """Carry out one step. Raises `ScheduleError` if it cannot be done, `Violation` if it shows a broken promise."""
         self.world.say(f"step {step.number}: {step.kind} {dict(step.arguments)}")
         getattr(self, "_" + step.kind.replace("-", "_"))(step, step.arguments)
 
-    def _impossible(self, step: Step, why: str) -> ScheduleError:
+    def _impossible(self, step: ScheduleStep, why: str) -> ScheduleError:
         return ScheduleError(f"{self.schedule.path.name}: step {step.number} ({step.kind}): {why}")
 
     def _pass(self, for_ms: int, done: Callable[[], bool]) -> bool:
         return done() or self.world.run_until(self.world.now_us + for_ms * MS, done)
 
-    def _node(self, step: Step, name: object) -> int:
+    def _node(self, step: ScheduleStep, name: object) -> int:
         """A node's number, or who has a role at the moment."""
         if isinstance(name, int):
             if name not in self.world.machines:
@@ -173,7 +173,7 @@ class Stage:
             raise self._impossible(step, f"expected a {name}, found none")
         return found
 
-    def _nodes(self, step: Step, names: Any) -> frozenset[int]:  # noqa: ANN401
+    def _nodes(self, step: ScheduleStep, names: Any) -> frozenset[int]:  # noqa: ANN401
         found: set[int] = set()
         for name in names if isinstance(names, list) else [names]:
             if name == "clients":
@@ -186,7 +186,7 @@ class Stage:
                 found.add(self._node(step, name))
         return frozenset(found)
 
-    def _produce(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _produce(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         to = self.client.known_leader if said.get("to") == "known" else None
         if to is None:
             to = self._node(step, said["to"] if said.get("to", "known") != "known" else "leader")
@@ -201,18 +201,18 @@ class Stage:
             timeout_ms=said.get("timeout", 30_000),
         )
 
-    def _wait(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _wait(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         within_ms = said.get("within", _PATIENCE_MS)
         if not self._pass(within_ms, lambda: shortfall(self, said) is None):
             raise self._impossible(step, f"{shortfall(self, said)} after {within_ms} ms")
 
-    def _expect(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _expect(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         within_ms = said.get("within", _PATIENCE_MS)
         if not self._pass(within_ms, lambda: shortfall(self, said) is None):
             self.clients_know = any(condition in said for condition in _KNOWN_TO_CLIENTS)
             raise Violation(said["property"], f"step {step.number}: {shortfall(self, said)} after {within_ms} ms")
 
-    def _trap(self, step: Step, said: Mapping[str, Any], *, keeps: bool) -> None:
+    def _trap(self, step: ScheduleStep, said: Mapping[str, Any], *, keeps: bool) -> None:
         label = said.get("as", said["message"])
         if label in self.traps.traps and self.traps.traps[label].left != 0:
             raise self._impossible(step, f"expected a new label, found {label!r}, which still takes messages")
@@ -227,23 +227,23 @@ class Stage:
             said.get("skip", 0),
         )
 
-    def _hold(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _hold(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         self._trap(step, said, keeps=True)
 
-    def _drop(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _drop(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         self._trap(step, said, keeps=False)
 
-    def _release(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _release(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         if not self.traps.held.get(said["label"]):
             raise self._impossible(step, f"expected messages held as {said['label']!r}, found none")
         self.traps.release(said["label"], said.get("count"))
 
-    def _let(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _let(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         if said["label"] not in self.traps.traps:
             raise self._impossible(step, f"expected a hold or a drop {said['label']!r}, found none")
         self.traps.open(said["label"])
 
-    def _crash(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _crash(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         for node in self._nodes(step, said["node"]):
             if self.world.machines[node].node is None:
                 raise self._impossible(step, f"expected node {node} to be up, found it down")
@@ -252,50 +252,50 @@ class Stage:
             if said.get("disk") == "lost":
                 self.world.lose_disk(node)
 
-    def _start(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _start(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         for node in sorted(self._nodes(step, said["node"])):
             if self.world.machines[node].node is not None:
                 raise self._impossible(step, f"expected node {node} to be down, found it up")
             self.world.start(node)
 
-    def _restart(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _restart(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         """Start what is down or, in another build, may be up: that dies first."""
         for node in sorted(self._nodes(step, said["node"])):
             if self.world.machines[node].node is not None:
                 self.world.kill(node)
             self.world.start(node)
 
-    def _stop(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _stop(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         for node in sorted(self._nodes(step, said["node"])):
             self.world.stop(node)
 
-    def _pause(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _pause(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         for node in self._nodes(step, said["node"]):
             self.world.pause(node)
 
-    def _resume(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _resume(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         for node in sorted(self._nodes(step, said["node"])):
             self.world.resume(node)
 
-    def _links(self, step: Step, said: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
+    def _links(self, step: ScheduleStep, said: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
         one, other = self._nodes(step, said["between"]), self._nodes(step, said["and"])
         links = {(a, b) for a in one for b in other if a != b}
         return frozenset(links if said.get("one_way") else links | {(b, a) for a, b in links})
 
-    def _cut(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _cut(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         self.world.mail.cut(self._links(step, said))
 
-    def _mend(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _mend(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         self.world.mail.mend(self._links(step, said) if said else frozenset(self.world.network.cut))
 
-    def _slow_fsync(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _slow_fsync(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         for node in self._nodes(step, said["node"]):
             self.world.machines[node].fsync_us = said["ms"] * MS
 
-    def _tear_append(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _tear_append(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         self.world.machines[self._node(step, said["node"])].disk.tears_next_append_at = said["bytes"]
 
-    def _elapse(self, _: Step, said: Mapping[str, Any]) -> None:
+    def _elapse(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
         self.world.run_until(self.world.now_us + said["ms"] * MS)
 
     # --- administration ----------------------------------------------------------------------------------------------
@@ -313,28 +313,28 @@ class Stage:
         others: Iterable[int] = (other for other in self.world.machines if other not in self.brokers)
         return any((node, other) in self.world.network.cut for other in others)
 
-    def _reassign(self, _: Step, said: Mapping[str, Any]) -> None:
+    def _reassign(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
         replicas = None if said.get("cancel") else tuple(said["replicas"])
         self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, replicas),), 1_000))
 
-    def _elect(self, _: Step, said: Mapping[str, Any]) -> None:
+    def _elect(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
         self._administer(ElectLeadersRequest(_ELECTIONS[said.get("kind", "preferred")], ((TOPIC, 0),)))
 
-    def _set(self, _: Step, said: Mapping[str, Any]) -> None:
+    def _set(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
         operation = ConfigOperation(said["key"], 0, said["value"])
         self._administer(IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
 
-    def _create_topic(self, _: Step, said: Mapping[str, Any]) -> None:
+    def _create_topic(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
         self._administer(CreateTopicsRequest((NewTopic(said["name"], 1, 1),), 1_000))
 
-    def _delete_records(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _delete_records(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         request = DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, said["offset"]),))
         self._administer(request, self._node(step, "leader"))
 
-    def _read(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _read(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         self.client.read(self.world, self._node(step, said.get("from", "leader")), "main")
 
-    def _latest(self, step: Step, said: Mapping[str, Any]) -> None:
+    def _latest(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
         end = self.client.latest(self.world, self._node(step, said.get("from", "leader")))
         if end is not None and end < said.get("at_least", 0):
             self.clients_know = True

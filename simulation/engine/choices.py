@@ -66,7 +66,7 @@ class Stream:
         return choices[self.draw(label, len(choices))]
 
 
-class Tape:
+class ChoiceSequence:
     """All streams of one simulation."""
 
     __slots__ = ("seed", "streams")

@@ -34,18 +34,18 @@ from broker.core.ports.events import (
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import Mark
 from broker.core.settings import Settings
-from simulation.engine.choices import RollingHash, Tape
+from simulation.engine.choices import ChoiceSequence, RollingHash
 from simulation.engine.disk import Survival
-from simulation.engine.event_queue import MS, Timeline
+from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import Machine
 from simulation.engine.network import Network
-from simulation.engine.transport import Mail
+from simulation.engine.transport import Transport
 
 NOBODY = 0
 """Stands for a node in notes of what the nemesis does."""
 
 
-class Step(NamedTuple):
+class EventStep(NamedTuple):
     """What an observer is told after a node has reacted to an event."""
 
     node_id: int
@@ -56,11 +56,11 @@ class Step(NamedTuple):
 class Observer(Protocol):
     """Somebody who watches. Raises to say that a property is broken."""
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """A node has reacted."""
         ...
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """A node has died; with `lost_bytes` >= 0 its machine lost power, else only the process died."""
         ...
 
@@ -68,11 +68,11 @@ class Observer(Protocol):
 class Client(Protocol):
     """A client: told of answers and of its own timers."""
 
-    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """The answer to a request, None if there will be none."""
         ...
 
-    def timer(self, world: World, key: Hashable) -> None:
+    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
         """A timer that it set."""
         ...
 
@@ -86,10 +86,10 @@ class NodeCrashed(Exception):
         self.error = error
 
 
-class World(Timeline):
+class SimulatedCluster(EventQueue):
     """Everything there is, and all that will happen to it."""
 
-    def __init__(self, tape: Tape, settings: Sequence[Settings], observers: Sequence[Observer] = ()) -> None:
+    def __init__(self, tape: ChoiceSequence, settings: Sequence[Settings], observers: Sequence[Observer] = ()) -> None:
         super().__init__()
         self.tape = tape
         self.digest = RollingHash()
@@ -99,8 +99,8 @@ class World(Timeline):
         self.observers = list(observers)
         self.marks: dict[str, int] = {}
         self.notes: list[tuple[int, int, str]] | None = None
-        self.listen: Callable[[World, Step], None] | None = None
-        self.mail = Mail(self, self.network, self.machines, self.deliver, self._answered)
+        self.listen: Callable[[SimulatedCluster, EventStep], None] | None = None
+        self.mail = Transport(self, self.network, self.machines, self.deliver, self._answered)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class World(Timeline):
             _CARRY_OUT[type(effect)](self, node_id, machine, effect)
         self.digest.add(self.now_us << 24 ^ node_id << 12 ^ _EVENT_NUMBERS[type(event)] << 8 ^ len(effects))
         if self.observers or self.listen is not None:
-            step = Step(node_id, event, effects)
+            step = EventStep(node_id, event, effects)
             for observer in self.observers:
                 observer.after(self, step)
             if self.listen is not None:
@@ -283,14 +283,14 @@ _EVENT_NUMBERS: dict[type, int] = {
     )
 }
 
-_CARRY_OUT: dict[type, Callable[[World, int, Machine, Any], None]] = {
-    Send: World._send,
-    Reply: World._reply,
-    SetTimer: World._set_timer,
-    CancelTimer: World._cancel_timer,
-    Flush: World._flush,
-    Note: World._note,
-    Mark: World._mark,
-    CloseConnection: World._close,
-    Exit: World._exit,
+_CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, Machine, Any], None]] = {
+    Send: SimulatedCluster._send,
+    Reply: SimulatedCluster._reply,
+    SetTimer: SimulatedCluster._set_timer,
+    CancelTimer: SimulatedCluster._cancel_timer,
+    Flush: SimulatedCluster._flush,
+    Note: SimulatedCluster._note,
+    Mark: SimulatedCluster._mark,
+    CloseConnection: SimulatedCluster._close,
+    Exit: SimulatedCluster._exit,
 }

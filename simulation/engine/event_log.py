@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.runs.trace import US_PER_S, name_of
 
 DETAIL_CHARACTERS = 160
@@ -45,7 +45,7 @@ class EventStream:
     def __init__(self) -> None:
         self.moments: list[Moment] = []
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         event = repr(step.event)
         content = zlib.crc32(f"{event}{step.effects!r}".encode())
@@ -53,7 +53,7 @@ class EventStream:
         detail = event.removeprefix(kind)[:DETAIL_CHARACTERS]
         self.moments.append(Moment(world.now_us, step.node_id, kind, detail, content))
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         self.moments.append(Moment(world.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
 

@@ -10,7 +10,7 @@ MS = 1_000
 """Microseconds in a millisecond."""
 
 
-class Timeline:
+class EventQueue:
     """What will happen. Time is integer microseconds; what is due at one time happens in the order of the calls."""
 
     def __init__(self) -> None:

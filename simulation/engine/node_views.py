@@ -11,11 +11,11 @@ from broker.core.controller.node import ControllerNode
 from broker.core.controller.state import ControllerState
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.runtime import Node
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.workload.clients import TOPIC
 
 
-def controllers(world: World) -> Iterator[tuple[int, ControllerState]]:
+def controllers(world: SimulatedCluster) -> Iterator[tuple[int, ControllerState]]:
     """Controllers that are up."""
     for node_id, machine in world.machines.items():
         node = machine.node
@@ -25,7 +25,7 @@ def controllers(world: World) -> Iterator[tuple[int, ControllerState]]:
             yield node_id, node.controller.state
 
 
-def brokers(world: World) -> Iterator[tuple[int, BrokerState]]:
+def brokers(world: SimulatedCluster) -> Iterator[tuple[int, BrokerState]]:
     """Brokers that are up."""
     for node_id, machine in world.machines.items():
         state = broker_state(machine.node)
@@ -40,19 +40,19 @@ def broker_state(node: Node | None) -> BrokerState | None:
     return node.broker.state if isinstance(node, CombinedNode) else None
 
 
-def leading(world: World) -> ControllerState | None:
+def leading(world: SimulatedCluster) -> ControllerState | None:
     """The active controller of the highest epoch."""
     active = [state for _, state in controllers(world) if state.active]
     return max(active, key=lambda state: state.quorum.epoch) if active else None
 
 
-def active_controller(world: World) -> int | None:
+def active_controller(world: SimulatedCluster) -> int | None:
     """Its node id."""
     state = leading(world)
     return state.settings.node_id if state is not None else None
 
 
-def partition_states(world: World) -> list[PartitionState]:
+def partition_states(world: SimulatedCluster) -> list[PartitionState]:
     """The active controller's view of the log's partitions, in order; empty if there is none."""
     state = leading(world)
     topic = state.image.topics.get(TOPIC) if state is not None else None

@@ -17,7 +17,7 @@ from broker.core.ports.events import (
     ResponseReceived,
 )
 from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
-from simulation.engine.event_queue import MS, Timeline
+from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import Machine
 from simulation.engine.network import Network
 
@@ -25,7 +25,7 @@ CLIENTS_FROM = 1_000
 """Endpoints from here on are clients."""
 
 
-class Parcel(NamedTuple):
+class Envelope(NamedTuple):
     """A message that is about to arrive. `deliver` lets it go on its way."""
 
     source: int
@@ -43,7 +43,7 @@ class _OpenRequest(NamedTuple):
     target_life: int
 
 
-class Mail:
+class Transport:
     """What goes between nodes and clients of a world. `intercept` is asked of each message; True: it has been taken.
 
     `deliver` hands an event to a node in one of its lives; `answered` tells a client what became of its request.
@@ -51,7 +51,7 @@ class Mail:
 
     def __init__(
         self,
-        timeline: Timeline,
+        timeline: EventQueue,
         network: Network,
         machines: Mapping[int, Machine],
         deliver: Callable[[int, int, Event], None],
@@ -62,7 +62,7 @@ class Mail:
         self._machines = machines
         self._deliver = deliver
         self._answered = answered
-        self.intercept: Callable[[Parcel], bool] | None = None
+        self.intercept: Callable[[Envelope], bool] | None = None
         self._requests: dict[int, _OpenRequest] = {}
         self._sent: dict[tuple[int, int, int], int] = {}
         self._next_request = 1
@@ -117,7 +117,7 @@ class Mail:
         link = (opened.source, opened.target)
         if self.intercept is not None:
             again = partial(self._arrive_request, number, opened, request)
-            if self.intercept(Parcel(*link, request, again)):
+            if self.intercept(Envelope(*link, request, again)):
                 return
         if self._network.stops(*link, "request"):
             if self._network.held_message_survives(*link):
@@ -139,7 +139,7 @@ class Mail:
         link = (node_id, opened.source)
         if self.intercept is not None:
             again = partial(self._arrive_response, node_id, life, opened, response)
-            if self.intercept(Parcel(*link, response, again)):
+            if self.intercept(Envelope(*link, response, again)):
                 return
         if self._network.stops(*link, opened.channel):
             if self._network.held_message_survives(*link):

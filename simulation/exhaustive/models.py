@@ -10,51 +10,51 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from simulation.exhaustive.spec import Budget, SmallWorld, reassign
+from simulation.exhaustive.spec import Budget, ModelSpec, reassign
 
 _MOVED_AWAY_AND_BACK = reassign((1, 2), (1, 2, 3))
 
-CORRECT: tuple[SmallWorld, ...] = (
-    SmallWorld(name="lost-answer", budget=Budget(lost_answers=1)),
-    SmallWorld(name="moves", budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
-    SmallWorld(name="late-request", budget=Budget(late_requests=1)),
-    SmallWorld(name="three-records", budget=Budget(records=3)),
-    SmallWorld(name="shrink", budget=Budget(shrinks=1)),
-    SmallWorld(name="kill", budget=Budget(kills=1), initial_isr=3),
-    SmallWorld(name="two-records-shrink", budget=Budget(records=2, shrinks=1), initial_isr=3),
-    SmallWorld(name="power-loss", budget=Budget(power_losses=1), initial_isr=3),
-    SmallWorld(name="fence", budget=Budget(records=2, fences=1), initial_isr=3),
+CORRECT: tuple[ModelSpec, ...] = (
+    ModelSpec(name="lost-answer", budget=Budget(lost_answers=1)),
+    ModelSpec(name="moves", budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    ModelSpec(name="late-request", budget=Budget(late_requests=1)),
+    ModelSpec(name="three-records", budget=Budget(records=3)),
+    ModelSpec(name="shrink", budget=Budget(shrinks=1)),
+    ModelSpec(name="kill", budget=Budget(kills=1), initial_isr=3),
+    ModelSpec(name="two-records-shrink", budget=Budget(records=2, shrinks=1), initial_isr=3),
+    ModelSpec(name="power-loss", budget=Budget(power_losses=1), initial_isr=3),
+    ModelSpec(name="fence", budget=Budget(records=2, fences=1), initial_isr=3),
 )
 """The budget that the correct protocol is searched in, smallest world first."""
 
-_HUNTS: Mapping[str, SmallWorld] = {
-    "advance-below-min-isr": SmallWorld(budget=Budget(fences=1)),
-    "eager-shrink": SmallWorld(budget=Budget(shrinks=1)),
-    "fenced-joins-isr": SmallWorld(),
-    "unclean-stays-eligible": SmallWorld(budget=Budget(power_losses=1)),
-    "current-isr-only": SmallWorld(),
-    "join-below-high-watermark": SmallWorld(),
-    "eligible-never-emptied": SmallWorld(budget=Budget(fences=1), initial_isr=3),
-    "partition-epoch-unchecked": SmallWorld(budget=Budget(fences=1, shrinks=1), initial_isr=3),
-    "rebooted-joins-isr": SmallWorld(budget=Budget(power_losses=1)),
-    "remembered-after-reassignment": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
-    "join-below-epoch-start": SmallWorld(budget=Budget(fences=1)),
-    "rollback-on-any-error": SmallWorld(budget=Budget(lost_answers=1)),
-    "old-metadata-applied": SmallWorld(budget=Budget(fences=1, shrinks=1), initial_isr=3),
-    "min-isr-of-maximal-isr": SmallWorld(budget=Budget(fences=1)),
-    "keep-last-in-sync": SmallWorld(budget=Budget(fences=1, power_losses=1)),
-    "logs-not-compared": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
-    "high-watermark-from-log-end": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
-    "believe-fetch-offset": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
-    "truncate-to-high-watermark": SmallWorld(budget=Budget(records=2, kills=1), initial_isr=3),
-    "high-watermark-before-cut": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
-    "diverging-fetch-counts": SmallWorld(budget=Budget(records=2, fences=1), initial_isr=3),
-    "ack-before-replication": SmallWorld(),
-    "leader-epoch-unchecked": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
-    "behind-follower-counts": SmallWorld(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+_HUNTS: Mapping[str, ModelSpec] = {
+    "advance-below-min-isr": ModelSpec(budget=Budget(fences=1)),
+    "eager-shrink": ModelSpec(budget=Budget(shrinks=1)),
+    "fenced-joins-isr": ModelSpec(),
+    "unclean-stays-eligible": ModelSpec(budget=Budget(power_losses=1)),
+    "current-isr-only": ModelSpec(),
+    "join-below-high-watermark": ModelSpec(),
+    "eligible-never-emptied": ModelSpec(budget=Budget(fences=1), initial_isr=3),
+    "partition-epoch-unchecked": ModelSpec(budget=Budget(fences=1, shrinks=1), initial_isr=3),
+    "rebooted-joins-isr": ModelSpec(budget=Budget(power_losses=1)),
+    "remembered-after-reassignment": ModelSpec(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    "join-below-epoch-start": ModelSpec(budget=Budget(fences=1)),
+    "rollback-on-any-error": ModelSpec(budget=Budget(lost_answers=1)),
+    "old-metadata-applied": ModelSpec(budget=Budget(fences=1, shrinks=1), initial_isr=3),
+    "min-isr-of-maximal-isr": ModelSpec(budget=Budget(fences=1)),
+    "keep-last-in-sync": ModelSpec(budget=Budget(fences=1, power_losses=1)),
+    "logs-not-compared": ModelSpec(budget=Budget(records=2, fences=1), initial_isr=3),
+    "high-watermark-from-log-end": ModelSpec(budget=Budget(records=2, kills=1), initial_isr=3),
+    "believe-fetch-offset": ModelSpec(budget=Budget(records=2, kills=1), initial_isr=3),
+    "truncate-to-high-watermark": ModelSpec(budget=Budget(records=2, kills=1), initial_isr=3),
+    "high-watermark-before-cut": ModelSpec(budget=Budget(records=2, fences=1), initial_isr=3),
+    "diverging-fetch-counts": ModelSpec(budget=Budget(records=2, fences=1), initial_isr=3),
+    "ack-before-replication": ModelSpec(),
+    "leader-epoch-unchecked": ModelSpec(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
+    "behind-follower-counts": ModelSpec(budget=Budget(orders=2), initial_isr=3, orders=_MOVED_AWAY_AND_BACK),
 }
 
-HUNTS: Mapping[str, SmallWorld] = MappingProxyType(
+HUNTS: Mapping[str, ModelSpec] = MappingProxyType(
     {flaw: replace(world, name=flaw, flaws=(flaw,)) for flaw, world in _HUNTS.items()}
 )
 """By flaw: a world in which it shows."""

@@ -8,13 +8,13 @@ from typing import Any
 
 from naming import unknown
 from simulation.exhaustive.models import CORRECT, HUNTS
-from simulation.exhaustive.spec import BROKERS, MIN_ISR, Budget, SmallWorld, reassign
+from simulation.exhaustive.spec import BROKERS, MIN_ISR, Budget, ModelSpec, reassign
 from simulation.scenario.rules import check_names
 
 _KEYS = ("world", "isr", "prefixes", "moves", *(field for field in Budget._fields if field != "orders"))
 
 
-def worlds(generation: str | None, flaws: Sequence[str], settings: Iterable[str]) -> list[SmallWorld]:
+def worlds(generation: str | None, flaws: Sequence[str], settings: Iterable[str]) -> list[ModelSpec]:
     """The worlds to search: what the settings describe, else where the flaws show, else all that are stated.
 
     Raises ValueError: what was expected, what was found.
@@ -45,12 +45,12 @@ def _parse(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
         yield key, value
 
 
-def _described(given: dict[str, str]) -> SmallWorld:
+def _described(given: dict[str, str]) -> ModelSpec:
     name = given.pop("world", None)
     stated = {world.name: world for world in (*CORRECT, *HUNTS.values())}
     if name is not None and name not in stated:
         raise ValueError(f"world: {unknown(name, stated)}")
-    world = SmallWorld() if name is None else stated[name]
+    world = ModelSpec() if name is None else stated[name]
     changes: dict[str, Any] = {}
     budget = world.budget
     for key, value in given.items():

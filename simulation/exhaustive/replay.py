@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from simulation.exhaustive import trace
-from simulation.exhaustive.model.cluster import World
+from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.step import NodeCrashed
 from simulation.exhaustive.properties.of_the_cluster import Broken
-from simulation.exhaustive.spec import SmallWorld
+from simulation.exhaustive.spec import ModelSpec
 
 
-class Told(NamedTuple):
+class Traced(NamedTuple):
     """One step and what it changed."""
 
     name: str
@@ -23,17 +23,17 @@ class Told(NamedTuple):
 class Replayed(NamedTuple):
     """What became of the steps: how many were taken, and what was broken at the last of them."""
 
-    steps: tuple[Told, ...]
+    steps: tuple[Traced, ...]
     violation: str | None
     impossible: str | None
     """The step that could not be taken, with its number and why; the correct build often stops a flaw's trace so."""
 
 
-def follow(spec: SmallWorld, names: Sequence[str]) -> Replayed:
+def follow(spec: ModelSpec, names: Sequence[str]) -> Replayed:
     """Take the steps with these names, until one breaks a property or cannot be taken."""
-    world = World(spec)
+    world = ModelCluster(spec)
     state = begin(world)
-    told: list[Told] = []
+    told: list[Traced] = []
     for number, wanted in enumerate(names, 1):
         possible = {trace.name(world, state, action): action for action in world.actions(state)}
         if wanted not in possible:
@@ -41,9 +41,9 @@ def follow(spec: SmallWorld, names: Sequence[str]) -> Replayed:
         try:
             after = world.apply(state, possible[wanted])
         except (Broken, NodeCrashed) as broken:
-            return Replayed((*told, Told(wanted, ())), str(broken), None)
+            return Replayed((*told, Traced(wanted, ())), str(broken), None)
         if after is None:
             return Replayed(tuple(told), None, f"step {number} comes to nothing: {wanted}")
-        told.append(Told(wanted, tuple(trace.changes(world, state, after))))
+        told.append(Traced(wanted, tuple(trace.changes(world, state, after))))
         state = after
     return Replayed(tuple(told), None, None)

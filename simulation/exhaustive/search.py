@@ -10,12 +10,12 @@ from enum import Enum
 
 from simulation.exhaustive import trace as telling
 from simulation.exhaustive.model.choices import Action
-from simulation.exhaustive.model.cluster import World
+from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.state import State
 from simulation.exhaustive.model.step import NodeCrashed
 from simulation.exhaustive.properties.of_the_cluster import Broken
-from simulation.exhaustive.spec import SmallWorld
+from simulation.exhaustive.spec import ModelSpec
 
 _KEY = struct.Struct("=8I")
 _CLOCK_EVERY = 4_096
@@ -33,7 +33,7 @@ class Verdict(Enum):
 class Found:
     """What a search found. `depth`: steps from the initial state to the farthest state, or to the violation."""
 
-    spec: SmallWorld
+    spec: ModelSpec
     verdict: Verdict
     states: int
     transitions: int
@@ -66,17 +66,17 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-def search(spec: SmallWorld, limits: Limits = NO_LIMITS) -> Found:
+def search(spec: ModelSpec, limits: Limits = NO_LIMITS) -> Found:
     """Search a world."""
     return _Search(spec, limits).run()
 
 
 class _Search:
-    def __init__(self, spec: SmallWorld, limits: Limits) -> None:
+    def __init__(self, spec: ModelSpec, limits: Limits) -> None:
         self.limits = limits
         self.started = time.monotonic()
         self.processor_started = time.process_time()
-        self.world = World(spec)
+        self.world = ModelCluster(spec)
         self.initial = begin(self.world)
         self.seen: dict[bytes, None] = {}
         self.parents = array("I")

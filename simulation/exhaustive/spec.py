@@ -54,7 +54,7 @@ ONE_RECORD = Budget()
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallWorld:
+class ModelSpec:
     """One partition on three brokers, min ISR 2, one controller."""
 
     name: str = "custom"

@@ -16,21 +16,21 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from simulation.exhaustive.model.choices import Action
-from simulation.exhaustive.model.cluster import World
+from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.events import Answered, Arrives, Message
 from simulation.exhaustive.model.state import State
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import BROKERS, CONTROLLER
 
 
-def name(world: World, state: State, action: Action) -> str:
+def name(world: ModelCluster, state: State, action: Action) -> str:
     """The name of a step, among all that may be taken in this state."""
     plain = _name(world, action)
     alike = [other for other in world.actions(state) if _name(world, other) == plain]
     return plain if len(alike) < 2 else f"{plain} ({alike.index(action) + 1} of {len(alike)} alike)"
 
 
-def _name(world: World, action: Action) -> str:
+def _name(world: ModelCluster, action: Action) -> str:
     verb, node, what = action
     match verb:
         case "deliver" | "lose answer" | "give up":
@@ -139,7 +139,7 @@ def _giving_up(message: Message) -> str:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def changes(world: World, before: State, after: State) -> Iterator[str]:
+def changes(world: ModelCluster, before: State, after: State) -> Iterator[str]:
     """What a step changed that a person wants to know."""
     views = world.nodes.views
     old, new = views[before.controller], views[after.controller]

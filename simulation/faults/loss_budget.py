@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import broker_state, leading, partition_states
 
 
 class Losses:
     """The lossy windows of a world's brokers, at most `limit` at a time."""
 
-    def __init__(self, world: World, limit: int, min_isr_is_changed: Callable[[], bool]) -> None:
+    def __init__(self, world: SimulatedCluster, limit: int, min_isr_is_changed: Callable[[], bool]) -> None:
         self._world = world
         self._limit = limit
         self._min_isr_is_changed = min_isr_is_changed

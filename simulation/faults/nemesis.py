@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from nemesis.triggers import Trigger, met
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, partition_states
@@ -24,7 +24,7 @@ LOOK_MS = 20
 class Nemesis:
     """Fires a schedule and undoes it."""
 
-    def __init__(self, world: World, configuration: Configuration, history: SimulatedHistory) -> None:
+    def __init__(self, world: SimulatedCluster, configuration: Configuration, history: SimulatedHistory) -> None:
         self.world = world
         self.configuration = configuration
         self.history = history

@@ -8,7 +8,7 @@ from typing import NoReturn
 from broker.core.metadata.image import Image
 from broker.core.ports.marks import sometimes
 from broker.core.settings import Settings
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from simulation.invariants.properties import DATA_PROPERTIES, data_excuse, with_excuse
 from simulation.invariants.violation import Violation
@@ -97,7 +97,7 @@ class Knowledge:
     """Incarnation -> the broker epoch of the life before it, if that ended in good order, else -1."""
 
     @classmethod
-    def of(cls, world: World) -> Knowledge:
+    def of(cls, world: SimulatedCluster) -> Knowledge:
         """What is known before anything has happened."""
         every = [machine.settings for machine in world.machines.values()]
         brokers = [one for one in every if one.is_broker]

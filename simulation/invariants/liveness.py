@@ -5,19 +5,19 @@ from __future__ import annotations
 from broker.core.broker_node.state import BrokerState
 from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import brokers, leading, partition_states
 from simulation.invariants.violation import Violation
 from simulation.workload.clients import TOPIC
 
 
-def unmet(world: World, when: str) -> Violation:
+def unmet(world: SimulatedCluster, when: str) -> Violation:
     """The most basic of the properties that keep a cluster from being whole."""
     property_id, what = _unmet(world)
     return Violation(property_id, f"{what}, {when}")
 
 
-def _unmet(world: World) -> tuple[str, str]:
+def _unmet(world: SimulatedCluster) -> tuple[str, str]:
     controller = leading(world)
     if controller is None:
         return "V-9", "no controller is active"

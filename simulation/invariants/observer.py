@@ -23,7 +23,7 @@ from broker.core.messages import (
 from broker.core.ports.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants import clients, committed, isr, metadata, quorum, replicas
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -46,7 +46,7 @@ class PropertyObserver:
         assert self._known is not None
         return self._known
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         known = self._known
         if known is None:
@@ -63,7 +63,7 @@ class PropertyObserver:
         else:
             _exited(known, step)
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         if self._known is None:
             self._known = Knowledge.of(world)
@@ -86,7 +86,7 @@ class PropertyObserver:
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
-    def _controller(self, known: Knowledge, step: Step, node: ControllerNode, life: int) -> None:
+    def _controller(self, known: Knowledge, step: EventStep, node: ControllerNode, life: int) -> None:
         event = step.event
         if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
             metadata.election_asked(known, event.request)
@@ -94,7 +94,7 @@ class PropertyObserver:
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
-    def _broker(self, known: Knowledge, step: Step, state: BrokerState, life: int) -> None:
+    def _broker(self, known: Knowledge, step: EventStep, state: BrokerState, life: int) -> None:
         broker = known.brokers[step.node_id]
         event = step.event
         if broker.life != life:
@@ -267,7 +267,7 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
             replicas.truncated(known, ghost, mirror, replica, end, fails=True)
 
 
-def _exited(known: Knowledge, step: Step) -> None:
+def _exited(known: Knowledge, step: EventStep) -> None:
     """A process that ended by itself; in good order if its status is 0."""
     broker = known.brokers.get(step.node_id)
     if broker is None or not broker.up:

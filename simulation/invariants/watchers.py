@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulation.engine.cluster import Observer, Step, World
+from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.violation import Violation
 from simulation.scenario.scenario import fingerprint
@@ -24,7 +24,7 @@ class Watch:
         self.digest = ""
         self.events = 0
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         try:
             for observer in self._observers:
@@ -32,7 +32,7 @@ class Watch:
         except Violation as violation:
             self._heard(world, violation)
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         try:
             for observer in self._observers:
@@ -40,7 +40,7 @@ class Watch:
         except Violation as violation:
             self._heard(world, violation)
 
-    def _heard(self, world: World, violation: Violation) -> None:
+    def _heard(self, world: SimulatedCluster, violation: Violation) -> None:
         self.violation = violation
         self.digest, self.events = fingerprint(world)
         self._observers = []

@@ -20,12 +20,12 @@ KIND = "tape"
 """What the key `harrow` of such a file holds."""
 
 
-class TapeFileError(Exception):
+class ChoiceFileError(Exception):
     """A file that holds no tape of this version. One line: where, what was expected, what was found."""
 
 
 @dataclass(frozen=True)
-class TapeFile:
+class ChoiceFile:
     """One simulation, and what came of it."""
 
     seed: int | None
@@ -63,26 +63,26 @@ class TapeFile:
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def is_tape(data: object) -> bool:
+def is_choice_file(data: object) -> bool:
     """Whether JSON data wants to be a tape."""
     return isinstance(data, dict) and data.get("harrow") == KIND
 
 
-def load(path: Path) -> TapeFile:
-    """Read a file. Raises `TapeFileError`."""
+def load(path: Path) -> ChoiceFile:
+    """Read a file. Raises `ChoiceFileError`."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise TapeFileError(f"{path}: expected a file of JSON, found: {error}") from error
+        raise ChoiceFileError(f"{path}: expected a file of JSON, found: {error}") from error
     return parse(data, str(path))
 
 
-def parse(data: object, where: str) -> TapeFile:
-    """Make sense of a file's data. Raises `TapeFileError`."""
-    if not isinstance(data, dict) or not is_tape(data):
-        raise TapeFileError(f'{where}: expected a tape ("harrow": "{KIND}"), found something else')
+def parse(data: object, where: str) -> ChoiceFile:
+    """Make sense of a file's data. Raises `ChoiceFileError`."""
+    if not isinstance(data, dict) or not is_choice_file(data):
+        raise ChoiceFileError(f'{where}: expected a tape ("harrow": "{KIND}"), found something else')
     if data.get("format") != FORMAT:
-        raise TapeFileError(
+        raise ChoiceFileError(
             f"{where}: expected a tape of format {FORMAT}, found format {data.get('format')!r}: "
             "it would mean something else here; find the failure again from its seed"
         )
@@ -91,7 +91,7 @@ def parse(data: object, where: str) -> TapeFile:
         see_whole(configuration)
         streams = {str(name): _numbers(name, values) for name, values in data["streams"].items()}
         faults = tuple(_fault(number, entry) for number, entry in enumerate(data.get("faults", ()), 1))
-        return TapeFile(
+        return ChoiceFile(
             data.get("seed"),
             configuration,
             faults,
@@ -102,9 +102,9 @@ def parse(data: object, where: str) -> TapeFile:
             tuple(str(line) for line in data.get("happens", ())),
         )
     except KeyError as error:
-        raise TapeFileError(f"{where}: expected the key {error}, found none") from error
+        raise ChoiceFileError(f"{where}: expected the key {error}, found none") from error
     except (AttributeError, TypeError, ValueError) as error:
-        raise TapeFileError(f"{where}: {error}") from error
+        raise ChoiceFileError(f"{where}: {error}") from error
 
 
 def _numbers(name: str, values: Any) -> tuple[int, ...]:  # noqa: ANN401

@@ -15,7 +15,7 @@ from broker.core.controller.recovery import LAST_LEADER
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import data_excuse, with_excuse
 from simulation.scenario.configuration import Configuration
-from simulation.scenario.scenario import CRASH, Outcome
+from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.final_logs import LogRecord, records_of
 from simulation.workload.recording import OperationRow
 
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
         return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
 
 
-def findings(outcome: Outcome) -> list[Finding]:
+def findings(outcome: SimulationOutcome) -> list[Finding]:
     """All that is wrong with an outcome, what was seen first first."""
     found = []
     if outcome.failed_property is not None and outcome.failure is not None:
@@ -75,7 +75,7 @@ _ANOMALIES = (
 # --- logs ------------------------------------------------------------------------------------------------------------
 
 
-def log_findings(outcome: Outcome) -> list[Finding]:
+def log_findings(outcome: SimulationOutcome) -> list[Finding]:
     """Replicas that differ below both high watermarks (P-3), after everything was healed."""
     by_partition: dict[int, list[int]] = {}
     for broker, partition in sorted(outcome.logs):
@@ -89,7 +89,7 @@ def log_findings(outcome: Outcome) -> list[Finding]:
     return []
 
 
-def _first_difference(outcome: Outcome, partition: int, one: int, other: int) -> str | None:
+def _first_difference(outcome: SimulationOutcome, partition: int, one: int, other: int) -> str | None:
     logs = outcome.logs[one, partition], outcome.logs[other, partition]
     low, high = max(log.start for log in logs), min(log.high_watermark for log in logs)
     of_one, of_other = ({row.offset: row for row in records_of(log.data)} for log in logs)
@@ -107,7 +107,7 @@ def _told(record: LogRecord | None) -> str:
 # --- history ---------------------------------------------------------------------------------------------------------
 
 
-def history_findings(outcome: Outcome) -> list[Finding]:
+def history_findings(outcome: SimulationOutcome) -> list[Finding]:
     """Whatever the clients' history shows that it must not, worst first; the first case of each anomaly."""
     first: dict[str, Finding] = {}
     generation, excuse = outcome.configuration.generation, _excuse(outcome)
@@ -116,7 +116,7 @@ def history_findings(outcome: Outcome) -> list[Finding]:
     return [first[name] for name in _ANOMALIES if name in first]
 
 
-def _excuse(outcome: Outcome) -> str:
+def _excuse(outcome: SimulationOutcome) -> str:
     """Why the generation may lose what was acknowledged, in this very run; "" if it may not."""
     generation = outcome.configuration.generation
     if generation == "K4" and outcome.marks.get(LAST_LEADER.name, 0):
@@ -124,7 +124,7 @@ def _excuse(outcome: Outcome) -> str:
     return data_excuse(generation, sole_member_lost=bool(outcome.marks.get(LAST_REPLICA_LOST.name, 0)))
 
 
-def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     history = outcome.history
     operations = {row.op: row for row in history.operations}
     sends = {row.value: (row, operations[row.op]) for row in history.sends}
@@ -167,7 +167,7 @@ def _anomalies(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
 
 
-def _log_starts(outcome: Outcome) -> dict[int, int]:
+def _log_starts(outcome: SimulationOutcome) -> dict[int, int]:
     starts: dict[int, int] = {}
     for (_, partition), log in outcome.logs.items():
         starts[partition] = max(starts.get(partition, 0), log.start)

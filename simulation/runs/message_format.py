@@ -32,13 +32,13 @@ from simulation.workload.clients import TOPIC
 from simulation.workload.final_logs import records_of
 
 
-def request_told(request: AnyRequest) -> str | None:
+def format_request(request: AnyRequest) -> str | None:
     """A request in a few words; None for one that only keeps things going."""
     tell = _REQUESTS.get(type(request))
     return tell(request) if tell is not None else None
 
 
-def response_told(response: AnyResponse | None) -> str | None:
+def format_response(response: AnyResponse | None) -> str | None:
     """A response in a few words; None for one that only keeps things going."""
     tell = _RESPONSES.get(type(response))
     return tell(response) if tell is not None else None

@@ -22,13 +22,13 @@ import pyarrow.parquet as pq
 
 from simulation.engine.event_log import EventStream, Moment
 from simulation.invariants.watchers import watchers
-from simulation.runs.choice_files import TapeFile
+from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
 from simulation.runs.trace import Line, Narrator, story
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
-from simulation.scenario.scenario import Outcome
+from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload import tables
 from simulation.workload.sampling import Sampler
 
@@ -59,7 +59,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     _write_json(directory / "spec.json", _specification(case, outcome))
     _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
     _write_json(directory / "outcome.json", _told(outcome, found, observed))
-    (directory / "tape.json").write_text(tape_of(outcome, found).dumps(), encoding="utf-8")
+    (directory / "tape.json").write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
     lines = story(narrator, outcome.history, outcome.notes)
     _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
@@ -68,10 +68,10 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     return found
 
 
-def tape_of(outcome: Outcome, found: Sequence[Finding], happens: Sequence[str] = ()) -> TapeFile:
+def choice_file_of(outcome: SimulationOutcome, found: Sequence[Finding], happens: Sequence[str] = ()) -> ChoiceFile:
     """The tape of an outcome, as a file."""
     first = found[0] if found else None
-    return TapeFile(
+    return ChoiceFile(
         outcome.seed,
         outcome.configuration,
         tuple(outcome.faults),
@@ -122,7 +122,7 @@ def _write_moments(path: Path, moments: Sequence[Moment]) -> None:
     pq.write_table(pa.Table.from_arrays(arrays, schema=_MOMENTS), path, compression="zstd")
 
 
-def _specification(case: Case, outcome: Outcome) -> Mapping[str, object]:
+def _specification(case: Case, outcome: SimulationOutcome) -> Mapping[str, object]:
     configuration = outcome.configuration.to_json()
     kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
     return {
@@ -136,7 +136,7 @@ def _specification(case: Case, outcome: Outcome) -> Mapping[str, object]:
     }
 
 
-def _told(outcome: Outcome, found: Sequence[Finding], observed: bool) -> Mapping[str, object]:
+def _told(outcome: SimulationOutcome, found: Sequence[Finding], observed: bool) -> Mapping[str, object]:
     return {
         "seed": outcome.seed,
         "hash": outcome.digest,

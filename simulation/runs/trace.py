@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from broker.core.ports.events import Exit, Note, Reply, RequestReceived, ResponseReceived, Send, Started, StopRequested
-from simulation.engine.cluster import NOBODY, Step, World
+from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.runs.message_format import request_told, response_told
+from simulation.runs.message_format import format_request, format_response
 from simulation.workload.recording import SimulatedHistory
 
 US_PER_S = 1_000_000
@@ -49,7 +49,7 @@ class Narrator:
         self._asked: dict[tuple[int, int], int] = {}
         self._notes_read = 0
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         self.catch_up(world.notes or ())
         self._event(world.now_us, step)
@@ -61,13 +61,13 @@ class Narrator:
                     self._sent[step.node_id, request_id] = to
                 case Reply(request_id, response):
                     asked_by = self._asked.pop((step.node_id, request_id), None)
-                    told = response_told(response)
+                    told = format_response(response)
                     if asked_by is not None and asked_by >= CLIENTS_FROM and told is not None:
                         self.lines.append(Line(world.now_us, asked_by, told, step.node_id))
                 case Exit(status):
                     self.lines.append(Line(world.now_us, step.node_id, f"ends with exit status {status}"))
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         self.catch_up(world.notes or ())
         how = "dies" if lost_bytes < 0 else f"loses power, and {lost_bytes} bytes that were not synced"
@@ -80,14 +80,14 @@ class Narrator:
                 self.lines.append(Line(at_us, NOBODY, text))
         self._notes_read = len(notes)
 
-    def _event(self, at_us: int, step: Step) -> None:
+    def _event(self, at_us: int, step: EventStep) -> None:
         match step.event:
             case RequestReceived(request_id, connection, request):
                 self._asked[step.node_id, request_id] = connection
-                self._message(at_us, step.node_id, request_told(request), connection)
+                self._message(at_us, step.node_id, format_request(request), connection)
             case ResponseReceived(request_id, response):
                 source = self._sent.pop((step.node_id, request_id), None)
-                self._message(at_us, step.node_id, response_told(response), source)
+                self._message(at_us, step.node_id, format_response(response), source)
             case Started():
                 self.lines.append(Line(at_us, step.node_id, "starts"))
             case StopRequested():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simulation.engine.choices import Tape
+from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer
 from simulation.faults.schedule import Fault
 from simulation.invariants.watchers import Watch
 from simulation.scenario import scenario
-from simulation.scenario.scenario import Outcome
+from simulation.scenario.scenario import SimulationOutcome
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Case:
     faults: tuple[Fault, ...] | None = None
     refill: int | None = None
 
-    def tape(self) -> Tape:
+    def tape(self) -> ChoiceSequence:
         """A fresh tape."""
         if self.streams is None:
-            return Tape(self.seed)
-        tape = Tape(self.refill, self.streams)
+            return ChoiceSequence(self.seed)
+        tape = ChoiceSequence(self.refill, self.streams)
         tape.seed = self.seed
         return tape
 
@@ -43,7 +43,7 @@ def run(
     *,
     to_the_end: bool = False,
     keep_notes: bool = False,
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulate a case.
 
     The first violation that an observer finds ends it, unless it is to go on `to_the_end`, for the sake of its history;

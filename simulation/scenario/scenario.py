@@ -16,8 +16,8 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.settings import Role, Settings
-from simulation.engine.choices import RollingHash, Tape
-from simulation.engine.cluster import NodeCrashed, Observer, World
+from simulation.engine.choices import ChoiceSequence, RollingHash
+from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, partition_states
 from simulation.engine.transport import CLIENTS_FROM
@@ -52,7 +52,7 @@ _RETRY_MS = 250
 
 
 @dataclass
-class Outcome:
+class SimulationOutcome:
     """What became of one simulation. `phases` holds start and end in microseconds of those that ended."""
 
     seed: int | None
@@ -79,10 +79,10 @@ class _Administrator:
         self.created = False
         self.asked = 0
 
-    def timer(self, world: World, key: Hashable) -> None:
+    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
         """It sets none."""
 
-    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """Whether the topic is there."""
         if isinstance(response, CreateTopicsResponse):
             codes = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -135,18 +135,18 @@ def controllers_of(configuration: Configuration) -> range:
 
 
 def run(
-    tape: Tape,
+    tape: ChoiceSequence,
     *,
     overrides: Mapping[str, object] | None = None,
     faults: Sequence[Fault] | None = None,
     observers: Sequence[Observer] = (),
     keep_notes: bool = False,
-) -> Outcome:
+) -> SimulationOutcome:
     """Run the simulation of a tape. `overrides` replace parts of its configuration, `faults` its schedule."""
     configuration = swarm.draw(tape["configuration"], overrides)
     if faults is None:
         faults = schedule.draw(tape["schedule"], configuration)
-    world = World(tape, settings_of(configuration), observers)
+    world = SimulatedCluster(tape, settings_of(configuration), observers)
     if keep_notes:
         world.notes = []
     test = _Test(world, configuration, faults)
@@ -158,7 +158,7 @@ def run(
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
     digest, events = fingerprint(world)
-    return Outcome(
+    return SimulationOutcome(
         tape.seed,
         configuration,
         faults,
@@ -177,7 +177,7 @@ def run(
     )
 
 
-def fingerprint(world: World) -> tuple[str, int]:
+def fingerprint(world: SimulatedCluster) -> tuple[str, int]:
     """The hash over all events and draws so far, and the number of events."""
     digest = RollingHash()
     digest.value, digest.count = world.digest.value, world.digest.count
@@ -188,7 +188,7 @@ def fingerprint(world: World) -> tuple[str, int]:
 
 
 class _Test:
-    def __init__(self, world: World, configuration: Configuration, faults: Sequence[Fault]) -> None:
+    def __init__(self, world: SimulatedCluster, configuration: Configuration, faults: Sequence[Fault]) -> None:
         self.world = world
         self.configuration = configuration
         self.faults = list(faults)

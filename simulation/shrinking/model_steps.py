@@ -19,7 +19,7 @@ from broker.core.messages import AlterPartitionRequest, AnyRequest, BrokerRegist
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.ports.events import Event, RequestReceived, ResponseReceived, Send
 from broker.core.replica.state import Replica
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import broker_state, leading, partition_states
 from simulation.workload.clients import TOPIC
 
@@ -42,7 +42,7 @@ class ModelSteps:
         """The number of steps after a time, which is in microseconds."""
         return sum(one > at_us for one in self._at_us)
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         steps = self._changes(world, step.node_id)
         if steps:
@@ -54,11 +54,11 @@ class ModelSteps:
                 self._asked[id(effect.request)] = effect.request, exchange
                 self._open[exchange] = False
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         self._at_us += [world.now_us] * self._changes(world, node_id)
 
-    def _changes(self, world: World, node_id: int) -> int:
+    def _changes(self, world: SimulatedCluster, node_id: int) -> int:
         """How many of the two that a node may be, a broker and the controller, know something new."""
         steps = 0
         broker = _broker(broker_state(world.machines[node_id].node))
@@ -118,7 +118,7 @@ def _replica(replica: Replica) -> Hashable:
     )
 
 
-def _decided(world: World) -> Hashable:
+def _decided(world: SimulatedCluster) -> Hashable:
     """What the active controller holds of brokers and of the log's partitions; nothing while there is none."""
     state = leading(world)
     if state is None:

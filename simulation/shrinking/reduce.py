@@ -14,20 +14,20 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from simulation.engine.cluster import NOBODY, Step, World
+from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.faults.schedule import Fault
 from simulation.invariants.violation import Violation
 from simulation.invariants.watchers import watchers
-from simulation.runs.choice_files import TapeFile
+from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, Layer, findings
 from simulation.runs.pool import Pool
-from simulation.runs.stored import relevant, tape_of
+from simulation.runs.stored import choice_file_of, relevant
 from simulation.runs.trace import Line, Narrator, story, without_repetitions
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration
-from simulation.scenario.scenario import Outcome
+from simulation.scenario.scenario import SimulationOutcome
 from simulation.shrinking.model_steps import ModelSteps
 from simulation.shrinking.shrinker import Candidate, Kind, Lane, Lanes, Shrinker
 
@@ -112,7 +112,7 @@ class Target(NamedTuple):
         """Whether the simulation ends when it happens."""
         return self.layer in (Layer.INVARIANT, Layer.CRASH)
 
-    def found(self, outcome: Outcome) -> Finding | None:
+    def found(self, outcome: SimulationOutcome) -> Finding | None:
         """The finding, if this is what happened."""
         if self.layer in (Layer.LOGS, Layer.HISTORY):
             named = (one for one in findings(outcome) if (one.layer, one.property_id) == self)
@@ -157,7 +157,7 @@ def _simpler_than(configuration: Configuration) -> _Choices:
 class Shrunk(NamedTuple):
     """The end of a reduction."""
 
-    tape: TapeFile
+    tape: ChoiceFile
     steps: int
     """Steps of a model from the moment when the cluster was whole to the violation."""
     tried: int
@@ -180,16 +180,16 @@ class _Patience:
     def __init__(self, limit_ms: int) -> None:
         self._limit_us = limit_ms * MS
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         if world.now_us > self._limit_us:
             raise Violation("patience", "expected a failure sooner")
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
 
 
-def failing(case: Case) -> tuple[Outcome, Finding | None]:
+def failing(case: Case) -> tuple[SimulationOutcome, Finding | None]:
     """Simulate a case; its first finding is what is to be preserved."""
     outcome = cases.run(case, watchers(), to_the_end=True)
     found = findings(outcome)
@@ -197,7 +197,7 @@ def failing(case: Case) -> tuple[Outcome, Finding | None]:
 
 
 def reduce(
-    outcome: Outcome,
+    outcome: SimulationOutcome,
     target: Target,
     jobs: int,
     *,
@@ -318,7 +318,7 @@ def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, trie
     assert found is not None, "what fails once fails always"
     lines = without_repetitions(from_first_cause(relevant(story(narrator, outcome.history, outcome.notes))))
     happens = [*(str(line) for line in lines), f"VIOLATION of {found}"]
-    return Shrunk(tape_of(outcome, [found], happens), lanes[STORY][0], tried)
+    return Shrunk(choice_file_of(outcome, [found], happens), lanes[STORY][0], tried)
 
 
 def from_first_cause(lines: Sequence[Line]) -> Sequence[Line]:

@@ -15,7 +15,7 @@ from broker.core.messages import (
     NewPartitions,
     Reassignment,
 )
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading, partition_states
 from simulation.scenario.configuration import Configuration
@@ -31,7 +31,7 @@ _TOPIC_RESOURCE = 2
 class Administration:
     """Requests about the one topic, sent to the first broker that is up."""
 
-    def __init__(self, world: World, configuration: Configuration) -> None:
+    def __init__(self, world: SimulatedCluster, configuration: Configuration) -> None:
         self._world = world
         self._configured_min_isr = configuration.min_insync_replicas
         self._brokers = range(1, configuration.brokers + 1)

@@ -27,7 +27,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import decode_records, encode_batch, iterate_headers
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
 
@@ -113,17 +113,17 @@ class Producer:
         """Whether no operation is open."""
         return self._op is None
 
-    def timer(self, world: World, key: Hashable) -> None:
+    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
         """Begin an operation, or go on with the one that is open."""
         if key == "next" and self._op is None:
             self._begin(world)
         elif key == "again" and self._op is not None:
             self._go_on(world)
 
-    def _wait(self, world: World, key: str, after_ms: int) -> None:
+    def _wait(self, world: SimulatedCluster, key: str, after_ms: int) -> None:
         world.after(after_ms * MS, self.timer, world, key)
 
-    def _begin(self, world: World) -> None:
+    def _begin(self, world: SimulatedCluster) -> None:
         if self.stopped or self.sent_operations >= self.plan.operations:
             return
         stream = world.tape["workload"]
@@ -136,7 +136,7 @@ class Producer:
         self.sent_operations += 1
         self._go_on(world)
 
-    def _go_on(self, world: World) -> None:
+    def _go_on(self, world: SimulatedCluster) -> None:
         if (world.now_us - self._invoked_us) // MS >= self.plan.delivery_timeout_ms:
             self._complete(world, "info" if self._maybe_appended else "fail", "delivery timed out", None)
             return
@@ -147,7 +147,7 @@ class Producer:
         else:
             self._produce(world)
 
-    def _produce(self, world: World) -> None:
+    def _produce(self, world: SimulatedCluster) -> None:
         sequence = self._sequences.get(self._partition, 0) if self.plan.idempotence else -1
         batch = encode_batch(
             [(None, value.to_bytes(8, "big")) for value in self._values],
@@ -171,13 +171,13 @@ class Producer:
         else:
             self._send(world, "produce", leader, request)
 
-    def _send(self, world: World, asked: str, to: int, request: object) -> None:
+    def _send(self, world: SimulatedCluster, asked: str, to: int, request: object) -> None:
         self._request += 1
         self._asked = asked
         timeout_ms = self.plan.request_timeout_ms + 200
         world.send_from_client(self.client_id, self._request, to, request, timeout_ms)  # type: ignore[arg-type]
 
-    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """The answer to the request in flight; answers to earlier ones are of no use."""
         if self.plan.acks == 0 and response is None and request_id in self._unanswered:
             # nothing else tells of an error: the connection was closed
@@ -195,7 +195,7 @@ class Producer:
             self._sequences = {}
         self._wait(world, "again", 0 if self._partition in self.route.leaders and response is not None else RETRY_MS)
 
-    def _produce_answered(self, world: World, response: AnyResponse | None) -> None:
+    def _produce_answered(self, world: SimulatedCluster, response: AnyResponse | None) -> None:
         if not isinstance(response, ProduceResponse):
             self._maybe_appended = True
             self._retry(world, "no answer")
@@ -214,14 +214,14 @@ class Producer:
             else:
                 self._retry(world, error.name)
 
-    def _retry(self, world: World, why: str) -> None:
+    def _retry(self, world: SimulatedCluster, why: str) -> None:
         self.route.leaders.pop(self._partition, None)
         if self.plan.retries:
             self._wait(world, "again", RETRY_MS)
         else:
             self._complete(world, "info" if self._maybe_appended else "fail", why, None)
 
-    def _complete(self, world: World, status: str, error: str | None, base_offset: int | None) -> None:
+    def _complete(self, world: SimulatedCluster, status: str, error: str | None, base_offset: int | None) -> None:
         assert self._op is not None
         history = self.history
         if status == "ok" and self.plan.idempotence and self.plan.acks != 0:
@@ -253,7 +253,7 @@ class Producer:
             world, "next", self.plan.interval_ms + world.tape["workload"].draw("pause", self.plan.interval_ms + 1)
         )
 
-    def give_up(self, world: World) -> None:
+    def give_up(self, world: SimulatedCluster) -> None:
         """The run is over: an open operation is unknown for ever."""
         self.stopped = True
         if self._op is not None:
@@ -285,7 +285,7 @@ class Reader:
         self._void = 0  # requests up to this one were put before the last seek
         self._asked_of: tuple[int, int] = (0, 0)  # partition, broker
 
-    def start(self, world: World) -> None:
+    def start(self, world: SimulatedCluster) -> None:
         """Begin to read."""
         world.after(0, self.timer, world, "next")
 
@@ -296,7 +296,7 @@ class Reader:
         self.phase = "final"
         self._void = self._request
 
-    def timer(self, world: World, key: Hashable) -> None:
+    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
         """Ask for records or an end."""
         if key != "next" or self.stopped or self.polls_left <= 0:
             return
@@ -321,11 +321,11 @@ class Reader:
             part = FetchPartition(TOPIC, partition, self.positions[partition], 1 << 16, epoch)
             self._send(world, leader, FetchRequest((part,), max_wait_ms=100))
 
-    def _send(self, world: World, to: int, request: object) -> None:
+    def _send(self, world: SimulatedCluster, to: int, request: object) -> None:
         self._request += 1
         world.send_from_client(self.client_id, self._request, to, request, 600)  # type: ignore[arg-type]
 
-    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """Record what came, and go on."""
         if request_id != self._request:
             return
@@ -364,14 +364,14 @@ class Reader:
         if isinstance(response, FetchResponse):
             self._lost_place[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def _operation(self, world: World, kind: str, node: int) -> int:
+    def _operation(self, world: SimulatedCluster, kind: str, node: int) -> int:
         op = self.history.new_op()
         self.history.operations.append(
             OperationRow(op, self.process, kind, "ok", None, node, self.phase, self._invoked_us * MS, world.now_us * MS)
         )
         return op
 
-    def _polled(self, world: World, partition: int, leader: int, response: FetchResponse) -> None:
+    def _polled(self, world: SimulatedCluster, partition: int, leader: int, response: FetchResponse) -> None:
         part = response.partitions[0]
         position = self.positions[partition]
         op = self._operation(world, "poll", leader)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from broker.core.log.log import Log
 from broker.core.records import BatchHeader, MalformedBatch, decode_records, iterate_headers
-from simulation.engine.cluster import World
+from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import brokers
 
 _EVERYTHING = 1 << 62
@@ -31,7 +31,7 @@ class LogRecord(NamedTuple):
     crc: int
 
 
-def replica_logs(world: World) -> dict[tuple[int, int], ReplicaLog]:
+def replica_logs(world: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]:
     """The logs of the brokers that are up, by broker and partition."""
     found = {}
     for broker_id, state in brokers(world):

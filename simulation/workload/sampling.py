@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.core.replica.state import Replica
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import broker_state
 
@@ -38,7 +38,7 @@ class Sampler:
         self._due_us: dict[int, int] = {}
         self._seen: dict[tuple[int, tuple[str, int]], tuple[object, ...]] = {}
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         state = broker_state(world.machines[step.node_id].node)
         if state is None:
@@ -52,7 +52,7 @@ class Sampler:
                 self._seen[step.node_id, key] = standing
                 self.samples.append(_sample(world.now_us, replica, state.broker_epoch))
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`. Of a dead broker there is nothing to sample."""
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from history.schema import TABLES
 from simulation.engine.event_queue import MS
-from simulation.scenario.scenario import Outcome
+from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from simulation.workload.final_logs import records_of
 from simulation.workload.sampling import Sample
@@ -28,7 +28,7 @@ class Recorded(NamedTuple):
 
     run_id: str
     name: str
-    outcome: Outcome
+    outcome: SimulationOutcome
     samples: Sequence[Sample]
 
 
@@ -101,7 +101,7 @@ def _evidence(parameters: str) -> str:
     return f"the simulator did it: {what}" if what else "the simulator did it"
 
 
-def _logs(outcome: Outcome) -> Iterable[Row]:
+def _logs(outcome: SimulationOutcome) -> Iterable[Row]:
     for (broker, partition), log in sorted(outcome.logs.items()):
         for record in records_of(log.data):
             yield (broker, TOPIC, partition, *record, log.high_watermark)

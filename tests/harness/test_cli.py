@@ -13,7 +13,7 @@ from harness.commands import cli
 from harness.doctor.remedies.here import Here
 from harness.environments.causes import Refused
 from harness.environments.local import capabilities
-from harness.environments.machine.feature_probes import Trial
+from harness.environments.machine.feature_probes import ProbeResult
 from harness.terminal.exits import Exit, worst
 from nemesis.faults import KINDS
 
@@ -181,7 +181,7 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
     tmp_path: Path,
 ) -> None:
     if lacking == "docker":
-        silent = Trial(False, "not here", "docker", Refused(errno.ENOENT, "Docker engine"))
+        silent = ProbeResult(False, "not here", "docker", Refused(errno.ENOENT, "Docker engine"))
         monkeypatch.setattr("harness.environments.docker.capabilities.try_docker", lambda: silent)
         monkeypatch.setattr("harness.doctor.remedies.table._here", lambda: Here(root=True))
     if lacking == "qemu":

@@ -25,12 +25,12 @@ from harness.doctor.titles import TITLES
 from harness.environments.causes import Missing, Refused, TooLittle
 from harness.environments.local import capabilities as local
 from harness.environments.machine import mechanisms, selection
-from harness.environments.machine.feature_probes import Trial
+from harness.environments.machine.feature_probes import ProbeResult
 from harness.terminal.exits import Exit
 
-FINE = Trial(True, "works")
-CLOSED_TUN = Trial(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
-NO_JAVA = Trial(False, "no Java", "java", Missing("program", "java"))
+FINE = ProbeResult(True, "works")
+CLOSED_TUN = ProbeResult(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
+NO_JAVA = ProbeResult(False, "no Java", "java", Missing("program", "java"))
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +39,11 @@ def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_here", Here)
 
 
-def finding(trial: Trial, capability: str) -> Finding:
+def finding(trial: ProbeResult, capability: str) -> Finding:
     return Finding.of(trial, capability, TITLES[capability], needed=capability in NEEDED)
 
 
-def all_fine_but(**planted: Trial) -> list[Finding]:
+def all_fine_but(**planted: ProbeResult) -> list[Finding]:
     return [finding(planted.get(name.replace("-", "_"), FINE), name) for name in TITLES]
 
 
@@ -53,9 +53,9 @@ def trials_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("try_docker", "try_vms", "try_ext4", "try_fuse", "try_namespaces", "try_shaping", "try_clock"):
         monkeypatch.setattr(examination, name, lambda: FINE)
     for name in ("try_namespaces", "try_ext4", "try_fuse"):
-        monkeypatch.setattr(selection, name, lambda: Trial(False, "not tried"))
+        monkeypatch.setattr(selection, name, lambda: ProbeResult(False, "not tried"))
     for name in ("try_ext4", "try_fuse"):
-        monkeypatch.setattr(mechanisms, name, lambda: Trial(False, "not tried"))
+        monkeypatch.setattr(mechanisms, name, lambda: ProbeResult(False, "not tried"))
     assert local
 
 
@@ -73,7 +73,7 @@ def test_what_is_missing_comes_with_its_cause_and_what_adds_it() -> None:
     found = finding(CLOSED_TUN, "shaping")
     assert found.why == "`/dev/net/tun` is closed to this user"
     assert found.remedy == "sudo chmod a+rw /dev/net/tun"
-    unknown = finding(Trial(False, "something else", "shaping", Refused(errno.EIO, "/dev/net/tun")), "shaping")
+    unknown = finding(ProbeResult(False, "something else", "shaping", Refused(errno.EIO, "/dev/net/tun")), "shaping")
     assert (unknown.why, unknown.remedy) == ("something else", "")
 
 
@@ -81,9 +81,9 @@ def test_what_is_missing_comes_with_its_cause_and_what_adds_it() -> None:
 def test_a_trial_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hanging = threading.Event()
 
-    def hang() -> Trial:
+    def hang() -> ProbeResult:
         hanging.wait(20)
-        return Trial(True, "too late")
+        return ProbeResult(True, "too late")
 
     monkeypatch.setattr(examination, "try_ext4", hang)
     monkeypatch.setattr(examination, "_TIMEOUT_S", 5.0)
@@ -97,12 +97,12 @@ def test_a_trial_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    few = Trial(False, "few", "tasks", TooLittle("tasks", 400, 10, "ulimit -u"))
+    few = ProbeResult(False, "few", "tasks", TooLittle("tasks", 400, 10, "ulimit -u"))
     monkeypatch.setattr(basics, "try_tasks", lambda: few)
     begin = examination._begin
-    begun: list[Future[Trial]] = []
+    begun: list[Future[ProbeResult]] = []
 
-    def begin_when_all_have_ended(trial: Callable[[], Trial]) -> Future[Trial]:
+    def begin_when_all_have_ended(trial: Callable[[], ProbeResult]) -> Future[ProbeResult]:
         assert all(future.done() for future in begun)
         begun.append(begin(trial))
         return begun[-1]
@@ -116,7 +116,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
 
 @pytest.mark.usefixtures("trials_are_quick")
 def test_a_trial_that_breaks_is_told_like_one_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def broken() -> Trial:
+    def broken() -> ProbeResult:
         raise ZeroDivisionError("by 0")
 
     monkeypatch.setattr(examination, "try_docker", broken)
@@ -144,7 +144,7 @@ def test_the_default_job_works_where_all_that_it_needs_is_there() -> None:
 @pytest.mark.usefixtures("trials_are_quick")
 @pytest.mark.parametrize("name", NEEDED)
 def test_the_default_job_does_not_work_without_what_it_needs(name: str) -> None:
-    planted = {name.replace("-", "_"): Trial(False, "planted", name)}
+    planted = {name.replace("-", "_"): ProbeResult(False, "planted", name)}
     job = default_job(all_fine_but(**planted))
     assert not job.works
     assert f"{TITLES[name]}: planted" in str(job)

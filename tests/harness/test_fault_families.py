@@ -11,7 +11,7 @@ from harness.commands import cli
 from harness.environments import registry
 from harness.environments.local import capabilities
 from harness.environments.machine import mechanisms
-from harness.environments.machine.feature_probes import Trial
+from harness.environments.machine.feature_probes import ProbeResult
 from harness.spec.spec import resolve
 from harness.systems import selection
 from harness.terminal.exits import Exit
@@ -27,7 +27,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
         (mechanisms, ("try_ext4", "try_fuse")),
     ):
         for name in names:
-            monkeypatch.setattr(module, name, lambda: Trial(False, "not here"))
+            monkeypatch.setattr(module, name, lambda: ProbeResult(False, "not here"))
     monkeypatch.setattr(capabilities, "choose_network", lambda _wanted: "proxies")
     monkeypatch.setattr(mechanisms, "choose_page_cache", lambda _wanted: "page-cache")
 

@@ -14,7 +14,7 @@ from harness.environments.causes import Refused
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities
 from harness.environments.machine import selection
-from harness.environments.machine.feature_probes import Trial
+from harness.environments.machine.feature_probes import ProbeResult
 from harness.environments.ssh import capabilities as ssh
 from nemesis.faults import KINDS
 
@@ -65,9 +65,9 @@ def test_what_this_machine_cannot_do_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for trial in ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock"):
-        monkeypatch.setattr(capabilities, trial, lambda: Trial(False, "not on this machine"))
-    monkeypatch.setattr(docker, "try_docker", lambda: Trial(False, "no Docker engine answers"))
-    monkeypatch.setattr(ssh, "try_vms", lambda: Trial(False, "no QEMU"))
+        monkeypatch.setattr(capabilities, trial, lambda: ProbeResult(False, "not on this machine"))
+    monkeypatch.setattr(docker, "try_docker", lambda: ProbeResult(False, "no Docker engine answers"))
+    monkeypatch.setattr(ssh, "try_vms", lambda: ProbeResult(False, "no QEMU"))
     with pytest.raises(SystemExit):
         main(["doctor", "--faults"])
     heading, *lines = capsys.readouterr().out.splitlines()
@@ -86,7 +86,7 @@ def test_what_this_machine_cannot_do_has_a_reason(
 def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capabilities, "try_fuse", lambda: Trial(True, "works, and another was asked for"))
+    monkeypatch.setattr(capabilities, "try_fuse", lambda: ProbeResult(True, "works, and another was asked for"))
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "disk-stall", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])
     assert ended.value.code == 2
@@ -98,9 +98,9 @@ def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_st
 def test_a_fault_that_the_machine_lacks_the_means_for_is_told_with_the_cause_and_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = Trial(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
+    closed = ProbeResult(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
     monkeypatch.setattr(capabilities, "try_shaping", lambda: closed)
-    monkeypatch.setattr(selection, "try_namespaces", lambda: Trial(True, "works"))
+    monkeypatch.setattr(selection, "try_namespaces", lambda: ProbeResult(True, "works"))
     monkeypatch.setattr(table, "_here", Here)
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "slow-network", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from harness.environments.base import EnvironmentFailed
 from harness.run import runner
-from harness.run.phases.stage import Outcome, Plan, Stage
+from harness.run.phases.stage import Plan, RunOutcome, Stage
 from harness.run.stopping import Failed, Interrupted, Stop
 from harness.spec.spec import Spec, from_json
 from harness.store.journal import is_finished, read_journal
@@ -37,7 +37,7 @@ class Play:
         self.said = quiet()
         self.plan = Plan(spec, Schedule(entries), directory, "harrow run --seed 3")
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         with Progress(Console(file=self.said, width=200)) as progress:
             system = FakeSystem(self.environment)
             return runner.run(self.plan, system, lambda _journal: self.environment, progress, self.stop, self.rest)

@@ -9,7 +9,7 @@ import pytest
 from nemesis.capabilities.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
-from nemesis.faults.base import DidNotTakeHold, Injection, Parameters, Restless
+from nemesis.faults.base import Injection, NotInEffect, Parameters, Restless
 from tests.support.fake_cluster import FakeClock, FakeCluster, FakeNode, quorum_cluster, site_of
 
 
@@ -45,7 +45,7 @@ def test_every_kind_takes_hold_and_heals(kind: str) -> None:
 def test_a_node_that_survives_its_kill_is_not_killed() -> None:
     cluster = FakeCluster()
     cluster.nodes[1].immortal = True
-    with pytest.raises(DidNotTakeHold, match="node 1 did not die within 1 s"):
+    with pytest.raises(NotInEffect, match="node 1 did not die within 1 s"):
         aimed(cluster, "kill", 1).inject()
 
 
@@ -83,7 +83,7 @@ def test_trouble_that_nobody_met_did_not_take_hold(kind: str) -> None:
     cluster = FakeCluster()
     cluster.nodes[1].disk.unasked = True
     fault = aimed(cluster, kind, 1)
-    with pytest.raises(DidNotTakeHold, match="node 1 asked nothing of the disk that it would have refused"):
+    with pytest.raises(NotInEffect, match="node 1 asked nothing of the disk that it would have refused"):
         fault.inject()
     fault.undo()
     assert (cluster.nodes[1].deaths, cluster.nodes[1].disk.trouble) == (0, None)
@@ -129,7 +129,7 @@ def test_damage_to_logs_takes_the_recovery_point_so_that_it_is_found(files: str)
 def test_damage_to_files_that_are_not_there_does_not_take_hold() -> None:
     cluster = FakeCluster()
     cluster.nodes[1].disk.sizes.clear()
-    with pytest.raises(DidNotTakeHold, match="no log file that is not empty"):
+    with pytest.raises(NotInEffect, match="no log file that is not empty"):
         aimed(cluster, "file-loss", 1, files="log").inject()
 
 
@@ -152,14 +152,14 @@ def test_an_act_that_changes_nothing_did_not_take_hold(kind: str) -> None:
     cluster.administrator.lazy = True
     cluster.nodes[4] = FakeNode(4)
     fault = aimed(cluster, kind, 1, pick="1")
-    with pytest.raises(DidNotTakeHold, match=r"was not created|did not come to|did not change|still has"):
+    with pytest.raises(NotInEffect, match=r"was not created|did not come to|did not change|still has"):
         fault.inject()
     fault.undo()
 
 
 @pytest.mark.parametrize("kind", ["reassignment", "preferred-election"])
 def test_a_partition_is_not_moved_while_a_replica_is_behind(kind: str) -> None:
-    with pytest.raises(DidNotTakeHold, match="harrow-1 has not all its replicas in sync"):
+    with pytest.raises(NotInEffect, match="harrow-1 has not all its replicas in sync"):
         aimed(FakeCluster(insync=(1, 2)), kind, 1, pick="1").inject()
 
 
@@ -173,7 +173,7 @@ def test_without_a_spare_broker_a_partition_does_without_a_follower() -> None:
 
 def test_a_broker_that_nobody_can_take_over_from_stays() -> None:
     cluster = FakeCluster()
-    with pytest.raises(DidNotTakeHold, match="harrow-0 cannot do without node 1 now"):
+    with pytest.raises(NotInEffect, match="harrow-0 cannot do without node 1 now"):
         aimed(cluster, "broker-removal", 1).inject()
     assert cluster.nodes[1].alive
 
@@ -206,7 +206,7 @@ def test_min_isr_is_raised_and_set_back() -> None:
 def test_a_clock_that_stays_right_is_not_wrong() -> None:
     cluster = FakeCluster()
     cluster.nodes[1].clock.stubborn = True
-    with pytest.raises(DidNotTakeHold, match="the clock of node 1 stayed right"):
+    with pytest.raises(NotInEffect, match="the clock of node 1 stayed right"):
         aimed(cluster, "clock-jump", 1).inject()
 
 
@@ -228,14 +228,14 @@ def test_a_strobing_clock_is_wrong_and_right_in_turns() -> None:
 def test_a_node_that_runs_on_is_not_starved() -> None:
     cluster = FakeCluster()
     cluster.nodes[1].sleepless = True
-    with pytest.raises(DidNotTakeHold, match="node 1 might run in 100 % of the time"):
+    with pytest.raises(NotInEffect, match="node 1 might run in 100 % of the time"):
         aimed(cluster, "cpu-starvation", 1, percent="5").inject()
 
 
 def test_a_node_that_was_dead_before_is_not_killed() -> None:
     cluster = FakeCluster()
     cluster.nodes[1].alive = False
-    with pytest.raises(DidNotTakeHold, match="node 1 had died before"):
+    with pytest.raises(NotInEffect, match="node 1 had died before"):
         aimed(cluster, "kill", 1).inject()
 
 
@@ -268,7 +268,7 @@ def test_a_node_that_refuses_to_start_raises_its_last_words() -> None:
 def test_a_node_that_runs_on_is_not_paused() -> None:
     cluster = FakeCluster()
     cluster.nodes[3].sleepless = True
-    with pytest.raises(DidNotTakeHold, match="node 3 went on running"):
+    with pytest.raises(NotInEffect, match="node 3 went on running"):
         aimed(cluster, "pause", 3).inject()
 
 
@@ -284,7 +284,7 @@ def test_a_node_that_died_while_it_was_paused_is_started() -> None:
 def test_a_shutdown_with_a_bad_status_was_not_controlled() -> None:
     cluster = FakeCluster()
     cluster.nodes[2].exit_status = 4
-    with pytest.raises(DidNotTakeHold, match="node 2 exited with status 4"):
+    with pytest.raises(NotInEffect, match="node 2 exited with status 4"):
         aimed(cluster, "restart", 2).inject()
 
 
@@ -342,7 +342,7 @@ def test_a_controller_can_be_cut_off_from_the_other_controllers_alone() -> None:
 
 
 def test_there_must_be_somebody_to_be_cut_off_from() -> None:
-    with pytest.raises(DidNotTakeHold, match="nobody to cut node 100 off from"):
+    with pytest.raises(NotInEffect, match="nobody to cut node 100 off from"):
         aimed(FakeCluster(), "isolate", 100, **{"from": "controllers"}).inject()
 
 
@@ -368,14 +368,14 @@ def test_one_way_cuts_one_direction_and_keeps_the_other(direction: str, cut: tup
 def test_a_cut_that_lets_packets_pass_did_not_take_hold() -> None:
     cluster = FakeCluster()
     cluster.network.leaky = True
-    with pytest.raises(DidNotTakeHold, match="packets still pass"):
+    with pytest.raises(NotInEffect, match="packets still pass"):
         aimed(cluster, "isolate", 1).inject()
 
 
 def test_a_one_way_cut_that_cuts_both_ways_did_not_take_hold() -> None:
     cluster = FakeCluster()
     cluster.network.clumsy = True
-    with pytest.raises(DidNotTakeHold, match="more than was asked is cut"):
+    with pytest.raises(NotInEffect, match="more than was asked is cut"):
         aimed(cluster, "one-way", 1, direction="in").inject()
 
 

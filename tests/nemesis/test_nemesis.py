@@ -8,7 +8,7 @@ import pytest
 
 from history.schema import FAULTS
 from nemesis.capabilities.cluster import NodeError
-from nemesis.runner import Conductor, mend
+from nemesis.runner import NemesisRunner, mend
 from nemesis.schedule import Entry, Schedule
 from nemesis.targets import Role, Target
 from nemesis.triggers import Trigger
@@ -30,7 +30,7 @@ class Stage:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.conductor = Conductor(
+        self.conductor = NemesisRunner(
             site_of(self.cluster, self.clock),
             Schedule(tuple(self.entries)),
             lambda event, details: self.journal.append((event, details)),

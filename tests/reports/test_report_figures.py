@@ -16,7 +16,7 @@ from reports.pictures.strips import controller_strip
 from reports.pictures.theme import fault_family
 from reports.text.anomalies import groups
 from reports.text.contract import contract_sentences
-from reports.text.record_timeline import biography
+from reports.text.record_timeline import record_timeline
 from reports.text.reproduce import reproduce_command
 from reports.text.summary import summarize
 from reports.text.wording import duration, moment, nodes
@@ -221,7 +221,7 @@ def test_what_was_read_in_its_place_before_a_record_was_written_is_no_sign_of_lo
     rows["operations"].append({"op": 2, "process": 9, "kind": "poll", "status": "ok", "completed_ns": 2 * SECOND})
     rows["reads"] = [{"op": 2, "topic": "t", "partition": 0, "offset": 0, "value": 55}]
     run = run_of(tmp_path, **rows)
-    life = biography(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    life = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
     assert life.gone_ns is None
     assert (life.moments[0].text, life.moments[0].tone) == ("process 9 read another record (55) at offset 0", "cluster")
 
@@ -238,7 +238,7 @@ def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     ]
     rows["cluster"] = [sample(0, 1, "leader"), sample(2, 1, "leader"), sample(3, 2, log_end=9), sample(4, 2, log_end=5)]
     run = run_of(tmp_path, **rows)
-    life = biography(run, Joined(run), partition_history(run, "t", 0), 5, 101)
+    life = record_timeline(run, Joined(run), partition_history(run, "t", 0), 5, 101)
     assert (life.acknowledged_ns, life.gone_ns) == (SECOND, 4 * SECOND)
     assert [event.text.split(" at ")[0] for event in life.moments] == [
         "process 1 sent it, operation 1",
@@ -252,7 +252,7 @@ def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
 
 def test_a_record_that_nobody_read_says_so(tmp_path):
     run = run_of(tmp_path, **writes(write(1, 1)))
-    life = biography(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    life = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
     assert life.moments[-1].text == "no reader was ever given it"
 
 

@@ -14,7 +14,7 @@ from simulation.invariants.observer import is_documented
 from simulation.runs.findings import Layer, findings, history_findings, log_findings
 from simulation.scenario.case import run
 from simulation.scenario.configuration import Configuration
-from simulation.scenario.scenario import CRASH, Outcome
+from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.final_logs import ReplicaLog
 from simulation.workload.recording import OperationRow, ReadRow, SendRow, SimulatedHistory
 from tests.simulation.small import LIES, quick
@@ -27,7 +27,9 @@ Read = tuple[str, int, int]
 FINE: Sequence[Send] = ((1, "ok", 0, 10, 20), (2, "ok", 1, 30, 40))
 
 
-def outcome(sends: Sequence[Send], reads: Sequence[Read], configuration: Configuration | None = None) -> Outcome:
+def outcome(
+    sends: Sequence[Send], reads: Sequence[Read], configuration: Configuration | None = None
+) -> SimulationOutcome:
     history = SimulatedHistory()
     for op, (value, status, offset, invoked, completed) in enumerate(sends, 1):
         history.sends.append(SendRow(op, "log", 0, value, -1, offset, 0))
@@ -36,7 +38,7 @@ def outcome(sends: Sequence[Send], reads: Sequence[Read], configuration: Configu
     for op, (phase, offset, value) in enumerate(reads, 1_000):
         history.reads.append(ReadRow(op, "log", 0, offset, 0, value, 0))
         history.operations.append(OperationRow(op, 2, "poll", "ok", None, 1, phase, 90, 99))
-    return Outcome(
+    return SimulationOutcome(
         seed=1,
         configuration=configuration or Configuration(),
         faults=(),

@@ -7,8 +7,8 @@ import pytest
 from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
 from broker.core.ports.events import Disconnected, RequestReceived, ResponseReceived
 from broker.core.records import encode_batch
-from simulation.engine.choices import Tape
-from simulation.engine.cluster import Step, World
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.disk import SimulatedDisk
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
@@ -17,7 +17,7 @@ from simulation.invariants.watchers import watchers
 from simulation.runs.findings import findings
 from simulation.scenario import scenario
 from simulation.scenario.configuration import Configuration
-from simulation.scenario.scenario import Outcome, settings_of
+from simulation.scenario.scenario import SimulationOutcome, settings_of
 from simulation.workload.clients import TOPIC
 from tests.simulation.small import QUICK
 
@@ -30,16 +30,16 @@ class Asker:
     def __init__(self) -> None:
         self.answers: list[AnyResponse | None] = []
 
-    def answered(self, world: World, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         self.answers.append(response)
 
-    def timer(self, world: World, key: object) -> None:
+    def timer(self, world: SimulatedCluster, key: object) -> None:
         raise AssertionError("it sets none")
 
 
-def running() -> tuple[World, Asker]:
+def running() -> tuple[SimulatedCluster, Asker]:
     """Three brokers and a controller that serve, and a client."""
-    world = World(Tape(given={}), settings_of(Configuration(controllers=1)))
+    world = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(controllers=1)))
     asker = Asker()
     world.clients = {CLIENT: asker}
     for node_id in world.machines:
@@ -50,17 +50,17 @@ def running() -> tuple[World, Asker]:
     return world, asker
 
 
-def pass_ms(world: World, duration_ms: int) -> None:
+def pass_ms(world: SimulatedCluster, duration_ms: int) -> None:
     world.run_until(world.now_us + duration_ms * MS)
 
 
-def known(world: World, broker_id: int) -> int:
+def known(world: SimulatedCluster, broker_id: int) -> int:
     return dict(brokers(world))[broker_id].image.end_offset
 
 
-def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> Outcome:
+def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> SimulationOutcome:
     settings = {**QUICK, "squeeze": True, **overrides}
-    return scenario.run(Tape(seed), overrides=settings, faults=faults, observers=watchers(), keep_notes=True)
+    return scenario.run(ChoiceSequence(seed), overrides=settings, faults=faults, observers=watchers(), keep_notes=True)
 
 
 def test_a_stalled_link_delays_and_loses_nothing() -> None:
@@ -105,7 +105,7 @@ def test_the_end_of_a_life_is_noticed_before_anything_of_the_next() -> None:
     world, _ = running()
     heard: list[object] = []
 
-    def listen(_: World, step: Step) -> None:
+    def listen(_: SimulatedCluster, step: EventStep) -> None:
         if step.node_id == 100:
             heard.append(step.event)
 
@@ -163,14 +163,14 @@ def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
     disk = SimulatedDisk()
     batch = encode_batch([(None, b"value")], base_offset=0, leader_epoch=0, timestamp_ms=0)
     disk.append("log-0/0.log", batch[:40])
-    assert disk.flip_unsynced_bit(Tape(1)["disk"]) == ""
+    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == ""
     disk.truncate("log-0/0.log", 0)
     disk.append("log-0/0.log", batch)
-    assert disk.flip_unsynced_bit(Tape(1)["disk"]) == "log-0/0.log"
+    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == "log-0/0.log"
     assert disk.read("log-0/0.log", 0, 1_000) != batch
     disk.sync("log-0/0.log")
     disk.append("log-0/0.log", bytes(100))  # a page that was never written
-    assert disk.flip_unsynced_bit(Tape(1)["disk"]) == ""
+    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == ""
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:

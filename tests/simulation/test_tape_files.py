@@ -10,28 +10,28 @@ import pytest
 
 from simulation.engine.choices import FORMAT
 from simulation.runs import choice_files
-from simulation.runs.choice_files import TapeFile, TapeFileError
+from simulation.runs.choice_files import ChoiceFile, ChoiceFileError
 from simulation.runs.findings import findings
-from simulation.runs.stored import tape_of
+from simulation.runs.stored import choice_file_of
 from simulation.scenario.case import run
 from tests.simulation.small import LIES, quick
 
 
 @pytest.fixture(scope="module")
-def tape() -> TapeFile:
+def tape() -> ChoiceFile:
     outcome = run(quick(3, **LIES))
-    return tape_of(outcome, findings(outcome), ["something happens"])
+    return choice_file_of(outcome, findings(outcome), ["something happens"])
 
 
-def test_what_is_written_comes_back(tape: TapeFile, tmp_path: Path) -> None:
+def test_what_is_written_comes_back(tape: ChoiceFile, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
     path.write_text(tape.dumps())
-    assert choice_files.load(path) == TapeFile(
+    assert choice_files.load(path) == ChoiceFile(
         **{**vars(tape), "streams": {name: tuple(values) for name, values in tape.streams.items()}}
     )
 
 
-def test_a_tape_is_the_same_simulation_as_its_seed(tape: TapeFile) -> None:
+def test_a_tape_is_the_same_simulation_as_its_seed(tape: ChoiceFile) -> None:
     assert run(tape.case()).digest == run(quick(3, **LIES)).digest == tape.digest
 
 
@@ -84,10 +84,10 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         ),
     ],
 )
-def test_nonsense_is_refused_in_one_line(tape: TapeFile, path: str, value: object, told: str) -> None:
+def test_nonsense_is_refused_in_one_line(tape: ChoiceFile, path: str, value: object, told: str) -> None:
     data = json.loads(tape.dumps())
     change(data, path, value)
-    with pytest.raises(TapeFileError) as refused:
+    with pytest.raises(ChoiceFileError) as refused:
         choice_files.parse(data, "file.json")
     assert str(refused.value).startswith("file.json: ")
     assert told in str(refused.value)
@@ -98,5 +98,5 @@ def test_nonsense_is_refused_in_one_line(tape: TapeFile, path: str, value: objec
 def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
     path.write_text(text)
-    with pytest.raises(TapeFileError, match="expected a"):
+    with pytest.raises(ChoiceFileError, match="expected a"):
         choice_files.load(path)

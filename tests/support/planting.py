@@ -9,12 +9,12 @@ from typing import Any
 from broker.core.broker_node.node import BrokerNode
 from broker.core.controller.node import ControllerNode
 from broker.core.replica.state import Replica, Role
-from simulation.engine.choices import Tape
-from simulation.engine.cluster import Observer, Step, World
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.faults.schedule import Fault
 from simulation.invariants.observer import PropertyObserver
-from simulation.scenario.scenario import Outcome, run
+from simulation.scenario.scenario import SimulationOutcome, run
 from simulation.workload.clients import TOPIC
 
 DULL: dict[str, object] = {
@@ -47,15 +47,15 @@ DULL: dict[str, object] = {
 class Plant:
     """An observer that comes before the real one, and lies to it once: after `after_ms`, as soon as `lie` says so."""
 
-    lie: Callable[[World, Step], object]
+    lie: Callable[[SimulatedCluster, EventStep], object]
     after_ms: int = 5_000
     planted: bool = False
 
-    def after(self, world: World, step: Step) -> None:
+    def after(self, world: SimulatedCluster, step: EventStep) -> None:
         if not self.planted and world.now_us >= self.after_ms * MS:
             self.planted = bool(self.lie(world, step))
 
-    def crashed(self, world: World, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """Nothing to do."""
 
 
@@ -65,13 +65,13 @@ def observe(
     faults: Sequence[Fault] = (),
     observer: PropertyObserver | None = None,
     **overrides: object,
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulate with the observer behind the plants."""
     watching = [*plants, observer or PropertyObserver()]
-    return run(Tape(seed), overrides={**DULL, **overrides}, faults=list(faults), observers=watching)
+    return run(ChoiceSequence(seed), overrides={**DULL, **overrides}, faults=list(faults), observers=watching)
 
 
-def replica_of(world: World, step: Step, role: Role | None = None) -> Replica | None:
+def replica_of(world: SimulatedCluster, step: EventStep, role: Role | None = None) -> Replica | None:
     """The first partition's replica on the broker that has just reacted, if it has that role."""
     node = world.machines[step.node_id].node
     if not isinstance(node, BrokerNode):
@@ -80,7 +80,7 @@ def replica_of(world: World, step: Step, role: Role | None = None) -> Replica | 
     return replica if replica is not None and role in (None, replica.role) else None
 
 
-def controller_of(world: World, step: Step, *, leads: bool) -> Any:
+def controller_of(world: SimulatedCluster, step: EventStep, *, leads: bool) -> Any:
     """The state of the controller that has just reacted, if it leads the quorum, or does not."""
     node = world.machines[step.node_id].node
     return node.state if isinstance(node, ControllerNode) and node.state.quorum.leads is leads else None
@@ -89,7 +89,7 @@ def controller_of(world: World, step: Step, *, leads: bool) -> Any:
 def change_rules(subject: str, **methods: Callable[..., Any]) -> Plant:
     """Replace rules of one subject in every node, from the first moment on."""
 
-    def lie(world: World, step: Step) -> bool:
+    def lie(world: SimulatedCluster, step: EventStep) -> bool:
         node = world.machines[step.node_id].node
         state = getattr(node, "state", None)
         if state is None:

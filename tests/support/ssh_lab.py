@@ -20,7 +20,7 @@ import paramiko
 
 from harness.environments.base import NodePlan
 from harness.environments.machine.feature_probes import try_ext4, try_namespaces
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.machine.kernel import linux
 from harness.environments.machine.kernel.process_identity import wait_until
@@ -93,7 +93,7 @@ class NamespaceFleet(GivenFleet):
         }
         return Settings(network=True, mounts=False, endpoints=(CLIENTS, *node_ids))
 
-    def set_up(self, keeper: Keeper, place: Path, node_ids: Sequence[int]) -> None:
+    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
         self._keeper = keeper
         for node_id in node_ids:  # one installation serves all: it is the same file system
             (self.place / str(node_id)).mkdir(exist_ok=True)

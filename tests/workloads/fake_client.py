@@ -10,12 +10,12 @@ from workloads.clients.base import (
     ClientSettings,
     Done,
     EndOffset,
-    Outcome,
     Partition,
     Poll,
     PolledPartition,
     PolledRecord,
     PositionLostError,
+    SendOutcome,
 )
 
 Logs = dict[Partition, list[bytes]]
@@ -51,7 +51,7 @@ class FakeProducer:
     def acknowledge(self, send: PendingSend) -> None:
         """Append, and say where."""
         start = self.append(send)
-        send.done([Outcome("ok", start + place, None, 3) for place in range(len(send.values))])
+        send.done([SendOutcome("ok", start + place, None, 3) for place in range(len(send.values))])
 
     def append(self, send: PendingSend) -> int:
         """Append without a word."""

@@ -7,7 +7,7 @@ from history import HistoryWriter
 from history.reader import load_table
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
 from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Revoked, group_library
-from workloads.groups.member import FAILURES_MAX, MemberPlan, Place
+from workloads.groups.member import FAILURES_MAX, MemberPlan, MemberSlot
 from workloads.recording import Recorder
 from workloads.values import encode_value
 
@@ -80,7 +80,7 @@ class Bench:
             "request_timeout_s": 1.0,
             **changes,
         }
-        self.place = Place(MemberPlan(**plan), self._connect, Recorder(self.history, 0, "fake", -1), self.time.now)
+        self.place = MemberSlot(MemberPlan(**plan), self._connect, Recorder(self.history, 0, "fake", -1), self.time.now)
         self.place.step()  # connects, asks once, polls once
 
     @property

@@ -13,9 +13,9 @@ from workloads.clients.base import (
     LOG_START,
     ClientError,
     ClientSettings,
-    Outcome,
     Partition,
     PositionLostError,
+    SendOutcome,
 )
 from workloads.clients.kafka_python.producer import KafkaPythonConnection
 from workloads.values import encode_value
@@ -57,8 +57,8 @@ def consumer(broker):
     opened.close()
 
 
-def send(producer, *numbers, partition=P0) -> list[Outcome]:
-    answers: queue.SimpleQueue[list[Outcome]] = queue.SimpleQueue()
+def send(producer, *numbers, partition=P0) -> list[SendOutcome]:
+    answers: queue.SimpleQueue[list[SendOutcome]] = queue.SimpleQueue()
     producer.send(partition, [encode_value(number) for number in numbers], answers.put)
     return list(answers.get(timeout=10))
 
@@ -72,19 +72,19 @@ def script(broker, *ends):
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_an_acknowledged_send_tells_offset_and_node(broker, connect, idempotence):
     producer = connect(idempotence=idempotence)
-    assert send(producer, 1, 2) == [Outcome("ok", 0, None, NODE), Outcome("ok", 1, None, NODE)]
-    assert send(producer, 3) == [Outcome("ok", 2, None, NODE)]
+    assert send(producer, 1, 2) == [SendOutcome("ok", 0, None, NODE), SendOutcome("ok", 1, None, NODE)]
+    assert send(producer, 3) == [SendOutcome("ok", 2, None, NODE)]
     assert broker.values(*P0) == [encode_value(number) for number in (1, 2, 3)]
 
 
 def test_without_acks_nothing_is_known_of_the_offset(connect):
-    assert send(connect(acks=0, idempotence=False), 1) == [Outcome("ok")]
+    assert send(connect(acks=0, idempotence=False), 1) == [SendOutcome("ok")]
 
 
 def test_a_send_that_was_refused_every_time_has_failed(broker, connect):
     broker.on_produce = lambda *_: REFUSED
     (outcome,) = send(connect(), 1)
-    assert outcome == Outcome("fail", None, "KafkaTimeoutError after NotEnoughReplicasError")
+    assert outcome == SendOutcome("fail", None, "KafkaTimeoutError after NotEnoughReplicasError")
     assert broker.values(*P0) == []
 
 
@@ -92,7 +92,7 @@ def test_a_cut_connection_leaves_a_later_refusal_in_doubt(broker, connect):
     first = [Trouble.CUT_AFTER_APPEND]
     broker.on_produce = lambda *_: first.pop() if first else REFUSED
     (outcome,) = send(connect(), 1)
-    assert outcome == Outcome("info", None, "KafkaTimeoutError after NotEnoughReplicasError")
+    assert outcome == SendOutcome("info", None, "KafkaTimeoutError after NotEnoughReplicasError")
     assert broker.values(*P0) == [encode_value(1)]
 
 
@@ -112,24 +112,24 @@ def test_a_send_that_was_never_answered_is_unknown(broker, connect):
 def test_an_append_without_enough_replicas_is_unknown(broker, connect):
     broker.on_produce = lambda *_: Trouble.APPEND_THEN_REFUSE
     (outcome,) = send(connect(), 1)
-    assert outcome == Outcome("info", None, "KafkaTimeoutError after NotEnoughReplicasAfterAppendError")
+    assert outcome == SendOutcome("info", None, "KafkaTimeoutError after NotEnoughReplicasAfterAppendError")
 
 
 def test_a_refused_sequence_is_a_failure_of_that_send_only(broker, connect):
     script(broker, 45)
     producer = connect()
-    assert send(producer, 1) == [Outcome("fail", None, "OutOfOrderSequenceNumberError")]
+    assert send(producer, 1) == [SendOutcome("fail", None, "OutOfOrderSequenceNumberError")]
     assert send(producer, 2)[0].status == "ok"
 
 
 def test_a_duplicate_sequence_is_no_acknowledgement(broker, connect):
     script(broker, 46)
-    assert send(connect(), 1) == [Outcome("info", None, "DuplicateSequenceNumberError")]
+    assert send(connect(), 1) == [SendOutcome("info", None, "DuplicateSequenceNumberError")]
 
 
 def test_a_retry_after_a_cut_is_acknowledged_where_it_was_appended_first(broker, connect):
     script(broker, Trouble.CUT_AFTER_APPEND)
-    assert send(connect(), 1) == [Outcome("ok", 0, None, NODE)]
+    assert send(connect(), 1) == [SendOutcome("ok", 0, None, NODE)]
     assert broker.values(*P0) == [encode_value(1)]
 
 
@@ -139,13 +139,13 @@ def test_what_could_not_be_sent_to_an_absent_broker_has_failed(broker, connect):
     broker.close()
     first, second = send(producer, 2)[0], send(producer, 3)[0]
     assert first.status in ("fail", "info")  # it may have met the dying connection
-    assert second == Outcome("fail", None, "KafkaTimeoutError")
+    assert second == SendOutcome("fail", None, "KafkaTimeoutError")
 
 
 def test_closing_answers_what_is_open(broker, connect):
     producer = connect()
     assert send(producer, 1)[0].status == "ok"
-    answers: queue.SimpleQueue[list[Outcome]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[list[SendOutcome]] = queue.SimpleQueue()
     appended = threading.Event()
     broker.on_produce = lambda *_: appended.set() or Trouble.SILENCE
     producer.send(P0, [encode_value(2)], answers.put)
@@ -156,7 +156,7 @@ def test_closing_answers_what_is_open(broker, connect):
 
 
 def test_a_partition_that_does_not_exist_is_a_failure(connect):
-    assert send(connect(), 1, partition=Partition("chaos", 9)) == [Outcome("fail", error="ValueError")]
+    assert send(connect(), 1, partition=Partition("chaos", 9)) == [SendOutcome("fail", error="ValueError")]
 
 
 def test_a_producer_that_is_stuck_for_good_is_replaced(broker, connect, monkeypatch):
@@ -183,7 +183,7 @@ def test_a_send_whose_connection_is_closed_under_it_is_in_doubt(broker, monkeypa
 
     monkeypatch.setattr(connection._producer._sender, "wakeup", closed_meanwhile)
     [outcome] = send(connection, 1)
-    assert outcome == Outcome("info", error="RuntimeError")
+    assert outcome == SendOutcome("info", error="RuntimeError")
     monkeypatch.undo()
     connection.close(idle=False)
 
@@ -314,7 +314,7 @@ def test_what_is_sent_after_it_ran_out_of_time_is_unknown(broker, connect, monke
     appended = threading.Event()
     broker.on_produce = lambda *_: appended.set() or 0
     monkeypatch.setattr(accumulator, "drain", held_up)
-    assert send(producer, 2) == [Outcome("info", None, "KafkaTimeoutError")]
+    assert send(producer, 2) == [SendOutcome("info", None, "KafkaTimeoutError")]
     assert appended.wait(10)
 
 
@@ -325,7 +325,7 @@ def test_no_storm_of_troubles_makes_an_outcome_untrue(broker, connect, monkeypat
     weather = random.Random(seed)
     broker.on_produce = lambda *_: weather.choice(STORM)
     producer = connect(idempotence=idempotence, request_timeout_ms=200, delivery_timeout_ms=600)
-    answers: queue.SimpleQueue[tuple[int, Partition, Outcome]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[int, Partition, SendOutcome]] = queue.SimpleQueue()
 
     def start(number):
         partition = weather.choice([P0, P1])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from history import HistoryWriter
 from history.reader import load_table
 from workloads.base import Unread
-from workloads.clients.base import ClientError, Outcome, Partition
+from workloads.clients.base import ClientError, Partition, SendOutcome
 from workloads.log.reader import FAILURES_MAX, Reader, ReadPlan
 from workloads.log.senders import Senders, SendPlan
 from workloads.log.workload import process_numbers
@@ -111,7 +111,7 @@ def test_an_unknown_outcome_retires_the_process_and_renews_the_client(bench):
     senders, producer = bench.senders(processes=1)
     for _ in range(3):
         start(bench, senders)
-        producer.take().done([Outcome("info", error="Lost")])
+        producer.take().done([SendOutcome("info", error="Lost")])
     assert [row["process"] for row in bench.table("operations")] == [10, 110, 210]
     assert producer.renewals == 3
 
@@ -132,7 +132,7 @@ def test_a_failure_does_not_retire_the_process(bench):
     senders, producer = bench.senders(processes=1)
     for _ in range(2):
         start(bench, senders)
-        producer.take().done([Outcome("fail", error="Refused")])
+        producer.take().done([SendOutcome("fail", error="Refused")])
     rows = bench.table("operations")
     assert [(row["process"], row["status"], row["error"]) for row in rows] == [(10, "fail", "Refused")] * 2
 
@@ -140,7 +140,7 @@ def test_a_failure_does_not_retire_the_process(bench):
 def test_a_send_whose_records_fared_differently_is_unknown_as_a_whole(bench):
     senders, producer = bench.senders(processes=1, batch=(2, 2))
     start(bench, senders)
-    producer.take().done([Outcome("ok", 5, None, 3), Outcome("fail", error="Refused")])
+    producer.take().done([SendOutcome("ok", 5, None, 3), SendOutcome("fail", error="Refused")])
     (operation,) = bench.table("operations")
     assert (operation["status"], operation["error"], operation["node"]) == ("info", "Refused", None)
     assert [row["offset"] for row in bench.table("sends")] == [5, None]
@@ -209,11 +209,11 @@ def test_the_history_says_what_the_client_did(tmp_path_factory, fates):
                 offsets = range(end - len(values), end)
                 expected |= {value: ("ok", at) for value, at in zip(values, offsets, strict=True)}
             case "fail" | "info":
-                send.done([Outcome(fate, error="Told")] * len(values))
+                send.done([SendOutcome(fate, error="Told")] * len(values))
                 expected |= dict.fromkeys(values, (fate, None))
             case "info but appended":
                 producer.append(send)
-                send.done([Outcome("info", error="Told")] * len(values))
+                send.done([SendOutcome("info", error="Told")] * len(values))
                 expected |= dict.fromkeys(values, ("info", None))
             case "never":
                 producer.pending.append(send)
@@ -379,8 +379,8 @@ def test_counts_add_up(bench):
     senders, producer = bench.senders(processes=3, batch=(2, 2))
     start(bench, senders)
     producer.acknowledge(producer.take())
-    producer.take().done([Outcome("fail", error="Refused")] * 2)
-    producer.take().done([Outcome("info", error="Lost")] * 2)
+    producer.take().done([SendOutcome("fail", error="Refused")] * 2)
+    producer.take().done([SendOutcome("info", error="Lost")] * 2)
     bench.reader().step()
     counts = bench.recorder.counts()
     assert counts.sends == {"ok": 1, "fail": 1, "info": 1}

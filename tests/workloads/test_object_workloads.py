@@ -9,7 +9,7 @@ from kept_objects import operations
 from checkers.linearizability.check import check_history
 from history import HistoryWriter
 from history.reader import load_table
-from workloads.clients.base import Outcome, Partition, PolledPartition, PolledRecord
+from workloads.clients.base import Partition, PolledPartition, PolledRecord, SendOutcome
 from workloads.log.senders import Senders, SendPlan
 from workloads.objects.commands import COMMANDS_PER_KEY, Commands
 from workloads.objects.machines import QUEUE, REGISTER, Call
@@ -229,7 +229,7 @@ def test_a_process_whose_command_is_lost_is_retired(register):
             register.producer.acknowledge(register.producer.take())
         start(register, senders)
     (send,) = register.producer.pending
-    register.producer.take().done([Outcome("ok", 5, None, 3)])
+    register.producer.take().done([SendOutcome("ok", 5, None, 3)])
     assert body_of(send.values[0])
     assert decode_value(send.values[0]) is not None
     start(register, senders, 6.0)

@@ -7,7 +7,7 @@ import pytest
 from stand_in_broker import StandInBroker, Trouble
 
 from workloads.clients import client_named
-from workloads.clients.base import LOG_START, ClientSettings, Outcome, Partition, PositionLostError
+from workloads.clients.base import LOG_START, ClientSettings, Partition, PositionLostError, SendOutcome
 from workloads.values import encode_value
 
 P0 = Partition("chaos", 0)
@@ -51,7 +51,7 @@ def consumer(library, broker):
 
 
 def send(producer, *numbers):
-    answers: queue.SimpleQueue[list[Outcome]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[list[SendOutcome]] = queue.SimpleQueue()
     producer.send(P0, [encode_value(number) for number in numbers], answers.put)
     return list(answers.get(timeout=15))
 
@@ -65,7 +65,7 @@ def read(consumer, count):
 
 
 def test_an_acknowledged_send_tells_its_offsets(producer, broker):
-    assert send(producer, 1, 2) == [Outcome("ok", 0), Outcome("ok", 1)]
+    assert send(producer, 1, 2) == [SendOutcome("ok", 0), SendOutcome("ok", 1)]
     assert broker.values(*P0) == [encode_value(1), encode_value(2)]
 
 

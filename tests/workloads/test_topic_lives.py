@@ -8,7 +8,7 @@ from fake_client import FakeTime
 
 from history import HistoryWriter
 from history.reader import load_table
-from workloads.admin.lives import PREFIX, LifePlan, Lives
+from workloads.admin.lives import PREFIX, TopicLifecycles, TopicPlan
 from workloads.clients.administration import Placement, admin_library
 from workloads.clients.base import ClientError, ClientMissingError, Partition
 from workloads.recording import Recorder
@@ -84,8 +84,8 @@ class Bench:
         self.ended = threading.Event()
         self.administrator = FakeAdministrator(self.ended, topics, failing)
         self.history = HistoryWriter(directory / "history", "run", "worker0")
-        self.lives = Lives(
-            LifePlan(process=70, seed=3, partitions=[KEPT], stage_s=0.0, linger_s=0.0, drained_s=0.0, retry_s=0.0),
+        self.lives = TopicLifecycles(
+            TopicPlan(process=70, seed=3, partitions=[KEPT], stage_s=0.0, linger_s=0.0, drained_s=0.0, retry_s=0.0),
             self._connect,
             self._begin,
             Recorder(self.history, 0, "fake", -1),

@@ -5,7 +5,7 @@ import pytest
 
 from workloads.clients import client_named, client_names
 from workloads.clients.base import ClientMissingError, Partition
-from workloads.config import OrdersError, orders_from, read_orders
+from workloads.config import WorkerConfigError, config_from, read_config
 from workloads.registry import UnknownWorkloadError, workload_named
 
 LEAST = {
@@ -22,7 +22,7 @@ LEAST = {
 def test_the_least_orders_have_a_default_for_everything_else(tmp_path):
     path = tmp_path / "orders.json"
     path.write_text(json.dumps(LEAST))
-    orders = read_orders(path)
+    orders = read_config(path)
     assert orders.partitions == [Partition("chaos", 0), Partition("chaos", 1)]
     assert (orders.acks, orders.idempotence, orders.workload) == (-1, True, "log")
     assert orders.client_settings.bootstrap == ("127.0.0.1:9092",)
@@ -30,7 +30,7 @@ def test_the_least_orders_have_a_default_for_everything_else(tmp_path):
 
 @pytest.mark.parametrize(("told", "meant"), [("all", -1), (-1, -1), (1, 1), ("0", 0)])
 def test_acks_may_be_said_in_kafkas_ways(told, meant):
-    assert orders_from(LEAST | {"acks": told, "idempotence": False}).acks == meant
+    assert config_from(LEAST | {"acks": told, "idempotence": False}).acks == meant
 
 
 @pytest.mark.parametrize(
@@ -51,27 +51,27 @@ def test_acks_may_be_said_in_kafkas_ways(told, meant):
     ],
 )
 def test_impossible_orders_are_refused_in_one_line(changes, message):
-    with pytest.raises(OrdersError, match=message) as caught:
-        orders_from(LEAST | changes)
+    with pytest.raises(WorkerConfigError, match=message) as caught:
+        config_from(LEAST | changes)
     assert "\n" not in str(caught.value)
 
 
 def test_missing_orders_are_named():
-    with pytest.raises(OrdersError, match="orders lack run_id, topics"):
-        orders_from({key: value for key, value in LEAST.items() if key not in ("run_id", "topics")})
+    with pytest.raises(WorkerConfigError, match="orders lack run_id, topics"):
+        config_from({key: value for key, value in LEAST.items() if key not in ("run_id", "topics")})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_a_file_that_holds_no_orders_is_refused(tmp_path, text):
     path = tmp_path / "orders.json"
     path.write_text(text)
-    with pytest.raises(OrdersError):
-        read_orders(path)
+    with pytest.raises(WorkerConfigError):
+        read_config(path)
 
 
 def test_an_absent_file_is_refused(tmp_path):
-    with pytest.raises(OrdersError, match="cannot read the orders"):
-        read_orders(tmp_path / "absent.json")
+    with pytest.raises(WorkerConfigError, match="cannot read the orders"):
+        read_config(tmp_path / "absent.json")
 
 
 def test_an_unknown_workload_is_answered_with_those_that_exist():

@@ -27,7 +27,7 @@ DELETIONS: Final = 0.7
 
 
 @dataclass(frozen=True)
-class LifePlan:
+class TopicPlan:
     """What an administrator does."""
 
     process: int
@@ -39,12 +39,12 @@ class LifePlan:
     retry_s: float  # rest after a request that was not answered with success
 
 
-class Lives:
+class TopicLifecycles:
     """One administrator, and the topics that it is in charge of. `live` is for one thread."""
 
     def __init__(
         self,
-        plan: LifePlan,
+        plan: TopicPlan,
         connect: Callable[[], Administrator],
         begin: Callable[[Sequence[Partition]], Traffic],
         recorder: Recorder,

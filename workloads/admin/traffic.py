@@ -11,7 +11,7 @@ from workloads.clients.base import Partition
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import TICK_S, Senders, SendPlan
 from workloads.pacing import SECOND_NS
-from workloads.threads import Crew
+from workloads.threads import WorkerThreads
 from workloads.values import ValueSource
 
 SENDERS: Final = 2
@@ -29,7 +29,7 @@ class Traffic:
         """Connect. Nobody else numbers processes from `first_process` on. Raises `ClientError`."""
         orders = context.orders
         self._quiet = False
-        self._crew = Crew()
+        self._crew = WorkerThreads()
         self._producer = context.library.producer(orders.client_settings)
         self._senders = Senders(
             SendPlan(

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from workloads.admin.lives import LifePlan, Lives
+from workloads.admin.lives import TopicLifecycles, TopicPlan
 from workloads.admin.traffic import Traffic
 from workloads.base import Context, Unread
 from workloads.clients.administration import admin_library
 from workloads.clients.base import Partition
 from workloads.log import LogWorkload
-from workloads.threads import Crew
+from workloads.threads import WorkerThreads
 from workloads.values import ValueSource
 
 PROCESSES_FROM: Final = 2 << 32
@@ -37,14 +37,14 @@ class AdminWorkload:
         """Raise `ClientMissingError` for a client library that cannot administer."""
         self._context = context
         self._log = LogWorkload(context)
-        self._crew = Crew()
+        self._crew = WorkerThreads()
         self._ended = threading.Event()
         self._at_work = 0
         self._blocks = itertools.count(1)
         library = admin_library(context.library)
         orders = context.orders
-        self._lives = Lives(
-            LifePlan(
+        self._lives = TopicLifecycles(
+            TopicPlan(
                 PROCESSES_FROM,
                 orders.seed,
                 orders.partitions,

@@ -26,13 +26,13 @@ from workloads.clients.base import (
     Consumer,
     Done,
     EndOffset,
-    Outcome,
     Partition,
     Poll,
     PolledPartition,
     PolledRecord,
     PositionLostError,
     Producer,
+    SendOutcome,
 )
 from workloads.clients.renewal import RenewingProducer
 
@@ -125,21 +125,21 @@ class _Connection:
                 future = await self._producer.send(partition.topic, value=value, partition=partition.partition)
             except (KafkaError, AssertionError, ValueError) as error:
                 # Raised before the record was put into any batch.
-                answers.give(place, Outcome("fail", error=type(error).__name__))
+                answers.give(place, SendOutcome("fail", error=type(error).__name__))
             else:
                 future.add_done_callback(partial(self._delivered, answers, place))
 
     def _delivered(self, answers: Answers, place: int, future: Untyped) -> None:
         if future.cancelled():
-            answers.give(place, Outcome("info", error="Cancelled"))
+            answers.give(place, SendOutcome("info", error="Cancelled"))
         elif future.exception() is not None:
-            answers.give(place, Outcome("info", error=type(future.exception()).__name__))
+            answers.give(place, SendOutcome("info", error=type(future.exception()).__name__))
         elif future.result() is None:  # acks=0
-            answers.give(place, Outcome("ok"))
+            answers.give(place, SendOutcome("ok"))
         elif future.result().offset >= 0:
-            answers.give(place, Outcome("ok", int(future.result().offset)))
+            answers.give(place, SendOutcome("ok", int(future.result().offset)))
         else:
-            answers.give(place, Outcome("info", error="DuplicateSequenceNumber"))
+            answers.give(place, SendOutcome("info", error="DuplicateSequenceNumber"))
 
 
 class _Consumer:

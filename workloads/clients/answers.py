@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 
-from workloads.clients.base import Done, Outcome
+from workloads.clients.base import Done, SendOutcome
 
 
 class Answers:
     """Calls `done` once, when every record has its outcome. Outcomes may come from several threads."""
 
     def __init__(self, count: int, done: Done) -> None:
-        self._outcomes: list[Outcome] = [Outcome("info")] * count
+        self._outcomes: list[SendOutcome] = [SendOutcome("info")] * count
         self._count = count
         self._done = done
         self._given = itertools.count(1)  # next() is atomic: exactly one thread sees the last number
 
-    def give(self, place: int, outcome: Outcome) -> None:
+    def give(self, place: int, outcome: SendOutcome) -> None:
         """Give the outcome of the record at `place`. Exactly once per place."""
         self._outcomes[place] = outcome
         if next(self._given) == self._count:

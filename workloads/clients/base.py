@@ -1,7 +1,7 @@
 """What a workload needs of a Kafka client, and no more.
 
 A client library stays itself behind these interfaces: it batches, retries, reconnects and deduplicates as its
-users know it. What is added is honesty about what happened: a send ends in an `Outcome` that says `fail` only
+users know it. What is added is honesty about what happened: a send ends in an `SendOutcome` that says `fail` only
 with proof, and a poll reports a partition only if a broker answered for it.
 """
 
@@ -45,7 +45,7 @@ class ClientMissingError(Exception):
         """The package that would bring it, if that is what is missing."""
 
 
-class Outcome(NamedTuple):
+class SendOutcome(NamedTuple):
     """How the send of one record ended."""
 
     status: Status
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     node: int | None = None  # the broker that acknowledged it, if the client told
 
 
-Done = Callable[[Sequence[Outcome]], None]
+Done = Callable[[Sequence[SendOutcome]], None]
 """Receives one outcome per record, in order; called once, from whatever thread the client answers on."""
 
 

@@ -26,13 +26,13 @@ from workloads.clients.base import (
     Consumer,
     Done,
     EndOffset,
-    Outcome,
     Partition,
     Poll,
     PolledPartition,
     PolledRecord,
     PositionLostError,
     Producer,
+    SendOutcome,
 )
 from workloads.clients.renewal import RenewingProducer
 
@@ -88,7 +88,7 @@ class _Connection:
                     on_delivery=partial(self._delivered, answers, place),
                 )
             except (rdkafka.KafkaException, BufferError) as error:
-                answers.give(place, Outcome("fail", error=_name(error)))
+                answers.give(place, SendOutcome("fail", error=_name(error)))
 
     def close(self, *, idle: bool) -> None:
         if not idle:
@@ -103,13 +103,13 @@ class _Connection:
 
     def _delivered(self, answers: Answers, place: int, error: Untyped, message: Untyped) -> None:
         if error is not None:
-            answers.give(place, Outcome("info", error=error.name()))
+            answers.give(place, SendOutcome("info", error=error.name()))
         elif self._acks == 0:
-            answers.give(place, Outcome("ok"))
+            answers.give(place, SendOutcome("ok"))
         elif message.offset() is not None and message.offset() >= 0:
-            answers.give(place, Outcome("ok", int(message.offset())))
+            answers.give(place, SendOutcome("ok", int(message.offset())))
         else:
-            answers.give(place, Outcome("info", error="OffsetUnknown"))
+            answers.give(place, SendOutcome("info", error="OffsetUnknown"))
 
 
 class _Consumer:

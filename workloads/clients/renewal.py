@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from workloads.clients.base import ClientError, Done, Outcome, Partition
+from workloads.clients.base import ClientError, Done, Partition, SendOutcome
 
 RENEWAL_INTERVAL_S: Final = 2.0
 """A connection lives at least this long before it is replaced; in a long fault nearly every send asks for it."""
@@ -106,7 +106,7 @@ class _Generation:
         with self._idle:
             self._open += 1
 
-    def leave(self, done: Done, outcomes: Sequence[Outcome]) -> None:
+    def leave(self, done: Done, outcomes: Sequence[SendOutcome]) -> None:
         with self._idle:
             self._open -= 1
             self._idle.notify_all()

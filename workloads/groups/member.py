@@ -48,7 +48,7 @@ class _Tenure:
     since_ns: int
 
 
-class Place:
+class MemberSlot:
     """Follows the plan. `step` and `close` are for one thread; the others may be called from another."""
 
     def __init__(

@@ -8,9 +8,9 @@ from typing import Final
 from workloads.base import Context, Unread
 from workloads.clients.base import Partition
 from workloads.clients.groups import Membership, group_library
-from workloads.groups.member import MemberPlan, Place
+from workloads.groups.member import MemberPlan, MemberSlot
 from workloads.log import LogWorkload
-from workloads.threads import Crew
+from workloads.threads import WorkerThreads
 
 PROCESSES_FROM: Final = 1 << 32
 """Members' processes are numbered from here: those of producers and readers never get so far."""
@@ -28,7 +28,7 @@ class GroupsWorkload:
     def __init__(self, context: Context) -> None:
         """Raise `ClientMissingError` for a client library that cannot be a member."""
         self._log = LogWorkload(context)
-        self._crew = Crew()
+        self._crew = WorkerThreads()
         self._places = self._make_places(context)
 
     def start(self) -> None:
@@ -69,11 +69,11 @@ class GroupsWorkload:
         self._crew.stop()
         self._log.stop()
 
-    def _make_places(self, context: Context) -> list[Place]:
+    def _make_places(self, context: Context) -> list[MemberSlot]:
         orders, library = context.orders, group_library(context.library)
         groups = [group for group in orders.groups for _ in range(1 if orders.workers > 1 else 2)]
         return [
-            Place(
+            MemberSlot(
                 MemberPlan(
                     group=group,
                     kept_in=orders.groups[group],

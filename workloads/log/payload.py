@@ -14,7 +14,7 @@ from workloads.clients.classify import Status
 from workloads.values import encode_value
 
 
-class Cargo(Protocol):
+class Payload(Protocol):
     """What the records carry. The thread that sends calls `load` and `waits`, any thread `sent`, readers' `read`."""
 
     def load(self, process: int, partition: Partition, values: Sequence[int], choices: random.Random, /) -> list[bytes]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from workloads.clients.base import Outcome, Partition, Producer
-from workloads.log.payload import Cargo, Numbers
+from workloads.clients.base import Partition, Producer, SendOutcome
+from workloads.log.payload import Numbers, Payload
 from workloads.pacing import SECOND_NS, TokenBucket
 from workloads.recording import Invocation, Recorder
 from workloads.values import ValueSource
@@ -64,7 +64,7 @@ class Senders:
         recorder: Recorder,
         values: ValueSource,
         now: Callable[[], int],
-        cargo: Cargo | None = None,
+        cargo: Payload | None = None,
     ) -> None:
         self._plan = plan
         self._cargo = cargo or Numbers()
@@ -129,10 +129,10 @@ class Senders:
         self._open[invocation.op] = _OpenSend(process, invocation, partition, values)
         self._producer.send(partition, payloads, partial(self._answered, invocation.op))
 
-    def _answered(self, op: int, outcomes: Sequence[Outcome]) -> None:
+    def _answered(self, op: int, outcomes: Sequence[SendOutcome]) -> None:
         self._end(op, outcomes, self._now())
 
-    def _end(self, op: int, outcomes: Sequence[Outcome], completed_ns: int | None) -> None:
+    def _end(self, op: int, outcomes: Sequence[SendOutcome], completed_ns: int | None) -> None:
         # The lock makes `abandon` wait for an answer that is being recorded; the history may be closed after
         # it.
         with self._ending:
@@ -143,7 +143,7 @@ class Senders:
                 send.invocation,
                 send.partition,
                 send.values,
-                outcomes or [Outcome("info", error="NeverAnswered")] * len(send.values),
+                outcomes or [SendOutcome("info", error="NeverAnswered")] * len(send.values),
                 completed_ns,
             )
             self._cargo.sent(send.values, status)

@@ -10,11 +10,11 @@ from typing import Final
 
 from workloads.base import Context, Unread
 from workloads.clients.base import ClientError, Partition, Producer
-from workloads.log.payload import Cargo, Numbers
+from workloads.log.payload import Numbers, Payload
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Senders, SendPlan
 from workloads.pacing import SECOND_NS
-from workloads.threads import Crew
+from workloads.threads import WorkerThreads
 from workloads.values import ValueSource
 
 ANSWER_MARGIN_S: Final = 5.0
@@ -33,12 +33,12 @@ def process_numbers(worker: int, workers: int, processes: int) -> range:
 class LogWorkload:
     """One worker's sending and reading processes."""
 
-    def __init__(self, context: Context, cargo: Cargo | None = None, records_max: int | None = None) -> None:
+    def __init__(self, context: Context, cargo: Payload | None = None, records_max: int | None = None) -> None:
         """Say what the records carry, if not only numbers, and how many a send has at most, if not as ordered."""
         self._context = context
         self._cargo = cargo or Numbers()
         self._records_max = records_max
-        self._crew = Crew()
+        self._crew = WorkerThreads()
         self._draining = threading.Event()
         self._producer: Producer | None = None
         self._senders: Senders | None = None

@@ -34,7 +34,7 @@ SHUTDOWN_WAITS_FOR_OTHERS = sometimes("controlled shutdown: others have not hear
 SESSIONS = "sessions"
 
 
-class Standing(Enum):
+class BrokerState(Enum):
     """Where a broker stands with the controller (HB-2)."""
 
     FENCED = "fenced"
@@ -43,23 +43,23 @@ class Standing(Enum):
     SHUTDOWN_NOW = "shut down now"
 
 
-def _standing_of(broker: BrokerImage) -> Standing:
+def _standing_of(broker: BrokerImage) -> BrokerState:
     if broker.fenced:
-        return Standing.FENCED
-    return Standing.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else Standing.UNFENCED
+        return BrokerState.FENCED
+    return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
 
 
 _ROWS = {
     (before, after): sometimes(f"heartbeat: {before.value} -> {after.value} (HB-2)")
     for before, after in (
-        (Standing.FENCED, Standing.SHUTDOWN_NOW),
-        (Standing.FENCED, Standing.UNFENCED),
-        (Standing.FENCED, Standing.FENCED),
-        (Standing.UNFENCED, Standing.FENCED),
-        (Standing.UNFENCED, Standing.CONTROLLED_SHUTDOWN),
-        (Standing.UNFENCED, Standing.SHUTDOWN_NOW),
-        (Standing.CONTROLLED_SHUTDOWN, Standing.CONTROLLED_SHUTDOWN),
-        (Standing.CONTROLLED_SHUTDOWN, Standing.SHUTDOWN_NOW),
+        (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        (BrokerState.FENCED, BrokerState.UNFENCED),
+        (BrokerState.FENCED, BrokerState.FENCED),
+        (BrokerState.UNFENCED, BrokerState.FENCED),
+        (BrokerState.UNFENCED, BrokerState.CONTROLLED_SHUTDOWN),
+        (BrokerState.UNFENCED, BrokerState.SHUTDOWN_NOW),
+        (BrokerState.CONTROLLED_SHUTDOWN, BrokerState.CONTROLLED_SHUTDOWN),
+        (BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW),
     )
 }
 """The rows of HB-2's table, but for the one in which nothing happens."""
@@ -151,28 +151,28 @@ def heartbeat(controller: ControllerState, request_id: int, request: BrokerHeart
         ErrorCode.NONE,
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=controller.image.brokers[broker.broker_id].fenced,
-        should_shut_down=standing is Standing.SHUTDOWN_NOW,
+        should_shut_down=standing is BrokerState.SHUTDOWN_NOW,
     )
     changes.reply(controller, request_id, request, response)
 
 
-def next_standing(controller: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Standing:
+def next_standing(controller: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> BrokerState:
     """HB-2, row by row."""
     if broker.fenced:
         if request.want_shut_down:
-            return Standing.SHUTDOWN_NOW
+            return BrokerState.SHUTDOWN_NOW
         caught_up = request.current_metadata_offset >= broker.epoch
-        return Standing.UNFENCED if not request.want_fence and caught_up else Standing.FENCED
+        return BrokerState.UNFENCED if not request.want_fence and caught_up else BrokerState.FENCED
     if not broker.in_controlled_shutdown:
         if request.want_fence:
-            return Standing.SHUTDOWN_NOW if request.want_shut_down else Standing.FENCED
+            return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
         if request.want_shut_down:
             leads = controller.image.leads_any(broker.broker_id)
-            return Standing.CONTROLLED_SHUTDOWN if leads else Standing.SHUTDOWN_NOW
-        return Standing.UNFENCED
+            return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
+        return BrokerState.UNFENCED
     if controller.image.leads_any(broker.broker_id):
         controller.runtime.mark(SHUTDOWN_WAITS_FOR_LEADERSHIPS)
-        return Standing.CONTROLLED_SHUTDOWN
+        return BrokerState.CONTROLLED_SHUTDOWN
     slowest = min(
         (
             controller.metadata_offsets.get(other.broker_id, -1)
@@ -183,17 +183,17 @@ def next_standing(controller: ControllerState, broker: BrokerImage, request: Bro
     )
     if controller.shutdown_offsets.get(broker.broker_id, -1) > slowest:
         controller.runtime.mark(SHUTDOWN_WAITS_FOR_OTHERS)
-        return Standing.CONTROLLED_SHUTDOWN
-    return Standing.SHUTDOWN_NOW
+        return BrokerState.CONTROLLED_SHUTDOWN
+    return BrokerState.SHUTDOWN_NOW
 
 
-def _apply(controller: ControllerState, broker: BrokerImage, standing: Standing) -> None:
+def _apply(controller: ControllerState, broker: BrokerImage, standing: BrokerState) -> None:
     """HB-3: what a change of standing does to the metadata."""
     match standing:
-        case Standing.FENCED | Standing.SHUTDOWN_NOW:
+        case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
             if not broker.fenced:
                 fence(controller, broker, "as it asked")
-        case Standing.UNFENCED:
+        case BrokerState.UNFENCED:
             if broker.fenced:
                 changes.append(
                     controller,
@@ -204,7 +204,7 @@ def _apply(controller: ControllerState, broker: BrokerImage, standing: Standing)
                 )
                 controller.runtime.note("info", f"broker {broker.broker_id} unfenced")
                 recovery.consider_all(controller)
-        case Standing.CONTROLLED_SHUTDOWN:
+        case BrokerState.CONTROLLED_SHUTDOWN:
             if not broker.in_controlled_shutdown:
                 changes.append(
                     controller,

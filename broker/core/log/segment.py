@@ -31,7 +31,7 @@ _SCAN_BYTES = 1 << 20
 _WALK = struct.Struct(">qi4xb6xi8xq")  # base offset, length, magic, last offset delta, max timestamp
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """A batch in a segment's file."""
 
     position: int
@@ -231,7 +231,7 @@ class Segment:
         for place in self._walk(position, size, _SCAN_BYTES):
             self.add(place.last_offset, place.size, place.max_timestamp)
 
-    def _walk(self, position: int, end: int, chunk_bytes: int = _LOOKUP_BYTES) -> Iterator[Place]:
+    def _walk(self, position: int, end: int, chunk_bytes: int = _LOOKUP_BYTES) -> Iterator[FilePosition]:
         """All batches from `position`, where one begins, to `end`, where one ends."""
         chunk = b""
         chunk_position = position
@@ -246,7 +246,7 @@ class Segment:
             size = length + PREFIX_BYTES
             if magic != MAGIC or size < HEADER_BYTES or size > end - position or last_offset_delta < 0:
                 raise self._corrupt(position)
-            yield Place(position, size, base_offset + last_offset_delta, max_timestamp)
+            yield FilePosition(position, size, base_offset + last_offset_delta, max_timestamp)
             position += size
 
     def _corrupt(self, position: int) -> CorruptLog:
@@ -258,14 +258,14 @@ class Segment:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def locate(self, offset: int) -> Place:
+    def locate(self, offset: int) -> FilePosition:
         """The batch that contains `offset`, which must be in this segment."""
         self.load()
         if offset >= self._tail_offset and self._tail_ends:
             found = bisect_left(self._tail_last_offsets, offset)
             end = self._tail_ends[found]
             position = self._tail_ends[found - 1] if found else self._tail_position
-            return Place(position, end - position, self._tail_last_offsets[found], -1)
+            return FilePosition(position, end - position, self._tail_last_offsets[found], -1)
         indexed = self._indexes.floor(offset)
         if indexed >= 0 and not self._entry_holds(indexed):
             self._rebuild_indexes()
@@ -329,7 +329,7 @@ class Segment:
                 yield header
             position += header.size
 
-    def first_at_or_after(self, timestamp: int) -> Place | None:
+    def first_at_or_after(self, timestamp: int) -> FilePosition | None:
         """The first batch with a record of that timestamp or a later one."""
         self.load()
         if timestamp > self.max_timestamp:

@@ -10,7 +10,7 @@ from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 
 
-class Outcome(NamedTuple):
+class AppendOutcome(NamedTuple):
     """What an answer did to the replica. `retry` asks for a pause, `ask_offsets` for TR-8."""
 
     appended: int = 0  # offsets
@@ -46,18 +46,22 @@ def fetch_position(replica: Replica, rules: Rules, max_bytes: int) -> FetchParti
     )
 
 
-def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartition, rules: Rules) -> Outcome:
+def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartition, rules: Rules) -> AppendOutcome:
     """TR-1, TR-5 … TR-7, HW-5: apply one partition's part of a fetch response."""
     present = (replica.log.end_offset, replica.leader_epoch)
     if not rules.truncation.accepts_answer((asked.fetch_offset, asked.current_leader_epoch), present):
-        return Outcome()
+        return AppendOutcome()
     if answer.error_code == ErrorCode.FENCED_LEADER_EPOCH:
-        return Outcome(wait_for_metadata=True)
+        return AppendOutcome(wait_for_metadata=True)
     if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         cut_to = rules.truncation.when_out_of_range(replica.high_watermark)
-        return Outcome(out_of_range=True) if cut_to is None else Outcome(truncated_to=truncate(replica, cut_to))
+        return (
+            AppendOutcome(out_of_range=True)
+            if cut_to is None
+            else AppendOutcome(truncated_to=truncate(replica, cut_to))
+        )
     if answer.error_code != ErrorCode.NONE:
-        return Outcome(retry=True)
+        return AppendOutcome(retry=True)
     if answer.diverging_epoch is not None:
         epoch, end_offset = answer.diverging_epoch
         offset = rules.truncation.on_divergence(replica.log.epochs, replica.log.end_offset, epoch, end_offset)
@@ -65,8 +69,8 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
             replica.high_watermark, answer.high_watermark, replica.log.end_offset
         )
         if rules.truncation.ms_until_cut():
-            return Outcome(cut_later_to=offset)
-        return Outcome(truncated_to=truncate(replica, offset))
+            return AppendOutcome(cut_later_to=offset)
+        return AppendOutcome(truncated_to=truncate(replica, offset))
     before = replica.log.end_offset
     if answer.log_start_offset >= before:
         _adopt_bounds(replica, answer, rules)  # nothing of ours is left, and our end may lie inside the first batch
@@ -75,7 +79,7 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
         replica.log.append_as_follower(answer.records, max_epoch=max_epoch)
     _adopt_bounds(replica, answer, rules)
     replica.compares_logs = rules.truncation.still_compares_logs(bool(answer.records))
-    return Outcome(appended=replica.log.end_offset - before)
+    return AppendOutcome(appended=replica.log.end_offset - before)
 
 
 def _adopt_bounds(replica: Replica, answer: FetchedPartition, rules: Rules) -> None:

@@ -12,7 +12,7 @@ import click
 from harness.terminal.exits import Exit
 from simulation.exhaustive import options, results
 from simulation.exhaustive.search import Found, Limits, Verdict, search
-from simulation.exhaustive.spec import SmallWorld
+from simulation.exhaustive.spec import ModelSpec
 from simulation.runs.pool import cores
 
 
@@ -45,7 +45,7 @@ def run(
     return Exit.UNKNOWN if any(one.verdict is Verdict.STOPPED for one in found) else Exit.VALID
 
 
-def _searched(worlds: Sequence[SmallWorld], limits: Limits, jobs: int) -> Iterator[Found]:
+def _searched(worlds: Sequence[ModelSpec], limits: Limits, jobs: int) -> Iterator[Found]:
     """Each world in a process of its own: its tables are not shared, and their memory is given back."""
     with ProcessPoolExecutor(min(jobs, len(worlds)), get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = [pool.submit(search, world, limits) for world in worlds]

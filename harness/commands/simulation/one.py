@@ -18,7 +18,7 @@ from simulation.runs.repeat_command import command
 from simulation.runs.trace import Line, Narrator, story
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
-from simulation.scenario.scenario import Outcome
+from simulation.scenario.scenario import SimulationOutcome
 
 
 def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
@@ -43,7 +43,7 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
         return _play(path, trace=trace, as_json=as_json, store=store)
     try:
         tape = choice_files.load(path)
-    except choice_files.TapeFileError as error:
+    except choice_files.ChoiceFileError as error:
         raise click.UsageError(str(error)) from error
     status = run_case(tape.case(), trace=trace, as_json=as_json)
     if not as_json and tape.property_id is not None:
@@ -80,7 +80,7 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
 
 
-def _tell_configuration(outcome: Outcome) -> None:
+def _tell_configuration(outcome: SimulationOutcome) -> None:
     click.echo(f"seed               {outcome.seed} (tape format {FORMAT})")
     for key, value in outcome.configuration.to_json().items():
         text = ", ".join(value) or "none" if isinstance(value, tuple) else value
@@ -94,7 +94,7 @@ def _tell_configuration(outcome: Outcome) -> None:
         )
 
 
-def _tell_outcome(case: Case, outcome: Outcome, found: list[Finding]) -> None:
+def _tell_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding]) -> None:
     counts: dict[str, int] = {}
     for operation in outcome.history.operations:
         counts[operation.status] = counts.get(operation.status, 0) + (operation.kind == "send")
@@ -111,7 +111,7 @@ def _tell_outcome(case: Case, outcome: Outcome, found: list[Finding]) -> None:
             click.echo(f"smaller            {command(['shrink', str(case.seed)], case.overrides)}")
 
 
-def _data(outcome: Outcome, found: list[Finding]) -> dict[str, object]:
+def _data(outcome: SimulationOutcome, found: list[Finding]) -> dict[str, object]:
     return {
         "seed": outcome.seed,
         "format": FORMAT,

@@ -32,11 +32,11 @@ def replay(what: str | None, store: Path) -> None:
 
 def _simulated(run: Path) -> Exit:
     from simulation.runs import replay as replays
-    from simulation.runs.choice_files import TapeFileError
+    from simulation.runs.choice_files import ChoiceFileError
 
     try:
         replayed = replays.replay(run)
-    except TapeFileError as error:
+    except ChoiceFileError as error:
         raise click.UsageError(str(error)) from error
     for finding in replayed.findings:
         click.echo(f"{finding.layer}: {finding}")

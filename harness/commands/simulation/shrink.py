@@ -98,7 +98,7 @@ def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
         raise click.UsageError(f"{what}: expected a seed, a simulated run, or a tape's file, found a run without tape")
     try:
         return choice_files.load(path).case()
-    except choice_files.TapeFileError as error:
+    except choice_files.ChoiceFileError as error:
         raise click.UsageError(str(error)) from error
 
 

@@ -20,7 +20,7 @@ from harness.environments.common.cluster import ClusterUnderTest
 from harness.environments.common.layout import listeners_of
 from harness.environments.machine.clients import run_client
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.machine.kernel.sockets import place_for_sockets
@@ -55,7 +55,7 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
         self._needs = needs
         self._token = secrets.token_hex(8)
         self._sockets = place_for_sockets() / f"harrow-{self._token}"
-        self._keeper: Keeper | None = None
+        self._keeper: Supervisor | None = None
         self._engine: EngineT | None = None
         self._cluster: ClusterUnderTest[NodeT, JournaledNetwork] | None = None
         self._undo = ExitStack()
@@ -90,7 +90,7 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
         return _made(self._cluster)
 
     @property
-    def _kept_by(self) -> Keeper:
+    def _kept_by(self) -> Supervisor:
         return _made(self._keeper)
 
     def set_up(self) -> None:
@@ -107,8 +107,8 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
             self.tear_down()
             raise
 
-    def _start_keeper(self, settings: Settings) -> Keeper:
-        self._keeper = Keeper(settings, {RUN_MARK: self._token})
+    def _start_keeper(self, settings: Settings) -> Supervisor:
+        self._keeper = Supervisor(settings, {RUN_MARK: self._token})
         self._undo.callback(self._keeper.close)
         self._journal.record("keeper", pid=self._keeper.pid)
         return self._keeper

@@ -15,7 +15,7 @@ from harness.environments.docker.engine import LABEL, expecting
 from harness.environments.docker.process import ContainerProcess, Output
 from harness.environments.local.host import KeptHost
 from harness.environments.machine import resource_limits
-from harness.environments.machine.helpers.supervisor import Keeper, KeptProcess
+from harness.environments.machine.helpers.supervisor import KeptProcess, Supervisor
 from harness.environments.machine.node import RunningProcess
 from nemesis.capabilities.cluster import Endpoint, NodeError
 
@@ -57,7 +57,7 @@ class ContainerHost:
     def __init__(
         self,
         client: DockerClient,
-        keeper: Keeper,
+        keeper: Supervisor,
         endpoint: Endpoint,
         housing: Housing,
         attendant: Callable[[int], Sequence[str]] | None = None,

@@ -8,13 +8,13 @@ from functools import cache
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import engine, image
 from harness.environments.docker.holder import hold_namespace
-from harness.environments.machine.feature_probes import Trial, attempt
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.feature_probes import ProbeResult, attempt
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 
 
 @cache
-def try_docker() -> Trial:
+def try_docker() -> ProbeResult:
     """Send a packet to a container's namespace over a link that is whole, cut, and mended.
 
     The image is made if it is not there, which takes some seconds the first time.
@@ -29,7 +29,7 @@ def _trial() -> str:
     token = secrets.token_hex(8)
     try:
         namespace = hold_namespace(client, image.python_image(client), token, 1, {}, briefly=True)
-        keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
+        keeper = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
         try:
             seen = []
             for links in ([], [(0, 1)], []):

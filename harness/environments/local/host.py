@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.environments.machine import resource_limits
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper, KeptProcess
+from harness.environments.machine.helpers.supervisor import KeptProcess, Supervisor
 from harness.environments.machine.node import RunningProcess
 from nemesis.capabilities.cluster import Endpoint, NodeError
 
@@ -17,7 +17,7 @@ from nemesis.capabilities.cluster import Endpoint, NodeError
 class KeptHost:
     """Implements `harness.environments.machine.node.Host`. What it takes from a process needs no privilege."""
 
-    def __init__(self, keeper: Keeper, endpoint: Endpoint) -> None:
+    def __init__(self, keeper: Supervisor, endpoint: Endpoint) -> None:
         self._keeper = keeper
         self._endpoint = endpoint
 

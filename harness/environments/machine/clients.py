@@ -8,12 +8,12 @@ from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed, Process
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import ClientProcess, Keeper
+from harness.environments.machine.helpers.supervisor import ClientProcess, Supervisor
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import CLIENTS
 
 
-def run_client(keeper: Keeper, journal: Journal, command: Sequence[str], log: Path) -> Process:
+def run_client(keeper: Supervisor, journal: Journal, command: Sequence[str], log: Path) -> Process:
     """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output, and errors in `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

@@ -18,7 +18,7 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, NotRoot, Refused, cause_of
 from harness.environments.machine import wall_clock
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.storage import fuse
 from harness.environments.storage.page_cache import make_file_system
@@ -27,7 +27,7 @@ _TRIAL_IMAGE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Trial:
+class ProbeResult:
     """What came of trying a mechanism."""
 
     available: bool
@@ -48,20 +48,20 @@ class Trial:
         return f"{known.words}{refusal}; {known.remedy.text}"
 
 
-def attempt(capability: str, trial: Callable[[], str]) -> Trial:
+def attempt(capability: str, trial: Callable[[], str]) -> ProbeResult:
     """Make a trial that tells what worked, or raises with the reason."""
     try:
-        return Trial(True, trial(), capability)
+        return ProbeResult(True, trial(), capability)
     except (EnvironmentFailed, HelperRefused, OSError) as error:
-        return Trial(False, str(error), capability, cause_of(error))
+        return ProbeResult(False, str(error), capability, cause_of(error))
 
 
 @cache
-def try_namespaces() -> Trial:
+def try_namespaces() -> ProbeResult:
     """Make two namespaces and send a packet from one to the other, over a link that is whole, cut, and mended."""
 
     def trial() -> str:
-        keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        keeper = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
         try:
             seen = []
             for links in ([], [(0, 1)], []):
@@ -79,7 +79,7 @@ def try_namespaces() -> Trial:
 
 
 @cache
-def try_ext4() -> Trial:
+def try_ext4() -> ProbeResult:
     """Crash a small ext4 image, and see that it lost what was not synced and kept what was."""
 
     def trial() -> str:
@@ -91,7 +91,7 @@ def try_ext4() -> Trial:
             with image.open("wb") as file:
                 file.truncate(_TRIAL_IMAGE_BYTES)
             make_file_system(image)
-            keeper = Keeper(Settings(network=False, mounts=True, endpoints=()), {})
+            keeper = Supervisor(Settings(network=False, mounts=True, endpoints=()), {})
             try:
                 return _crash_and_compare(keeper, image, disk)
             finally:
@@ -101,13 +101,13 @@ def try_ext4() -> Trial:
 
 
 @cache
-def try_shaping() -> Trial:
+def try_shaping() -> ProbeResult:
     """Lose every packet of a link on a detour through user space, and none after."""
 
     def trial() -> str:
         if not (namespaces := try_namespaces()).available:
             raise EnvironmentFailed(namespaces.found, namespaces.cause)
-        keeper = Keeper(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        keeper = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
         try:
             seen = []
             for shapes in ([[0, 1, {"delay_ms": 1.0}]], [[0, 1, {"loss_percent": 100.0}]], []):
@@ -122,7 +122,7 @@ def try_shaping() -> Trial:
     return attempt("shaping", trial)
 
 
-def _crash_and_compare(keeper: Keeper, image: Path, disk: Path) -> str:
+def _crash_and_compare(keeper: Supervisor, image: Path, disk: Path) -> str:
     keeper.ask("attach-disk", image=str(image), mount_point=str(disk))
     # The mount is seen by the keeper and its children alone; /proc shows it to us.
     file = Path(f"/proc/{keeper.pid}/root{disk}/trial")
@@ -138,13 +138,13 @@ def _crash_and_compare(keeper: Keeper, image: Path, disk: Path) -> str:
 
 
 @cache
-def try_fuse() -> Trial:
+def try_fuse() -> ProbeResult:
     """Mount the forgetful file system, and see that it loses what was not synced and keeps what was."""
     return attempt("fuse", fuse.trial)
 
 
 @cache
-def try_clock() -> Trial:
+def try_clock() -> ProbeResult:
     """Bend the wall clock of a process."""
 
     def trial() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
-from harness.environments.machine.feature_probes import Trial, try_ext4, try_fuse
+from harness.environments.machine.feature_probes import ProbeResult, try_ext4, try_fuse
 from harness.environments.machine.selection import PageCacheChoice, choose_page_cache
 from nemesis.capabilities.cluster import Capability
 
@@ -55,7 +55,7 @@ def ways(
     return (*choices, ()) if rest else tuple(choices)
 
 
-def lacking(choices: Collection[Collection[str]], trials: Mapping[str, Callable[[], Trial]]) -> str | None:
+def lacking(choices: Collection[Collection[str]], trials: Mapping[str, Callable[[], ProbeResult]]) -> str | None:
     """Why one of these choices is left without a mechanism that works; None if none is."""
     for choice in choices:
         tried = {name: trials[name]() if name in trials else None for name in choice}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.environments.machine.helpers.own_python import module_command
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.kernel import process_identity
 
 _END_TIMEOUT_S = 5.0
@@ -29,7 +29,7 @@ class Stoppable(Protocol):
 class Throttle:
     """Lets the group of a process run for some percent of the time (`duty_cycle`)."""
 
-    def __init__(self, keeper: Keeper, process: Stoppable, endpoint: int, percent: int) -> None:
+    def __init__(self, keeper: Supervisor, process: Stoppable, endpoint: int, percent: int) -> None:
         self._process = process
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine.feature_probes import Trial, try_ext4, try_fuse, try_namespaces
+from harness.environments.machine.feature_probes import ProbeResult, try_ext4, try_fuse, try_namespaces
 
 NetworkChoice = Literal["auto", "namespaces", "proxies"]
 PageCacheChoice = Literal["auto", "ext4", "fuse", "page-cache"]
@@ -40,5 +40,5 @@ def choose_page_cache(wanted: PageCacheChoice) -> Literal["ext4", "fuse", "page-
     return "page-cache"
 
 
-def _unavailable(what: str, name: Literal["namespaces", "ext4", "fuse"], trial: Trial) -> EnvironmentFailed:
+def _unavailable(what: str, name: Literal["namespaces", "ext4", "fuse"], trial: ProbeResult) -> EnvironmentFailed:
     return EnvironmentFailed(f"expected this machine to offer {what} by {name}, found: {trial}")

@@ -24,7 +24,7 @@ from pathlib import Path
 from harness.environments.machine.kernel import linux
 from harness.environments.network import link_probes
 from harness.environments.network.rtnetlink import Wire
-from harness.environments.network.shaper_route import Detour
+from harness.environments.network.shaper_route import ShaperRoute
 from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
 from nemesis.capabilities.shapes import Sample, Shape
 
@@ -60,7 +60,7 @@ class Switch:
     def __init__(self, endpoints: Sequence[Endpoint], namespaces: Mapping[Endpoint, str]) -> None:
         self._blocked: set[Link] = set()
         self._probes = 0
-        self._detour: Detour | None = None
+        self._detour: ShaperRoute | None = None
         self._not_ours = Path("/proc/self/ns/net").stat().st_ino
         linux.unshare(linux.CLONE_NEWNET)
         self._wire = Wire()
@@ -159,7 +159,7 @@ class Switch:
         if self._detour is None:
             if not shapes:
                 return {}
-            self._detour = Detour(self._wire)
+            self._detour = ShaperRoute(self._wire)
         ports = {endpoint: _port(endpoint) for endpoint in self._namespaces}
         return self._detour.set_shapes(shapes, ports, {endpoint: address(endpoint) for endpoint in self._namespaces})
 

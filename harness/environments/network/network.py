@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from harness.environments.base import Address, Addresses
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.network.namespaces import address
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import Endpoint, Link
@@ -155,7 +155,7 @@ class Namespaces:
 
     how = "a network namespace per node, links cut by routing rules in a switch between them"
 
-    def __init__(self, keeper: Keeper, listeners: Mapping[Endpoint, Sequence[str]]) -> None:
+    def __init__(self, keeper: Supervisor, listeners: Mapping[Endpoint, Sequence[str]]) -> None:
         self._keeper = keeper
         self.addresses: Addresses = SameForAll(listeners)
 

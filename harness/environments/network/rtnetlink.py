@@ -105,12 +105,12 @@ class Wire:
         """Undo `add_black_hole`."""
         self._ask(_RTM_DELRULE, 0, _black_hole(incoming, target, priority))
 
-    def add_detour(self, incoming: str, target: str, priority: int, table: int) -> None:
+    def add_shaper_route(self, incoming: str, target: str, priority: int, table: int) -> None:
         """Have another table route packets for `target` that come in by the interface named `incoming`."""
         self._ask(_RTM_NEWRULE, _NLM_F_CREATE | _NLM_F_EXCL, _detour(incoming, target, priority, table))
 
-    def remove_detour(self, incoming: str, target: str, priority: int, table: int) -> None:
-        """Undo `add_detour`."""
+    def remove_shaper_route(self, incoming: str, target: str, priority: int, table: int) -> None:
+        """Undo `add_shaper_route`."""
         self._ask(_RTM_DELRULE, 0, _detour(incoming, target, priority, table))
 
     def add_route_into(self, index: int, table: int) -> None:

@@ -24,7 +24,7 @@ _ANSWER_TIMEOUT_S = 5.0
 _REVERSE_PATH_FILTERS = ("all", _INTERFACE)
 
 
-class Detour:
+class ShaperRoute:
     """A way around for shaped links. Made in the switch's namespace, by the process that owns it."""
 
     def __init__(self, wire: Wire) -> None:
@@ -68,9 +68,9 @@ class Detour:
             raise OSError(0, "expected an answer of the shaper, found that it died")
         wanted = {(port[a], address[b]) for a, b in shapes}
         for incoming, target in sorted(wanted - self._rules):
-            self._wire.add_detour(incoming, target, _RULE_PRIORITY, _TABLE)
+            self._wire.add_shaper_route(incoming, target, _RULE_PRIORITY, _TABLE)
             self._rules.add((incoming, target))
         for incoming, target in sorted(self._rules - wanted):
-            self._wire.remove_detour(incoming, target, _RULE_PRIORITY, _TABLE)
+            self._wire.remove_shaper_route(incoming, target, _RULE_PRIORITY, _TABLE)
             self._rules.remove((incoming, target))
         return json.loads(line)

@@ -32,7 +32,7 @@ DISKS_TOLD = {
 
 
 @dataclass(frozen=True)
-class SshOffers:
+class SshCapabilities:
     """What a fleet can do (`harness.environments.base.Offers`)."""
 
     has: frozenset[str]  # what all its machines have, see `facts`
@@ -87,5 +87,5 @@ class SshOffers:
         return f"not on these machines: {', '.join(sorted(missing))}" if missing else None
 
 
-OFFERS_OF_VMS = SshOffers(frozenset({"crc32c", "nft", "netem", "fuse"}), ours=True)
+OFFERS_OF_VMS = SshCapabilities(frozenset({"crc32c", "nft", "netem", "fuse"}), ours=True)
 """What VMs of our own have is known without looking: it was put there."""

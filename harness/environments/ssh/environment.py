@@ -16,7 +16,7 @@ from harness.environments.common.environment import ClusterEnvironment
 from harness.environments.common.layout import plan_nodes
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.wall_clock import compile_library
-from harness.environments.ssh.capabilities import DISKS_TOLD, SshOffers
+from harness.environments.ssh.capabilities import DISKS_TOLD, SshCapabilities
 from harness.environments.ssh.fleet.fleet import Fleet
 from harness.environments.ssh.machine import Machine, Wishes
 from harness.environments.ssh.network import FleetAddresses, OnTheMachines
@@ -40,7 +40,7 @@ class SshEnvironment(ClusterEnvironment[SshNode, OnTheMachines]):
         brokers: int,
         controllers: int,
         fleet: Fleet,
-        offers: SshOffers,
+        offers: SshCapabilities,
         page_cache: str = "auto",
         *,
         needs: frozenset[Capability] = frozenset(),

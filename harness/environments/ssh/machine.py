@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.ssh.agent.config import Orders
+from harness.environments.ssh.agent.config import AgentConfig
 from harness.environments.ssh.agent.disks import pack, unpack
 from harness.environments.ssh.connection.agent_link import AgentGone, AgentLink
 from harness.environments.ssh.connection.bridge import Bridge
@@ -180,9 +180,11 @@ def there(plan: NodePlan, host: SshHost, token: str) -> NodePlan:
     return replace(plan, directory=directory, data=directory / "data", socket=directory / "control")
 
 
-def orders_for(plan: NodePlan, remote: NodePlan, system: System, host: SshHost, facts: Facts, wishes: Wishes) -> Orders:
+def orders_for(
+    plan: NodePlan, remote: NodePlan, system: System, host: SshHost, facts: Facts, wishes: Wishes
+) -> AgentConfig:
     """What a node's agent is told."""
-    return Orders(
+    return AgentConfig(
         token=wishes.token,
         node_id=plan.node_id,
         role=plan.role,
@@ -206,10 +208,10 @@ def orders_for(plan: NodePlan, remote: NodePlan, system: System, host: SshHost, 
     )
 
 
-def orders_to_heal(node_id: int, token: str, host: SshHost, facts: Facts) -> Orders:
+def orders_to_heal(node_id: int, token: str, host: SshHost, facts: Facts) -> AgentConfig:
     """What an agent is told that shall undo what one before it has left."""
     directory = str(_directory(host, token, node_id))
-    return Orders(
+    return AgentConfig(
         token=token,
         node_id=node_id,
         role="",

@@ -6,10 +6,10 @@ import importlib.util
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
-from harness.environments.machine.feature_probes import Trial, attempt
+from harness.environments.machine.feature_probes import ProbeResult, attempt
 
 
-def try_ssh() -> Trial:
+def try_ssh() -> ProbeResult:
     """Look for the library; hosts are asked when a run names them."""
 
     def trial() -> str:

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.causes import Missing
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.store.journal import Journal
 from nemesis.capabilities.disks import PageCacheLoss, Trouble
 
@@ -75,7 +75,7 @@ class Ext4Images:
     how = "an ext4 image per node, shut down without flushing and mounted again"
     storage: Literal["files", "page-cache"] = "files"
 
-    def __init__(self, keeper: Keeper, journal: Journal, image_bytes: int = IMAGE_BYTES) -> None:
+    def __init__(self, keeper: Supervisor, journal: Journal, image_bytes: int = IMAGE_BYTES) -> None:
         self._keeper = keeper
         self._journal = journal
         self._image_bytes = image_bytes

@@ -10,14 +10,14 @@ from harness.run.phases.topics import TopicWatch
 from harness.run.workers import acked
 from nemesis.clock import RealClock
 from nemesis.faults.base import Bounds, Site
-from nemesis.runner import Conductor
+from nemesis.runner import NemesisRunner
 
 TICK_S = 0.25
 
 
-def torment(stage: Stage) -> None:
+def main_phase(stage: Stage) -> None:
     """Fire the schedule while the workers work. When it returns, or raises, every fault has been undone."""
-    conductor = Conductor(
+    conductor = NemesisRunner(
         Site.of(stage.environment.cluster, RealClock(stage.clock.now), Bounds().at_pace(stage.plan.spec.pace)),
         stage.plan.schedule,
         lambda event, details: stage.journal.record(event, **details),

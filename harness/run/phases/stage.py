@@ -50,7 +50,7 @@ Source = Literal["harness", "node", "cluster"]
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What the harness itself saw of a run."""
 
     fired: int = 0
@@ -72,7 +72,7 @@ class Stage:
     stop: Stop
     workers: Sequence[Worker] = ()
     """Those that work; one that has ended is left out once that was noticed."""
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunOutcome = field(default_factory=RunOutcome)
     lost_nodes: frozenset[int] = frozenset()
     """Nodes that ended although no fault ended them."""
     _phase: str = ""

@@ -12,7 +12,7 @@ Ready = Literal["kafka", "port", "command"]
 
 
 @dataclass(frozen=True)
-class Orders:
+class SidecarConfig:
     """One node: how its broker is run, and where it is asked."""
 
     node_id: int
@@ -33,7 +33,7 @@ class Orders:
         return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
-    def load(cls, path: Path) -> Orders:
+    def load(cls, path: Path) -> SidecarConfig:
         """Read what `dumps` wrote."""
         raw = json.loads(path.read_text())
         host, port = raw.pop("address")

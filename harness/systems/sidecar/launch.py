@@ -12,13 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.config import SidecarConfig
 
 FAILED = 4
 _PREPARE_TIMEOUT_S = 60.0
 
 
-def launch(orders: Orders) -> int:
+def launch(orders: SidecarConfig) -> int:
     """Become the broker; returns only when that cannot be done."""
     Path(orders.data).mkdir(parents=True, exist_ok=True)
     os.chdir(orders.directory)
@@ -56,4 +56,4 @@ def _give_up(line: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(launch(Orders.load(Path(sys.argv[1]))))
+    sys.exit(launch(SidecarConfig.load(Path(sys.argv[1]))))

@@ -24,7 +24,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.record.memory_records import MemoryRecords
 
-from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.wire import Connection, NodeSilent, Untyped
 
 ANSWER_S = 0.4
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 class Asked:
     """A node, as its attendant asks it. For one thread at a time."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: SidecarConfig) -> None:
         self._orders = orders
         self._connection = Connection(orders.address, ANSWER_S)
 

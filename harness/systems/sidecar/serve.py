@@ -16,12 +16,12 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.probe import Asked
 from harness.systems.sidecar.wire import NodeSilent
 
 
-def attend(orders: Orders, broker: int) -> None:
+def attend(orders: SidecarConfig, broker: int) -> None:
     """Serve until the process `broker` has ended."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # goes to the whole group; a broker that shuts down is still asked
     signal.signal(signal.SIGINT, signal.SIG_IGN)

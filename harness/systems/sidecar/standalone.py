@@ -12,13 +12,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from harness.systems.sidecar.config import Orders
+from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.serve import attend
 
 
 def main() -> None:
     """Attend the process until it ends; one that has ended already needs nobody."""
-    orders, broker = Orders.load(Path(sys.argv[1])), int(sys.argv[2])
+    orders, broker = SidecarConfig.load(Path(sys.argv[1])), int(sys.argv[2])
     if orders.ready == "command":
         enter = (shutil.which("nsenter") or "nsenter", f"--target={broker}", "--mount", "--root", "--wd")
         orders = replace(orders, ready_command=(*enter, *orders.ready_command))

@@ -12,7 +12,7 @@ from simulation.exhaustive.model.local import Nodes
 from simulation.exhaustive.model.network import Nets
 from simulation.exhaustive.model.state import State, Table
 from simulation.exhaustive.model.views import BrokerView, ControllerView
-from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, SmallWorld
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, ModelSpec
 
 LOSABLE = (isr_changes.ALTER_PARTITION, replication.FETCH)
 """Purposes of the requests that may be lost, or come late."""
@@ -30,7 +30,7 @@ class Choices:
     """Finds what may happen, in a fixed order."""
 
     def __init__(
-        self, spec: SmallWorld, nodes: Nodes, nets: Nets, metadata: Table[tuple[int, ...]], budgets: Table[Budget]
+        self, spec: ModelSpec, nodes: Nodes, nets: Nets, metadata: Table[tuple[int, ...]], budgets: Table[Budget]
     ) -> None:
         self.spec = spec
         self.nodes = nodes

@@ -22,7 +22,7 @@ from simulation.exhaustive.model.events import (
     Learns,
     Leaves,
     NodeEvent,
-    Outcome,
+    NodeOutcome,
     Produces,
     Recalls,
     Starts,
@@ -35,15 +35,15 @@ from simulation.exhaustive.model.step import CLIENT
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.properties import of_the_cluster
 from simulation.exhaustive.properties.of_the_cluster import Broken, Ghost
-from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, SmallWorld
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, ModelSpec
 
 _NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
 
 
-class World:
+class ModelCluster:
     """All that can happen in a small world."""
 
-    def __init__(self, spec: SmallWorld) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.nodes = Nodes(spec)
         self.nets = Nets(self.nodes)
@@ -212,7 +212,7 @@ class World:
         self._take(state, node_id, self.nodes.step(state[node_id], event))
         return State(*state)
 
-    def _take(self, state: list[int], node_id: int, outcome: Outcome) -> None:
+    def _take(self, state: list[int], node_id: int, outcome: NodeOutcome) -> None:
         """Put a node's new state in place, send what it sends, and judge."""
         before = state[node_id]
         state[node_id] = outcome.state
@@ -252,7 +252,7 @@ class World:
 
     # --- judging -----------------------------------------------------------------------------------------------------
 
-    def _observe(self, state: list[int], node_id: int, outcome: Outcome) -> None:
+    def _observe(self, state: list[int], node_id: int, outcome: NodeOutcome) -> None:
         ghost = self.ghosts[state[_GHOST]]
         view = self.nodes.views[outcome.state]
         for found in of_the_cluster.observe(ghost, node_id, outcome, view):
@@ -294,19 +294,19 @@ def _log_bytes(disk: Any) -> int:  # noqa: ANN401
 
 
 _APPLY = {
-    "deliver": World._deliver,
-    "learn": World._learn,
-    "beat": World._beat,
-    "expire": World._expire,
-    "fence": World._fence,
-    "wait": World._wait,
-    "fire": World._fire,
-    "lag": World._lag,
-    "produce": World._produce,
-    "order": World._order,
-    "lose answer": World._lose_answer,
-    "give up": World._give_up,
-    "kill": World._kill,
-    "power loss": World._lose_power,
-    "restart": World._restart,
+    "deliver": ModelCluster._deliver,
+    "learn": ModelCluster._learn,
+    "beat": ModelCluster._beat,
+    "expire": ModelCluster._expire,
+    "fence": ModelCluster._fence,
+    "wait": ModelCluster._wait,
+    "fire": ModelCluster._fire,
+    "lag": ModelCluster._lag,
+    "produce": ModelCluster._produce,
+    "order": ModelCluster._order,
+    "lose answer": ModelCluster._lose_answer,
+    "give up": ModelCluster._give_up,
+    "kill": ModelCluster._kill,
+    "power loss": ModelCluster._lose_power,
+    "restart": ModelCluster._restart,
 }

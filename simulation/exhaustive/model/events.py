@@ -125,7 +125,7 @@ Record = tuple[int, int]
 """Leader epoch and value."""
 
 
-class Outcome(NamedTuple):
+class NodeOutcome(NamedTuple):
     """What one step of one node did. `state` is the number of the node's new state."""
 
     state: int

@@ -16,18 +16,18 @@ from simulation.exhaustive.model.cloning import canonical
 from simulation.exhaustive.model.events import (
     Batch,
     NodeEvent,
-    Outcome,
+    NodeOutcome,
 )
 from simulation.exhaustive.model.step import NodeState, take
 from simulation.exhaustive.model.views import DEAD, BrokerView, ControllerView, view_broker, view_controller
 from simulation.exhaustive.properties import of_one_step
-from simulation.exhaustive.spec import CONTROLLER, SmallWorld
+from simulation.exhaustive.spec import CONTROLLER, ModelSpec
 
 
 class Nodes:
     """All states of all nodes that have been seen, the steps between them, and the events that caused these."""
 
-    def __init__(self, world: SmallWorld) -> None:
+    def __init__(self, world: ModelSpec) -> None:
         self.world = world
         self.states: list[NodeState] = []
         self.owners: list[int] = []
@@ -37,7 +37,7 @@ class Nodes:
         self._state_numbers: dict[Hashable, int] = {}
         self._event_numbers: dict[tuple[type, NodeEvent], int] = {}
         self._batch_numbers: dict[Batch, int] = {}
-        self._steps: dict[int, Outcome] = {}
+        self._steps: dict[int, NodeOutcome] = {}
 
     # --- numbers -----------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class Nodes:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def step(self, state: int, event: int) -> Outcome:
+    def step(self, state: int, event: int) -> NodeOutcome:
         """What the event does to a node in this state."""
         key = state << 32 | event
         outcome = self._steps.get(key)
@@ -72,11 +72,11 @@ class Nodes:
             outcome = self._steps[key] = self._take(state, self.events[event])
         return outcome
 
-    def _take(self, number: int, event: NodeEvent) -> Outcome:
+    def _take(self, number: int, event: NodeEvent) -> NodeOutcome:
         owner = self.owners[number]
         done = take(self.world, owner, self.states[number], event)
         state = self.rest(owner, done.state)
-        outcome = Outcome(
+        outcome = NodeOutcome(
             state,
             tuple(self.event(message) for message in done.messages),
             tuple(self.batch(batch) for batch in done.batches),

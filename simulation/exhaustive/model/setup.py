@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.core.messages import CreateTopicsRequest, NewTopic
 from simulation.exhaustive.model.choices import Action
-from simulation.exhaustive.model.cluster import World
+from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.events import Arrives, Expires, Starts
 from simulation.exhaustive.model.state import State
 from simulation.exhaustive.model.step import CLIENT
@@ -18,7 +18,7 @@ class NotQuiet(Exception):
     """The world did not come to rest; the message says what goes on."""
 
 
-def begin(world: World) -> State:
+def begin(world: ModelCluster) -> State:
     """Start everything, create the partition, and let all messages arrive."""
     state = list(world.blank())
     world.happen(state, CONTROLLER, Starts("0/-1"))
@@ -38,7 +38,7 @@ def begin(world: World) -> State:
     return begun._replace(budget=world.budgets.number(world.spec.budget))
 
 
-def settle(world: World, state: State, but: tuple[Action, ...] = ()) -> State:
+def settle(world: ModelCluster, state: State, but: tuple[Action, ...] = ()) -> State:
     """Let happen what needs no fault and no client, until nothing new comes of it."""
     state = state._replace(budget=world.budgets.number(type(world.spec.budget)(records=0)))
     seen = {state}

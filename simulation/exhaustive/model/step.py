@@ -65,7 +65,7 @@ from simulation.exhaustive.model.events import (
     Starts,
     Waits,
 )
-from simulation.exhaustive.spec import TOPIC, SmallWorld
+from simulation.exhaustive.spec import TOPIC, ModelSpec
 
 NOW_MS = 1_000_000_000
 """All times that matter lie within seconds of it."""
@@ -116,7 +116,7 @@ class Done(NamedTuple):
     notes: tuple[str, ...]
 
 
-def take(world: SmallWorld, node_id: int, before: NodeState, event: NodeEvent) -> Done:
+def take(world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> Done:
     """Let an event happen to a node. Raises `NodeCrashed`."""
     step = _Step(world, node_id, before, event)
     try:
@@ -128,7 +128,7 @@ def take(world: SmallWorld, node_id: int, before: NodeState, event: NodeEvent) -
 class _Step:
     """One step: a copy of the node, the event, and what came of it."""
 
-    def __init__(self, world: SmallWorld, node_id: int, before: NodeState, event: NodeEvent) -> None:
+    def __init__(self, world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> None:
         self.world = world
         self.node_id = node_id
         self.event = event

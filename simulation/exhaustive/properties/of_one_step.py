@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from simulation.exhaustive.model.events import Dies, NodeEvent, Outcome, Record, Starts
+from simulation.exhaustive.model.events import Dies, NodeEvent, NodeOutcome, Record, Starts
 from simulation.exhaustive.model.views import BrokerView
 
 
-def of_step(before: BrokerView, after: BrokerView, outcome: Outcome, event: NodeEvent) -> Outcome:
+def of_step(before: BrokerView, after: BrokerView, outcome: NodeOutcome, event: NodeEvent) -> NodeOutcome:
     """The outcome, with what the observer of the whole world needs to know of this step."""
     if not after.alive or not before.alive:
         return outcome._replace(fault=_fault_at_rest(after))

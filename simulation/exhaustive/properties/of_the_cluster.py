@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from broker.core.metadata.records import RECOVERING, PartitionState
-from simulation.exhaustive.model.events import Decision, Outcome, Record
+from simulation.exhaustive.model.events import Decision, NodeOutcome, Record
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import MIN_ISR
 
@@ -58,7 +58,9 @@ class Broken(Exception):
         return str(self).partition(":")[0]
 
 
-def observe(ghost: Ghost, node_id: int, outcome: Outcome, view: BrokerView | ControllerView) -> Iterator[str | Ghost]:
+def observe(
+    ghost: Ghost, node_id: int, outcome: NodeOutcome, view: BrokerView | ControllerView
+) -> Iterator[str | Ghost]:
     """Properties that a step broke, as texts, and at last what the observer knows after it."""
     if outcome.fault is not None:
         yield outcome.fault

@@ -13,7 +13,7 @@ from harness.environments.docker.probe import try_docker
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.feature_probes import (
-    Trial,
+    ProbeResult,
     try_clock,
     try_ext4,
     try_fuse,
@@ -24,7 +24,7 @@ from harness.store.journal import Journal
 from tests.support.real_faults import standing
 from tests.support.stand_in import StandIn
 
-TRIALS: dict[str, Callable[[], Trial]] = {
+TRIALS: dict[str, Callable[[], ProbeResult]] = {
     "namespaces": try_namespaces,
     "shaping": try_shaping,
     "ext4": try_ext4,

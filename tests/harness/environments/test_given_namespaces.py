@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.machine.kernel.process_identity import wait_until
 
@@ -28,8 +28,8 @@ def guest() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def _keeper(namespace: str) -> Keeper:
-    return Keeper(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
+def _keeper(namespace: str) -> Supervisor:
+    return Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
 
 
 def test_it_is_wired_to_the_others_and_its_links_can_be_cut(guest: subprocess.Popen[bytes]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.kernel.process_identity import wait_until
-from harness.environments.ssh.capabilities import SshOffers
+from harness.environments.ssh.capabilities import SshCapabilities
 from harness.environments.ssh.connection.ssh import Connection
 from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.fleet.facts import examine
@@ -49,7 +49,7 @@ def make(place: Path, brokers: int, controllers: int, *, installed: bool = True)
         brokers,
         controllers,
         fleet,
-        SshOffers(_HAS, ours=False),
+        SshCapabilities(_HAS, ours=False),
         needs=frozenset({"clock"}),
         journal=Journal(place / "run"),
     )

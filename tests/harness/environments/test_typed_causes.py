@@ -13,7 +13,7 @@ import harness
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit, cause_of, from_json, to_json
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.storage.fuse import FuseMount
 
@@ -44,7 +44,7 @@ def test_a_keeper_s_refusal_arrives_as_it_was_met() -> None:
         settings = Settings(network=False, mounts=True, endpoints=())
         met = Refused(errno.EPERM, "unshare(CLONE_NEWNS)")
     with pytest.raises(HelperRefused) as caught:
-        Keeper(settings, {})
+        Supervisor(settings, {})
     if isinstance(caught.value.cause, Refused) and caught.value.cause.what == "unshare(CLONE_NEWNET)":
         pytest.skip("this machine makes no network namespaces")
     assert caught.value.cause == met

@@ -19,7 +19,7 @@ from harness.environments.docker.probe import try_docker
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import of_run, wait_until
 from harness.environments.machine.node import MachineNode
-from harness.environments.ssh.capabilities import SshOffers
+from harness.environments.ssh.capabilities import SshCapabilities
 from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.node import SshNode
 from harness.run.health import ends, lacking
@@ -88,7 +88,7 @@ def _on_hosts(directory: Path) -> Iterator[Standing]:
     definition.write_text(OWN_AS_FOREIGN)
     spec = spec_for(definition, brokers=2, replication_factor=2, min_insync_replicas=1, inventory="lab.toml")
     system = ForeignBroker(spec, load(definition), dict.fromkeys((1, 2, 100), here(load(definition))))
-    offers = SshOffers(frozenset({"nft", "ext4"}), ours=False)
+    offers = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
     fleet = NamespaceFleet(directory / "hosts", spec.nodes)
     yield Standing(
         SshEnvironment(directory, system, 2, 1, fleet, offers, journal=Journal(directory)), system, directory

@@ -14,7 +14,7 @@ from harness.commands import cli
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import capabilities, engine, image
 from harness.environments.docker.probe import try_docker
-from harness.environments.machine.feature_probes import Trial
+from harness.environments.machine.feature_probes import ProbeResult
 from harness.systems.from_image import BrokerFromImage
 from harness.terminal.exits import Exit
 from naming import SpecError
@@ -69,7 +69,7 @@ def test_an_image_that_nobody_has_is_one_line_and_status_2(tmp_path: Path, capsy
 def test_without_an_engine_an_image_is_refused_as_for_any_other_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capabilities, "try_docker", lambda: Trial(False, "no engine"))
+    monkeypatch.setattr(capabilities, "try_docker", lambda: ProbeResult(False, "no engine"))
     with pytest.raises(SpecError, match="expected a Docker engine for the environment docker, found: no engine"):
         made(definition(tmp_path, "some:1"), environment="docker")
 

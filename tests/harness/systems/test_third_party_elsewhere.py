@@ -17,7 +17,7 @@ from harness.environments import registry
 from harness.environments.docker import engine, image
 from harness.environments.docker.probe import try_docker
 from harness.environments.docker.python_tree import PACKAGES_AT
-from harness.environments.ssh.capabilities import SshOffers
+from harness.environments.ssh.capabilities import SshCapabilities
 from harness.environments.ssh.environment import SshEnvironment
 from harness.run.judging import judge
 from harness.shipped import SYSTEMS
@@ -75,7 +75,7 @@ def on_a_host(directory: Path) -> Path:
     spec = spec_for(DEFINITION, duration=14.0, inventory="lab.toml")
     definition = load(DEFINITION)
     system = ForeignBroker(spec, definition, {1: here(definition)})
-    offers = SshOffers(frozenset({"nft", "ext4"}), ours=False)
+    offers = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
     run = directory / "run"
 
     def make(journal: Journal) -> SshEnvironment:

@@ -6,17 +6,17 @@ import pytest
 
 from simulation.exhaustive.model.choices import Action
 from simulation.exhaustive.model.cloning import UnknownState, canonical, copy_node
-from simulation.exhaustive.model.cluster import World
+from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.events import Beats
 from simulation.exhaustive.model.local import Nodes, canonical_state
 from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.step import NodeCrashed, take
-from simulation.exhaustive.spec import BROKERS, Budget, SmallWorld, reassign
+from simulation.exhaustive.spec import BROKERS, Budget, ModelSpec, reassign
 
 WORLDS = [
-    SmallWorld(budget=Budget(records=2, fences=1, shrinks=1), initial_isr=3),
-    SmallWorld(budget=Budget(records=2, kills=1, power_losses=1, late_requests=1)),
-    SmallWorld(budget=Budget(records=1, orders=2, lost_answers=1), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
+    ModelSpec(budget=Budget(records=2, fences=1, shrinks=1), initial_isr=3),
+    ModelSpec(budget=Budget(records=2, kills=1, power_losses=1, late_requests=1)),
+    ModelSpec(budget=Budget(records=1, orders=2, lost_answers=1), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
 ]
 
 
@@ -51,12 +51,12 @@ def wander(world, steps, seed):
 
 def remembering(spec, monkeypatch):
     monkeypatch.setattr("simulation.exhaustive.model.cluster.Nodes", Remembering)
-    world = World(spec)
+    world = ModelCluster(spec)
     wander(world, 1_500, seed=7)
     return world.nodes
 
 
-@pytest.mark.parametrize("spec", WORLDS, ids=SmallWorld.title)
+@pytest.mark.parametrize("spec", WORLDS, ids=ModelSpec.title)
 def test_what_was_merged_answers_every_event_as_what_it_was_merged_with(spec, monkeypatch):
     nodes = remembering(spec, monkeypatch)
     compared = 0
@@ -78,9 +78,9 @@ def outcome(nodes, number, state, event):
     return canonical_state(done.state), messages, done.batches, done.acknowledged
 
 
-@pytest.mark.parametrize("spec", WORLDS, ids=SmallWorld.title)
+@pytest.mark.parametrize("spec", WORLDS, ids=ModelSpec.title)
 def test_a_step_leaves_the_state_that_it_starts_from_as_it_was(spec):
-    world = World(spec)
+    world = ModelCluster(spec)
     wander(world, 800, seed=11)
     nodes = world.nodes
     for number, state in enumerate(nodes.states):
@@ -88,7 +88,7 @@ def test_a_step_leaves_the_state_that_it_starts_from_as_it_was(spec):
 
 
 def test_a_copy_is_equal_and_independent():
-    world = World(SmallWorld())
+    world = ModelCluster(ModelSpec())
     state = begin(world)
     before = world.nodes.states[state.second]
     disk = before.disk.copy()
@@ -107,7 +107,7 @@ def test_what_cannot_be_copied_is_refused_by_name():
 
 
 def test_events_of_different_kinds_are_different_events():
-    world = World(SmallWorld(budget=Budget(fences=1)))
+    world = ModelCluster(ModelSpec(budget=Budget(fences=1)))
     state = begin(world)
     actions = world.actions(state)
     assert Action("fence", 1) in actions

@@ -4,7 +4,7 @@ import pytest
 
 from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
-from simulation.exhaustive.model.events import Decision, Outcome
+from simulation.exhaustive.model.events import Decision, NodeOutcome
 from simulation.exhaustive.model.views import BrokerView, ControllerView, Registration
 from simulation.exhaustive.properties.of_the_cluster import Ghost, judge, lost_data, observe
 
@@ -82,7 +82,7 @@ NOTHING_SEEN = Ghost()
 
 
 def decided(before, after, ghost=NOTHING_SEEN, registered=()):
-    outcome = Outcome(0, decisions=(Decision(registered, before, after),))
+    outcome = NodeOutcome(0, decisions=(Decision(registered, before, after),))
     return ids(observe(ghost, 0, outcome, controller()))
 
 
@@ -111,10 +111,10 @@ def test_a_broker_that_stopped_uncleanly_is_not_eligible_until_it_is_added():
 
 def test_a_leader_commits_and_acknowledges_what_is_committed():
     view = broker(1, [A, B], 1, leads=True)
-    *broken, ghost = observe(Ghost(), 1, Outcome(0, acknowledged=((1, 0),), appended=0), view)
+    *broken, ghost = observe(Ghost(), 1, NodeOutcome(0, acknowledged=((1, 0),), appended=0), view)
     assert broken == []
     assert (ghost.committed, ghost.leaders) == ((A,), ((0, 1),))
-    assert ids(observe(Ghost(), 1, Outcome(0, acknowledged=((2, 1),)), view)) == ["P-12"]
-    assert ids(observe(ghost, 2, Outcome(0, appended=0), broker(2))) == ["P-8"]
-    assert ids(observe(ghost, 2, Outcome(0, removed=((0, A),)), broker(2))) == ["P-6"]
-    assert ids(observe(ghost, 2, Outcome(0, removed=((1, B),)), broker(2))) == []
+    assert ids(observe(Ghost(), 1, NodeOutcome(0, acknowledged=((2, 1),)), view)) == ["P-12"]
+    assert ids(observe(ghost, 2, NodeOutcome(0, appended=0), broker(2))) == ["P-8"]
+    assert ids(observe(ghost, 2, NodeOutcome(0, removed=((0, A),)), broker(2))) == ["P-6"]
+    assert ids(observe(ghost, 2, NodeOutcome(0, removed=((1, B),)), broker(2))) == []

@@ -12,7 +12,7 @@ from simulation.exhaustive.models import CORRECT, HUNTS, MODEL
 from simulation.exhaustive.properties.of_the_cluster import MODELLED
 from simulation.exhaustive.replay import follow
 from simulation.exhaustive.search import Limits, Verdict, search
-from simulation.exhaustive.spec import Budget, SmallWorld, reassign
+from simulation.exhaustive.spec import Budget, ModelSpec, reassign
 
 FINER_STEPS = 0
 """How many steps more than the model's a counterexample may take. Heartbeats and registrations are one step each here
@@ -22,14 +22,14 @@ as there; a fetch is as many."""
 @pytest.mark.parametrize(
     "world",
     [
-        SmallWorld(budget=Budget(records=2)),
-        SmallWorld(budget=Budget(records=3), initial_isr=3),
-        SmallWorld(budget=Budget(shrinks=1), initial_isr=3),
-        SmallWorld(budget=Budget(lost_answers=1)),
-        SmallWorld(budget=Budget(late_requests=1)),
-        SmallWorld(budget=Budget(orders=2), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
+        ModelSpec(budget=Budget(records=2)),
+        ModelSpec(budget=Budget(records=3), initial_isr=3),
+        ModelSpec(budget=Budget(shrinks=1), initial_isr=3),
+        ModelSpec(budget=Budget(lost_answers=1)),
+        ModelSpec(budget=Budget(late_requests=1)),
+        ModelSpec(budget=Budget(orders=2), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
     ],
-    ids=SmallWorld.title,
+    ids=ModelSpec.title,
 )
 def test_no_order_of_a_small_world_breaks_the_correct_protocol(world):
     found = search(world)
@@ -59,7 +59,7 @@ def test_the_steps_break_a_property_with_the_flaw_and_none_without_it(flaw):
     with_it = follow(world, found.steps)
     assert with_it.violation == found.violation
     assert [step.name for step in with_it.steps] == list(found.steps)
-    without = follow(SmallWorld(**{**vars(world), "flaws": ()}), found.steps)
+    without = follow(ModelSpec(**{**vars(world), "flaws": ()}), found.steps)
     assert without.violation is None
 
 
@@ -68,19 +68,19 @@ def test_the_steps_break_a_property_with_the_flaw_and_none_without_it(flaw):
 )
 def test_what_the_model_can_see_takes_exactly_as_long_as_in_the_model(flaw, length):
     world = HUNTS[flaw]
-    found = search(SmallWorld(**{**vars(world), "properties": MODELLED}))
+    found = search(ModelSpec(**{**vars(world), "properties": MODELLED}))
     assert len(found.steps) + 1 == length == MODEL[flaw]
 
 
 def test_a_search_can_be_stopped_and_says_how_deep_it_has_looked():
-    found = search(SmallWorld(budget=Budget(shrinks=1)), Limits(depth=6))
+    found = search(ModelSpec(budget=Budget(shrinks=1)), Limits(depth=6))
     assert found.verdict is Verdict.STOPPED
     assert found.depth == 6
     assert found.waiting > 0
 
 
 def test_a_step_that_is_not_possible_is_named_with_its_number():
-    replayed = follow(SmallWorld(), ["broker 3's heartbeat reaches the controller", "broker 9 sings"])
+    replayed = follow(ModelSpec(), ["broker 3's heartbeat reaches the controller", "broker 9 sings"])
     assert replayed.impossible == "step 2 is not possible: broker 9 sings"
     assert len(replayed.steps) == 1
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from broker.core.metadata.records import BrokerChanged, BrokerRegistered, TopicCreated
-from simulation.engine.choices import Tape
-from simulation.engine.cluster import World
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.knowledge import Knowledge
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import settings_of
@@ -13,7 +13,7 @@ from simulation.scenario.scenario import settings_of
 @pytest.fixture
 def knowledge() -> Knowledge:
     """What is known of three active brokers and a topic without partitions."""
-    world = World(Tape(1), settings_of(Configuration()))
+    world = SimulatedCluster(ChoiceSequence(1), settings_of(Configuration()))
     known = Knowledge.of(world)
     for broker in (1, 2, 3):
         known.image.apply(0, BrokerRegistered(broker, f"{broker}/1", (), None, broker))

@@ -12,12 +12,12 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Reply, RequestReceived
 from broker.core.records import encode_batch, headers_of
 from broker.core.replica.state import Role
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import brokers
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.schedule import Fault
 from simulation.invariants.observer import PropertyObserver
-from simulation.scenario.scenario import Outcome
+from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
@@ -25,14 +25,14 @@ KILL_FIRST = (Fault(6_000, "kill", 0, 2_000, 0),)
 ISOLATED_FOLLOWERS = (Fault(5_000, "kill", 1, 12_000, 0), Fault(5_100, "kill", 2, 12_000, 0))
 
 
-Change = Callable[[World, AnyResponse], AnyResponse | None]
+Change = Callable[[SimulatedCluster, AnyResponse], AnyResponse | None]
 
 
-def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver | None = None) -> Outcome:
+def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver | None = None) -> SimulationOutcome:
     """Simulate, and exchange one answer to a client, in the eyes of the observer, by what `change` makes of it."""
     watching = observer or PropertyObserver()
 
-    def lie(world: World, step: Step) -> bool:
+    def lie(world: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(world, step, Role.LEADER)
         if replica is None or replica.high_watermark < 4:
             return False
@@ -67,7 +67,7 @@ def with_part(response: AnyResponse, **fields: object) -> AnyResponse:
 def test_an_end_of_the_log_that_goes_back_breaks_p_9_and_one_before_acknowledged_writes_p_13(shown: str) -> None:
     observer = PropertyObserver()
 
-    def change(world: World, response: AnyResponse) -> AnyResponse | None:
+    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         if shown == "P-9":
             ghost.acknowledged_end = 0
@@ -84,7 +84,7 @@ def test_an_end_of_the_log_beyond_what_is_committed_breaks_p_11() -> None:
 
 
 def test_a_record_above_the_high_watermark_that_a_consumer_gets_breaks_p_11() -> None:
-    def change(world: World, response: AnyResponse) -> AnyResponse:
+    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse:
         records = encode_batch([(None, b"x")], the_only(response).high_watermark, 0, 0)
         return with_part(response, records=records)
 
@@ -101,7 +101,7 @@ def test_a_committed_offset_with_another_record_that_a_consumer_gets_breaks_p_11
 def test_an_empty_answer_to_who_must_see_an_acknowledged_write_breaks_p_13() -> None:
     observer = PropertyObserver()
 
-    def change(world: World, response: AnyResponse) -> AnyResponse | None:
+    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         ghost.shown_end = 0
         return with_part(response, records=b"") if the_only(response).records and ghost.acknowledged_end else None
@@ -112,7 +112,7 @@ def test_an_empty_answer_to_who_must_see_an_acknowledged_write_breaks_p_13() -> 
 def test_epochs_that_decrease_within_what_is_read_break_p_24() -> None:
     observer = PropertyObserver()
 
-    def change(world: World, response: AnyResponse) -> AnyResponse | None:
+    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         last = ghost.committed[-1]
         if last is None or not last.epoch or ghost.state is None or ghost.state.leader not in dict(brokers(world)):
@@ -139,7 +139,7 @@ def test_an_acknowledgement_with_a_wrong_offset_breaks_p_12() -> None:
 def test_an_acknowledged_write_with_a_lower_offset_than_an_earlier_one_breaks_p_13() -> None:
     observer = PropertyObserver()
 
-    def change(world: World, response: AnyResponse) -> AnyResponse | None:
+    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         for records in ghost.first_seen:
             ghost.first_seen[records] = 10_000
@@ -150,7 +150,7 @@ def test_an_acknowledged_write_with_a_lower_offset_than_an_earlier_one_breaks_p_
 
 @pytest.mark.parametrize("sequence", [0, 1_000])
 def test_a_sequence_number_that_is_committed_twice_or_left_out_breaks_p_14(sequence: int) -> None:
-    def repeat(world: World, step: Step) -> bool:
+    def repeat(world: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(world, step, Role.LEADER)
         if replica is None or replica.high_watermark < 4:
             return False

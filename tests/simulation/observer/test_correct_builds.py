@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.engine.choices import Tape
+from simulation.engine.choices import ChoiceSequence
 from simulation.faults.schedule import Fault
 from simulation.invariants.observer import PROPERTIES, PropertyObserver, is_documented
 from simulation.runs.sweep import simulate
@@ -29,7 +29,7 @@ def failures(seeds: range, **overrides: object) -> list[str]:
     """What the observer reports. What comes after the observer's part, clients that wait in vain, is not asked here."""
     found = []
     for seed in seeds:
-        outcome = scenario.run(Tape(seed), overrides=overrides, observers=[PropertyObserver()])
+        outcome = scenario.run(ChoiceSequence(seed), overrides=overrides, observers=[PropertyObserver()])
         if outcome.failed_property is not None and outcome.failed_property.startswith(("P-", "crash")):
             found.append(f"seed {seed}: {outcome.failure}")
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.faults.schedule import Fault
 from simulation.invariants.liveness import unmet
 from simulation.invariants.violation import Violation
@@ -16,10 +16,10 @@ from tests.support.planting import Plant, change_rules, observe
 class Judge(Plant):
     """Asks what is missing in the middle of a simulation, after doing something to it."""
 
-    def __init__(self, act: Callable[[World], object]) -> None:
+    def __init__(self, act: Callable[[SimulatedCluster], object]) -> None:
         self.found = ""
 
-        def lie(world: World, step: Step) -> bool:
+        def lie(world: SimulatedCluster, step: EventStep) -> bool:
             act(world)
             self.found = unmet(world, "in a test").property_id
             return True
@@ -27,12 +27,12 @@ class Judge(Plant):
         super().__init__(lie, after_ms=6_000)
 
 
-def kill(*nodes: int) -> Callable[[World], object]:
+def kill(*nodes: int) -> Callable[[SimulatedCluster], object]:
     return lambda world: [world.kill(node) for node in nodes]
 
 
 @pytest.mark.parametrize(("act", "property_id"), [(kill(100, 101, 102), "V-9"), (kill(2), "V-1")])
-def test_the_missing_property_is_named(act: Callable[[World], object], property_id: str) -> None:
+def test_the_missing_property_is_named(act: Callable[[SimulatedCluster], object], property_id: str) -> None:
     judge = Judge(act)
     observe(judge)
     assert judge.found == property_id

@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.replica.state import Role
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.faults.schedule import Fault
 from simulation.invariants import metadata
 from simulation.invariants.knowledge import Knowledge
@@ -97,7 +97,7 @@ def test_a_member_that_was_admitted_by_what_its_earlier_life_fetched_breaks_p_7(
 def _epochs_of_earlier_lives() -> Plant:
     """A leader that says of every follower that it fetched in broker epoch 0."""
 
-    def lie(world: World, step: Step) -> bool:
+    def lie(world: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(world, step, Role.LEADER)
         for remote in replica.remotes.values() if replica is not None else ():
             remote.broker_epoch = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.core.quorum.state import Quorum, QuorumRole
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.faults.schedule import Fault
 from tests.support.planting import Plant, controller_of, observe
 
@@ -15,7 +15,7 @@ Lie = Callable[[Quorum], object]
 
 
 def quorum_lie(lie: Lie, *, leads: bool) -> Plant:
-    def plant(world: World, step: Step) -> bool:
+    def plant(world: SimulatedCluster, step: EventStep) -> bool:
         state = controller_of(world, step, leads=leads)
         if state is None or not state.quorum.high_watermark:
             return False

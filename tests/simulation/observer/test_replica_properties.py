@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
-from simulation.engine.cluster import Step, World
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.faults.schedule import Fault
 from simulation.invariants.ghost import Batch
 from simulation.invariants.observer import PropertyObserver
@@ -17,12 +17,12 @@ OTHER = Batch(0, 0, 0, 0xBAD, -1, -1, -1, control=False)
 KILL_FIRST = (Fault(6_000, "kill", 0, 9_000, 0),)
 
 
-def follower(world: World, step: Step) -> Replica | None:
+def follower(world: SimulatedCluster, step: EventStep) -> Replica | None:
     replica = replica_of(world, step, Role.FOLLOWER)
     return replica if replica is not None and replica.high_watermark > 3 else None
 
 
-def leader(world: World, step: Step) -> Replica | None:
+def leader(world: SimulatedCluster, step: EventStep) -> Replica | None:
     replica = replica_of(world, step, Role.LEADER)
     return replica if replica is not None and replica.high_watermark > 3 else None
 
@@ -42,7 +42,7 @@ def test_an_elected_leader_without_all_that_is_committed_breaks_p_1() -> None:
 def test_a_leader_that_finds_less_than_is_committed_when_it_takes_over_breaks_p_1() -> None:
     observer = PropertyObserver()
 
-    def add(world: World, step: Step) -> bool:
+    def add(world: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(world, step, Role.LEADER)
         if replica is None or not replica.leader_epoch:
             return False
@@ -62,7 +62,7 @@ def test_a_member_of_the_isr_that_lacks_a_record_breaks_p_2() -> None:
 
 
 def test_two_records_of_one_epoch_at_one_offset_break_p_3() -> None:
-    def corrupt(world: World, step: Step) -> bool:
+    def corrupt(world: SimulatedCluster, step: EventStep) -> bool:
         replica = follower(world, step)
         if replica is None:
             return False
@@ -76,7 +76,7 @@ def test_two_records_of_one_epoch_at_one_offset_break_p_3() -> None:
 def test_a_leader_that_commits_another_record_breaks_p_4() -> None:
     observer = PropertyObserver()
 
-    def exchange(world: World, step: Step) -> bool:
+    def exchange(world: SimulatedCluster, step: EventStep) -> bool:
         replica = leader(world, step)
         if replica is None or replica.log.end_offset == replica.high_watermark:
             return False
@@ -88,7 +88,7 @@ def test_a_leader_that_commits_another_record_breaks_p_4() -> None:
 
 
 def test_a_leader_that_does_not_count_a_candidate_breaks_p_5() -> None:
-    def forget(world: World, step: Step) -> bool:
+    def forget(world: SimulatedCluster, step: EventStep) -> bool:
         replica = leader(world, step)
         if replica is None:
             return False
@@ -100,7 +100,7 @@ def test_a_leader_that_does_not_count_a_candidate_breaks_p_5() -> None:
 
 @pytest.mark.parametrize("below", [1, 3])
 def test_a_cut_through_committed_records_breaks_p_6(below: int) -> None:
-    def cut(world: World, step: Step) -> bool:
+    def cut(world: SimulatedCluster, step: EventStep) -> bool:
         replica = follower(world, step)
         if replica is None:
             return False
@@ -114,7 +114,7 @@ def test_a_cut_through_committed_records_breaks_p_6(below: int) -> None:
 
 
 def test_synced_records_that_recovery_cuts_off_break_p_6() -> None:
-    def lose(world: World, step: Step) -> bool:
+    def lose(world: SimulatedCluster, step: EventStep) -> bool:
         replica = leader(world, step)
         if replica is None:
             return False
@@ -129,7 +129,7 @@ def test_synced_records_that_recovery_cuts_off_break_p_6() -> None:
 
 
 def test_a_second_broker_that_appends_in_an_epoch_breaks_p_8() -> None:
-    def usurp(world: World, step: Step) -> bool:
+    def usurp(world: SimulatedCluster, step: EventStep) -> bool:
         replica = follower(world, step)
         if replica is None or replica.log.end_offset > replica.high_watermark:
             return False
@@ -142,7 +142,7 @@ def test_a_second_broker_that_appends_in_an_epoch_breaks_p_8() -> None:
 
 
 def test_a_leader_whose_high_watermark_goes_back_breaks_p_9() -> None:
-    def step_back(world: World, step: Step) -> bool:
+    def step_back(world: SimulatedCluster, step: EventStep) -> bool:
         replica = leader(world, step)
         if replica is None:
             return False
@@ -154,7 +154,7 @@ def test_a_leader_whose_high_watermark_goes_back_breaks_p_9() -> None:
 
 @pytest.mark.parametrize("offset", [10_000, -1])
 def test_a_high_watermark_outside_the_log_breaks_p_10(offset: int) -> None:
-    def put(world: World, step: Step) -> bool:
+    def put(world: SimulatedCluster, step: EventStep) -> bool:
         replica = follower(world, step)
         if replica is None:
             return False
@@ -167,7 +167,7 @@ def test_a_high_watermark_outside_the_log_breaks_p_10(offset: int) -> None:
 def test_a_follower_that_takes_more_for_committed_than_any_leader_breaks_p_10() -> None:
     observer = PropertyObserver()
 
-    def put(world: World, step: Step) -> bool:
+    def put(world: SimulatedCluster, step: EventStep) -> bool:
         replica = follower(world, step)
         if replica is None or replica.log.end_offset == len(observer.known.partitions[replica.topic_id, 0].committed):
             return False
@@ -179,7 +179,7 @@ def test_a_follower_that_takes_more_for_committed_than_any_leader_breaks_p_10() 
 
 @pytest.mark.parametrize("by", [-1, 5])
 def test_a_replica_whose_epoch_goes_back_or_runs_ahead_breaks_p_19(by: int) -> None:
-    def change(world: World, step: Step) -> bool:
+    def change(world: SimulatedCluster, step: EventStep) -> bool:
         replica = follower(world, step)
         if replica is None:
             return False
@@ -192,7 +192,7 @@ def test_a_replica_whose_epoch_goes_back_or_runs_ahead_breaks_p_19(by: int) -> N
 def test_an_image_that_differs_at_one_offset_breaks_p_20() -> None:
     seen: dict[int, int] = {}
 
-    def change(world: World, step: Step) -> bool:
+    def change(world: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(world, step)
         if replica is None:
             return False
@@ -206,7 +206,7 @@ def test_an_image_that_differs_at_one_offset_breaks_p_20() -> None:
 
 
 def test_an_epoch_cache_that_contradicts_the_log_breaks_p_21() -> None:
-    def change(world: World, step: Step) -> bool:
+    def change(world: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(world, step)
         if replica is None or not replica.leader_epoch:
             return False

@@ -19,7 +19,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, for_code
 
 from workloads.clients.answers import Answers
-from workloads.clients.base import ClientError, ClientSettings, Done, Outcome, Partition
+from workloads.clients.base import ClientError, ClientSettings, Done, Partition, SendOutcome
 from workloads.clients.classify import classify_failed_send
 from workloads.clients.kafka_python.attempts import AttemptLedger
 from workloads.clients.kafka_python.wire import Untyped, watched_client
@@ -67,10 +67,10 @@ class KafkaPythonConnection:
             future = self._producer.send(partition.topic, value=value, partition=partition.partition)
         except (KafkaError, ValueError) as error:
             # Raised before the record was put into any batch (no metadata, no such partition, closed).
-            answers.give(place, Outcome("fail", error=type(error).__name__))
+            answers.give(place, SendOutcome("fail", error=type(error).__name__))
         except RuntimeError as error:
             # The library's own when its network was closed while the send was waiting for metadata.
-            answers.give(place, Outcome("info", error=type(error).__name__))
+            answers.give(place, SendOutcome("info", error=type(error).__name__))
         else:
             future.add_callback(self._acknowledged, answers, place, value)
             future.add_errback(
@@ -92,17 +92,17 @@ class KafkaPythonConnection:
         self._ledger.forget(value)
         if self._acks == 0:
             # Nobody answered; kafka-python makes up an offset.
-            answers.give(place, Outcome("ok"))
+            answers.give(place, SendOutcome("ok"))
         elif metadata.offset >= 0:
-            answers.give(place, Outcome("ok", int(metadata.offset), None, self._ledger.node))
+            answers.give(place, SendOutcome("ok", int(metadata.offset), None, self._ledger.node))
         else:
             # kafka-python takes DUPLICATE_SEQUENCE_NUMBER for success, but the broker gives it at once: the
             # record is in the leader's log, and nothing says that it is in any other.
-            answers.give(place, Outcome("info", error="DuplicateSequenceNumberError"))
+            answers.give(place, SendOutcome("info", error="DuplicateSequenceNumberError"))
 
     def _failed(self, answers: Answers, place: int, value: bytes, error: Exception) -> None:
         if self._may_send:
-            answers.give(place, Outcome("info", error=type(error).__name__))
+            answers.give(place, SendOutcome("info", error=type(error).__name__))
             return
         attempts = self._ledger.attempts(value)
         names = [type(error).__name__]
@@ -110,4 +110,4 @@ class KafkaPythonConnection:
             names.append(for_code(attempts[-1]).__name__)
         # A client that runs out of time says only that; what it was told at last explains more.
         described = " after ".join(dict.fromkeys(names))
-        answers.give(place, Outcome(classify_failed_send(attempts), error=described))
+        answers.give(place, SendOutcome(classify_failed_send(attempts), error=described))

@@ -16,7 +16,7 @@ from harness.environments.machine.helpers.supervisor_process import Settings
 _KILL_TIMEOUT_S = 15.0
 
 
-class Keeper:
+class Supervisor:
     """A running keeper. Safe to use from several threads."""
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class Keeper:
 class KeptProcess:
     """A process (with its group) that the keeper started. Safe to use from several threads."""
 
-    def __init__(self, keeper: Keeper, number: int, pid: int, start_time: int) -> None:
+    def __init__(self, keeper: Supervisor, number: int, pid: int, start_time: int) -> None:
         self._keeper = keeper
         self._number = number
         self._status: int | None = None

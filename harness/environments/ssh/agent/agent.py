@@ -24,12 +24,12 @@ from typing import Any, cast
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.local.host import KeptHost
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.machine.node import MachineNode
 from harness.environments.machine.wall_clock import WallClock
-from harness.environments.ssh.agent.config import Orders, claim
+from harness.environments.ssh.agent.config import AgentConfig, claim
 from harness.environments.ssh.agent.disks import AgentDisk
 from harness.environments.ssh.agent.network import AgentNetwork
 from harness.environments.ssh.agent.random_numbers import stir_random_numbers
@@ -47,7 +47,7 @@ _TROUBLES = (EnvironmentFailed, HelperRefused, NodeError, OSError, TypeError, Va
 class _Command:
     """The part of a system under test that a machine needs to know: how to run it."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: AgentConfig) -> None:
         self._orders = orders
         self.how_to_stop: Sequence[str] | None = None
 
@@ -68,7 +68,7 @@ class _Command:
 class Agent:
     """Everything that is done on a machine for one node."""
 
-    def __init__(self, orders: Orders, listener: Listener) -> None:
+    def __init__(self, orders: AgentConfig, listener: Listener) -> None:
         self._orders = orders
         self._undo = ExitStack()
         if orders.entropy:
@@ -81,7 +81,7 @@ class Agent:
         self._network = AgentNetwork(orders)
         self._undo.callback(self._network.close)
         mark = {RUN_MARK: orders.token}
-        keeper = Keeper(Settings(network=False, mounts=orders.disk == "ext4", endpoints=()), mark)
+        keeper = Supervisor(Settings(network=False, mounts=orders.disk == "ext4", endpoints=()), mark)
         self._undo.callback(keeper.close)
         plan = NodePlan(
             node_id=orders.node_id,
@@ -181,7 +181,7 @@ def _plain(result: object) -> object:
     return list(result) if isinstance(result, tuple) else result
 
 
-def heal(orders: Orders) -> list[str]:
+def heal(orders: AgentConfig) -> list[str]:
     """Undo what an agent of that run left behind that was killed; a line for each thing."""
     lines = AgentNetwork(orders, listen=False).clear_all()
     if Path(orders.directory).exists():
@@ -198,7 +198,7 @@ def main() -> None:
     first = listener.first()
     if first is None:
         return
-    orders = Orders(**first)
+    orders = AgentConfig(**first)
     try:
         with claim(orders):
             if orders.heal:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from harness.environments.base import EnvironmentFailed
 
 
-class Orders(NamedTuple):
+class AgentConfig(NamedTuple):
     """All that an agent needs to know of its run."""
 
     token: str  # of the run
@@ -39,7 +39,7 @@ class Orders(NamedTuple):
 
 
 @contextmanager
-def claim(orders: Orders) -> Iterator[None]:
+def claim(orders: AgentConfig) -> Iterator[None]:
     """Hold the machine for one run. Raises `EnvironmentFailed` when another holds it."""
     place = Path(orders.place)
     place.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,10 @@ from typing import Literal
 
 from harness.environments.base import NodePlan
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.kernel import linux
 from harness.environments.machine.node import LOG_NAME, log_files
-from harness.environments.ssh.agent.config import Orders
+from harness.environments.ssh.agent.config import AgentConfig
 from harness.environments.storage import survivors
 from harness.environments.storage.disks import Disks, read_states
 from harness.environments.storage.fuse import FuseMounts
@@ -83,7 +83,7 @@ class AgentDisk:
     """The mechanism that was ordered, prepared, and what the harness asks about files."""
 
     def __init__(
-        self, orders: Orders, plan: NodePlan, keeper: Keeper, journal: Journal, mark: Mapping[str, str]
+        self, orders: AgentConfig, plan: NodePlan, keeper: Supervisor, journal: Journal, mark: Mapping[str, str]
     ) -> None:
         self._plan = plan
         self._log_patterns = orders.log_patterns

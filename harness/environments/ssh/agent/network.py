@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.environments.ssh.agent.config import Orders
+from harness.environments.ssh.agent.config import AgentConfig
 from harness.environments.ssh.agent.firewall import Firewall, Rules
 from harness.environments.ssh.agent.netem import Netem
 from harness.environments.ssh.agent.prober import Prober
@@ -17,7 +17,7 @@ from nemesis.capabilities.shapes import Shape
 class AgentNetwork:
     """One machine's part in the network of a run."""
 
-    def __init__(self, orders: Orders, *, listen: bool = True) -> None:
+    def __init__(self, orders: AgentConfig, *, listen: bool = True) -> None:
         self._me = orders.node_id
         self._addresses = {int(endpoint): address for endpoint, address in orders.peers.items()}
         self._addresses[CLIENTS] = orders.harness

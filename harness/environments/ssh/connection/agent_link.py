@@ -14,7 +14,7 @@ from typing import Any
 import paramiko
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.agent.config import Orders
+from harness.environments.ssh.agent.config import AgentConfig
 from harness.environments.ssh.connection.rpc import SILENCE_S
 from harness.environments.ssh.connection.ssh import Connection
 from harness.environments.ssh.fleet.hosts import SshHost
@@ -54,7 +54,7 @@ def _command(host: SshHost, path: str) -> str:
 class AgentLink:
     """An agent that runs. Safe to use from several threads."""
 
-    def __init__(self, connection: Connection, path: str, orders: Orders, push: Push) -> None:
+    def __init__(self, connection: Connection, path: str, orders: AgentConfig, push: Push) -> None:
         """Start an agent by the package at `path`; `push` hears what it says by itself. Raises `EnvironmentFailed`."""
         host = connection.host
         self.name = host.name

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.environments.base import Address
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.ssh.fleet.facts import Facts
 from harness.environments.ssh.fleet.hosts import SshHost
@@ -29,7 +29,7 @@ class Fleet(Protocol):
         """What the keeper of the clients, and of what the fleet runs on this machine, is to make."""
         ...
 
-    def set_up(self, keeper: Keeper, place: Path, node_ids: Sequence[int]) -> None:
+    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
         """Have a machine for each node. Processes on this machine are the keeper's, files are in `place`."""
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.environments.base import Address, EnvironmentFailed
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.ssh.fleet.facts import Facts
 from harness.environments.ssh.fleet.hosts import SshHost
@@ -30,7 +30,7 @@ class GivenFleet:
         self._by_node = dict(zip(node_ids, self._hosts, strict=False))
         return Settings(network=False, mounts=False, endpoints=())
 
-    def set_up(self, keeper: Keeper, place: Path, node_ids: Sequence[int]) -> None:
+    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
         """They are there."""
 
     def host(self, node_id: int) -> SshHost:

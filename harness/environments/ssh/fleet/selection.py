@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.capabilities import OFFERS_OF_VMS, SshOffers
+from harness.environments.ssh.capabilities import OFFERS_OF_VMS, SshCapabilities
 from harness.environments.ssh.fleet.fleet import Fleet
 from harness.environments.ssh.fleet.hosts import SshHost
 from harness.environments.ssh.fleet.inventory import for_nodes
@@ -16,7 +16,7 @@ from harness.environments.ssh.probe import try_ssh
 from harness.spec.spec import Spec
 
 
-def offers_of(spec: Spec) -> SshOffers:
+def capabilities_of(spec: Spec) -> SshCapabilities:
     """Look at all machines, without changing anything. Raises `SpecError`, or `EnvironmentFailed` for an unfit one."""
     _need_paramiko()
     if spec.vms:
@@ -45,7 +45,7 @@ def hosts_of(spec: Spec) -> Sequence[SshHost]:
 
 
 @cache
-def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshOffers:
+def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshCapabilities:
     from harness.environments.ssh.connection.ssh import Connection
     from harness.environments.ssh.fleet.facts import Facts, common, examine
 
@@ -57,7 +57,7 @@ def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshOffers:
             connection.close()
 
     with ThreadPoolExecutor(len(hosts)) as pool:
-        return SshOffers(common(pool.map(look, hosts)), ours=False)
+        return SshCapabilities(common(pool.map(look, hosts)), ours=False)
 
 
 def _need_paramiko() -> None:

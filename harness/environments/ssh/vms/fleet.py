@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.environments.base import Address, EnvironmentFailed
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.network.namespaces import address
 from harness.environments.ssh.fleet.facts import Facts
@@ -46,7 +46,7 @@ class VmFleet:
         self._group = f"239.{secrets.randbelow(256)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
         self._group_port = 0
         self._template: Template | None = None
-        self._keeper: Keeper | None = None
+        self._keeper: Supervisor | None = None
         self._place = Path()
         self.facts: Facts | None = None
 
@@ -54,7 +54,7 @@ class VmFleet:
         """Nothing but processes."""
         return Settings(network=False, mounts=False, endpoints=())
 
-    def set_up(self, keeper: Keeper, place: Path, node_ids: Sequence[int]) -> None:
+    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
         """Make the template if there is none, and restore all VMs at once."""
         self._keeper, self._place = keeper, place
         self._template = template(keeper)

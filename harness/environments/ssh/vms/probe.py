@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing, TooLittle
-from harness.environments.machine.feature_probes import Trial, attempt
+from harness.environments.machine.feature_probes import ProbeResult, attempt
 from harness.environments.ssh.vms.cache import cache_directory
 from harness.environments.ssh.vms.programs import MEMORY_MIB, need_package_lists, need_programs, need_qemu
 
@@ -28,7 +28,7 @@ def need_vms(count: int) -> None:
 
 
 @cache
-def try_vms() -> Trial:
+def try_vms() -> ProbeResult:
     """Whether VMs can be run here, and how."""
     return attempt("vms", lambda: _try(1))
 

@@ -19,7 +19,7 @@ from socket import SOCK_STREAM
 from typing import IO
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.machine.helpers.supervisor import Keeper
+from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.environments.ssh.connection.installation import install
 from harness.environments.ssh.connection.package import package
@@ -73,7 +73,7 @@ class Template:
         return Path(f"/proc/{os.getpid()}/fd/{self.kept.fileno()}")
 
 
-def template(keeper: Keeper) -> Template:
+def template(keeper: Supervisor) -> Template:
     """The template, made if it is not kept. Raises `EnvironmentFailed`."""
     booted_from = image()
     accelerator = _accelerator(keeper, booted_from)
@@ -140,7 +140,7 @@ def network_order(mac: str, name: str, address: str) -> str:
     )
 
 
-def _make(keeper: Keeper, booted_from: Image, accelerator: str, place: Path, target: Path) -> Facts:
+def _make(keeper: Supervisor, booted_from: Image, accelerator: str, place: Path, target: Path) -> Facts:
     vm = Vm(keeper, booted_from, place, "template", accelerator)
     try:
         port, mac = free_port(SOCK_STREAM), CONTROL_MAC.format(0)
@@ -167,7 +167,7 @@ def _make(keeper: Keeper, booted_from: Image, accelerator: str, place: Path, tar
         vm.kill()
 
 
-def _accelerator(keeper: Keeper, booted_from: Image) -> str:
+def _accelerator(keeper: Supervisor, booted_from: Image) -> str:
     """KVM when a VM boots with it, else emulation. What was found holds until this machine is started anew."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"

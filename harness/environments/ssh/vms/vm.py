@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Keeper, KeptProcess
+from harness.environments.machine.helpers.supervisor import KeptProcess, Supervisor
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.image import Image
 from harness.environments.ssh.vms.programs import MEMORY_MIB, QEMU
@@ -40,7 +40,7 @@ class Vm:
 
     def __init__(
         self,
-        keeper: Keeper,
+        keeper: Supervisor,
         image: Image,
         place: Path,
         name: str,
@@ -69,7 +69,7 @@ class Vm:
             self.kill()
             raise EnvironmentFailed(f"{error}; {self.last_words()}") from error
 
-    def _start(self, keeper: Keeper, image: Image, accelerator: str, incoming: Path | None) -> KeptProcess:
+    def _start(self, keeper: Supervisor, image: Image, accelerator: str, incoming: Path | None) -> KeptProcess:
         program = shutil.which(QEMU)
         if program is None:
             raise EnvironmentFailed(f"expected the program {QEMU}, found none; apt-get install qemu-system-x86")
