@@ -261,7 +261,7 @@ def main() -> int:
         place = Path(name)
         try:
             disk = undo.enter_context(virtual(place) if arguments.disk == "vm" else forgetful(arguments.disk, place))
-        except (EnvironmentFailed, NodeError) as error:
+        except (EnvironmentFailed, NodeError, OSError) as error:  # OSError: a device that is closed to this user
             print(f"{arguments.disk}: {error}", file=sys.stderr)
             return Exit.FAILED
         began = time.monotonic()

@@ -96,13 +96,16 @@ def test_kafka_python_finds_the_record_with_the_largest_timestamp(cluster, admin
 
 
 def test_kafka_python_describes_log_directories(cluster, admin, topic):
-    holders = {
-        described["broker"]
-        for described in admin.describe_log_dirs()
-        for directory in described["log_dirs"]
-        if any(each["name"] == topic for each in directory["topics"])
-    }
-    assert holders == set(cluster.partitions(topic)[0]["replicas"])
+    def holders():
+        return {
+            described["broker"]
+            for described in admin.describe_log_dirs()
+            for directory in described["log_dirs"]
+            if any(each["name"] == topic for each in directory["topics"])
+        }
+
+    replicas = set(cluster.partitions(topic)[0]["replicas"])
+    eventually(lambda: holders() == replicas, 10, "all replicas hold the topic, and no other broker")
 
 
 def test_kafka_python_describes_partitions_with_their_eligible_leaders(admin, topic):
