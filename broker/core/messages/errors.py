@@ -1,4 +1,4 @@
-"""Kafka's error codes, as far as this broker uses them (`protocol/spec.md` §3.2)."""
+"""Kafka's error codes that this broker uses (§3.2)."""
 
 from __future__ import annotations
 

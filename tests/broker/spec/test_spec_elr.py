@@ -1,4 +1,4 @@
-"""§13.3: the transitions of one replica, cases A to K, and the documents' clean recovery from the ELR (§5.2.2)."""
+"""§13.3: the transitions of one replica, cases A to K, and a clean recovery from the ELR (KIP-966)."""
 
 from __future__ import annotations
 

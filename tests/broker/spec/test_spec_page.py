@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "internals" / "spec-tests.md"
-SCHEDULES = ROOT / "harness" / "simulation" / "directed" / "schedules"
+SCHEDULES = ROOT / "simulation" / "directed" / "schedules"
 
 
 def test_every_test_that_the_page_names_exists() -> None:
