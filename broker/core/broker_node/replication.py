@@ -1,4 +1,4 @@
-"""Fetching from leaders: one open fetch per leader broker, for all partitions that it leads (§12.4)."""
+"""Fetches from leaders: one open fetch per leader broker, for all partitions that it leads (§12.4)."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ OFFSETS_CHANNEL = "replication-offsets"
 
 _LATEST, _EARLIEST = -1, -2
 _LAST_EPOCH = (1 << 31) - 1
-"""Of a fetch session; after it comes 1."""
+"""The last epoch of a fetch session before it wraps to 1."""
 
 
 def fetch_from_all(broker: BrokerState) -> None:
-    """See that every leader that we follow has an open fetch."""
+    """Ensure that every followed leader has an open fetch."""
     for leader in sorted({r.leader for r in broker.replicas.values() if r.role is Role.FOLLOWER}):
         fetch_from(broker, leader)
 
 
 def fetch_from(broker: BrokerState, leader: int) -> None:
-    """Open a fetch to a leader, unless there is one or nothing is to be fetched now."""
+    """Send a fetch to a leader, unless one is open or nothing is to be fetched now."""
     if leader in broker.fetching_from:
         return
     settings = broker.settings
@@ -87,9 +87,9 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
 
 
 def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tuple[str, int], FetchPartition]:
-    """What is to be fetched from a leader now; what stands where it stood is the same object as before.
+    """The partitions to fetch from a leader now; unchanged entries are the same objects as before.
 
-    Nothing, while one of the replicas waits for its fsync: the end of that will ask again.
+    Empty while one of the replicas waits for its fsync, whose completion fetches again.
     """
     now_ms = broker.runtime.now_ms
     wanted: dict[tuple[str, int], FetchPartition] = {}
@@ -98,8 +98,8 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
         if replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
         if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
-            return {}  # a fetch at the log end says "I have it": not before it is on the disk; one without it would be
-            # held for the others, and this one would wait with it
+            return {}  # a fetch at the log end acknowledges it: only once it is on the disk; a fetch without this
+            # partition would be held for the others, and this one would wait with it
         if replica.retry_fetch_at_ms > now_ms:
             retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
             continue
@@ -114,7 +114,7 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
 def _request_parts(
     session: LeaderSession, wanted: dict[tuple[str, int], FetchPartition]
 ) -> tuple[tuple[FetchPartition, ...], tuple[tuple[str, str, int], ...]]:
-    """What a request says: everything if it begins a session, else what is new and what is no longer wanted."""
+    """A request's content: all partitions if it begins a session, otherwise changed and dropped ones."""
     if session.epoch == INITIAL_EPOCH:
         return tuple(wanted.values()), ()
     return (
@@ -124,7 +124,7 @@ def _request_parts(
 
 
 def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) -> None:
-    """Apply a leader's answer, partition by partition, and go on. An incremental one is silent where nothing is new."""
+    """Apply a leader's response by partition, then continue. An incremental one omits unchanged partitions."""
     broker.fetching_from.pop(leader, None)
     session = broker.leader_sessions[leader]
     all_are_answered = session.epoch == INITIAL_EPOCH
@@ -153,7 +153,7 @@ def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) ->
 
 
 def _advance(session: LeaderSession, session_id: int) -> None:
-    """The leader has taken the request: the next one may say only what changes, if there is a session."""
+    """The leader accepted the request: the next one may be incremental, if there is a session."""
     session.session_id = session_id
     if session_id == NO_SESSION:
         session.epoch = INITIAL_EPOCH
@@ -162,7 +162,7 @@ def _advance(session: LeaderSession, session_id: int) -> None:
 
 
 def _begin_anew(session: LeaderSession, response: FetchResponse | None) -> None:
-    """What the leader has made of the session is not known, or it has none: end it and say everything again."""
+    """The session's state is unknown, or the leader has none: end it and send a full fetch."""
     if response is not None and response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
         session.session_id = NO_SESSION
     session.epoch = INITIAL_EPOCH
@@ -228,7 +228,7 @@ def _mark_truncation(broker: BrokerState, replica: Replica, answer: FetchedParti
 
 
 def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
-    """Where TR-5 does not hold: make the cut that an earlier answer asked for, whatever the replica is by now."""
+    """For rules without TR-5: make the cut that an earlier response asked for, whatever the replica's role now."""
     replica = broker.replicas.get(key)
     if replica is not None:
         with directories.guarded(broker):
@@ -236,7 +236,7 @@ def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
 
 
 def _pause(broker: BrokerState, replica: Replica) -> None:
-    """TR-7: back off, then try again."""
+    """TR-7: back off, then retry."""
     replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.settings.replica_fetch_backoff_ms
 
 
@@ -255,7 +255,7 @@ def _ask_offset(broker: BrokerState, replica: Replica, timestamp: int, purpose: 
 
 
 def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, response: ListOffsetsResponse) -> None:
-    """TR-8: the leader's log ends before ours: cut; else it may begin after ours ends: ask."""
+    """TR-8: the leader's log ends before ours: cut; otherwise it may begin after ours ends: ask."""
     replica = broker.replicas.get(key)
     answer = response.partitions[0]
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
@@ -272,7 +272,7 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
 
 
 def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, response: ListOffsetsResponse) -> None:
-    """TR-8: the leader's log begins after ours ends: begin anew there."""
+    """TR-8: the leader's log begins after ours ends: restart our log there."""
     replica = broker.replicas.get(key)
     answer = response.partitions[0]
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:

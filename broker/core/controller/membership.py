@@ -1,4 +1,4 @@
-"""Brokers come, stay in touch, and go: registration, heartbeats, fencing, controlled shutdown (§5.1, §5.2)."""
+"""Tracks brokers: registration, heartbeats, fencing, controlled shutdown (§5.1, §5.2)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SESSIONS = "sessions"
 
 
 class BrokerState(Enum):
-    """Where a broker stands with the controller (HB-2)."""
+    """A broker's state in the controller (HB-2)."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -62,7 +62,7 @@ _ROWS = {
         (BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW),
     )
 }
-"""The rows of HB-2's table, but for the one in which nothing happens."""
+"""The rows of HB-2's table, without the one that changes nothing."""
 
 
 def register(controller: ControllerState, request_id: int, request: BrokerRegistrationRequest) -> None:
@@ -188,7 +188,7 @@ def next_standing(controller: ControllerState, broker: BrokerImage, request: Bro
 
 
 def _apply(controller: ControllerState, broker: BrokerImage, standing: BrokerState) -> None:
-    """HB-3: what a change of standing does to the metadata."""
+    """HB-3: apply a change of a broker's state to the metadata."""
     match standing:
         case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
             if not broker.fenced:
@@ -231,14 +231,14 @@ def _fencing(controller: ControllerState, broker: BrokerImage) -> list[MetadataR
 
 
 def start_sessions(controller: ControllerState) -> None:
-    """HB-6, CT-4: after a start every unfenced broker has a full session."""
+    """HB-6, CT-4: after activation every unfenced broker gets a full session."""
     for broker in controller.image.brokers.values():
         controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
     _next_check(controller)
 
 
 def check_sessions(controller: ControllerState) -> None:
-    """HB-4: fence the one broker whose session expired first; the next has its own turn."""
+    """HB-4: fence the broker whose session expired first; the next is fenced by a separate event."""
     timeout_ms = controller.settings.broker_session_timeout_ms
     expired = [
         (controller.last_contact_ms[broker.broker_id], broker.broker_id)

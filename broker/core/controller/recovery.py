@@ -1,4 +1,4 @@
-"""Unclean recovery: a partition that nobody is known to hold completely gets the best log there is (§14)."""
+"""Unclean recovery: elects the best log for a partition without eligible replicas (§14)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RETRY_MS = 500
 
 
 def consider_all(controller: ControllerState) -> None:
-    """UR-1 … UR-4: begin a recovery wherever the strategy wants one and those who must answer are there."""
+    """UR-1 … UR-4: begin a recovery wherever the strategy asks for one and the required replicas are available."""
     for topic, number, state in all_partitions(controller):
         key = (topic.topic_id, number)
         job = controller.recoveries.get(key)
@@ -78,12 +78,12 @@ def _wanted(controller: ControllerState, topic: TopicImage, state: PartitionStat
 
 
 def _is_there(controller: ControllerState, state: PartitionState, member: int) -> bool:
-    """Whether a replica can be asked, and be elected: its broker is active, and its log has not failed (KIP-858)."""
+    """Whether a replica can be queried and elected: its broker is active, its log has not failed (KIP-858)."""
     return member not in state.offline and controller.image.is_active(member)
 
 
 def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, state: PartitionState) -> None:
-    """UR-6, UR-7: ask every active replica what it holds."""
+    """UR-6, UR-7: query the log of every active replica."""
     asked = {
         member: controller.image.broker_epoch(member)
         for member in state.replicas
@@ -114,7 +114,7 @@ def answered(
     partition_epoch: int,
     response: GetReplicaLogInfoResponse | None,
 ) -> None:
-    """UR-7: take an answer if it comes from the incarnation that was asked, and decide when all needed have come."""
+    """UR-7: accept an answer of the queried incarnation; decide when all needed answers are there."""
     _, number, topic_id = request.partitions[0]
     job = controller.recoveries.get((topic_id, number))
     if job is None or job.partition_epoch != partition_epoch:
@@ -140,7 +140,7 @@ def answered(
 
 
 def _decide(controller: ControllerState, topic_id: str, number: int, job: RecoveryJob) -> None:
-    """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since it was asked for."""
+    """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since the query."""
     if len(job.infos) < len(job.asked):
         return
     del controller.recoveries[topic_id, number]

@@ -1,4 +1,4 @@
-"""Registration, heartbeats, controlled shutdown: the broker's side (§5)."""
+"""The broker's side of registration, heartbeats and controlled shutdown (§5)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHUTDOWN_DEADLINE = "shutdown-deadline"
 
 
 def register(broker: BrokerState) -> None:
-    """BL-1: ask for a broker epoch, always with the same incarnation id."""
+    """BL-1: request a broker epoch, always with the same incarnation id."""
     settings = broker.settings
     broker.runtime.send(
         broker.controller_id,
@@ -48,7 +48,7 @@ def register(broker: BrokerState) -> None:
 
 
 def registered(broker: BrokerState, response: BrokerRegistrationResponse | None) -> bool:
-    """BL-2: remember the epoch; retry until there is one. Returns whether the broker is now registered."""
+    """BL-2: store the epoch; retry until there is one. Returns whether the broker is now registered."""
     if response is None or response.error_code != ErrorCode.NONE:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             controllers.look_elsewhere(broker)
@@ -66,7 +66,7 @@ def registered(broker: BrokerState, response: BrokerRegistrationResponse | None)
 
 
 def heartbeat(broker: BrokerState) -> None:
-    """BL-2, BL-4, BL-6: tell the controller that we live, what we know, and what we want."""
+    """BL-2, BL-4, BL-6: send a heartbeat with the metadata offset and the wanted state."""
     broker.runtime.send(
         broker.controller_id,
         BrokerHeartbeatRequest(
@@ -84,7 +84,7 @@ def heartbeat(broker: BrokerState) -> None:
 
 
 def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbeatResponse) -> None:
-    """BL-3, BL-4: follow the controller's judgement of the registration with this epoch."""
+    """BL-3, BL-4: apply the controller's answer to a heartbeat with this epoch."""
     if broker.broker_epoch != epoch:
         return
     if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
@@ -111,9 +111,9 @@ def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbea
 
 
 def _register_anew(broker: BrokerState, error: ErrorCode) -> None:
-    """RG-7: a late request of an earlier incarnation has taken our place, or the controller forgot us.
+    """RG-7: a late request of an earlier incarnation replaced our registration, or the controller has lost it.
 
-    The epoch that we had says nothing any more; a new registration without it counts as unclean, which is safe.
+    The old epoch proves nothing now; a new registration without it counts as unclean, which is safe.
     """
     broker.runtime.mark(REGISTERED_ANEW)
     broker.runtime.note("warning", f"the controller knows another incarnation ({error.name}); registering anew")
@@ -144,12 +144,12 @@ def request_stop(broker: BrokerState) -> None:
 
 
 def deadline_passed(broker: BrokerState) -> None:
-    """BL-7: nobody lets this broker go in time."""
+    """BL-7: the controller did not release this broker in time."""
     broker.runtime.mark(STOPPED_BY_DEADLINE)
     finish(broker)
 
 
 def finish(broker: BrokerState) -> None:
-    """BL-8: flush everything, write the checkpoints, and the clean-shutdown marker as the very last step."""
+    """BL-8: flush everything, write the checkpoints, and the clean-shutdown marker last."""
     storage.close_cleanly(broker)
     broker.runtime.effects.append(Exit(0, "stopped cleanly"))

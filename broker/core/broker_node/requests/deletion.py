@@ -1,4 +1,4 @@
-"""Records that go: on demand, and by retention (LO-3)."""
+"""Deletes records: on request, and by retention (LO-3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOR_EVER = -1
 
 
 def delete_records(broker: BrokerState, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """LO-3: move the log start of partitions that this broker leads; followers learn it by their fetches."""
+    """LO-3: raise the log start of partitions that this broker leads; followers learn it from their fetches."""
     return DeleteRecordsResponse(tuple(_delete(broker, part) for part in request.partitions))
 
 
@@ -49,7 +49,7 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
 
 
 def retain(broker: BrokerState) -> None:
-    """LO-3: by `retention.ms` and `retention.bytes` a leader drops whole segments, below the high watermark only."""
+    """LO-3: delete a leader's whole segments by `retention.ms` and `retention.bytes`, below the high watermark only."""
     for replica in list(broker.replicas.values()):
         topic = broker.image.topics.get(replica.topic)
         if topic is None or replica.role is not Role.LEADER:
@@ -64,10 +64,10 @@ def retain(broker: BrokerState) -> None:
 
 
 def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[int, int]:
-    """`retention.ms` and `retention.bytes` of a topic; -1: for ever.
+    """`retention.ms` and `retention.bytes` of a topic; -1: unlimited.
 
-    The time that the node's settings give is not for committed offsets: Kafka compacts their topic, and this broker,
-    which does not, has to keep all of it.
+    The node's default retention time does not apply to committed offsets: Kafka compacts their topic, and this broker,
+    which does not compact, has to keep all of it.
     """
     default_ms = FOR_EVER if topic == OFFSETS_TOPIC else settings.log_retention_ms
     return int(configs.get("retention.ms", default_ms)), int(configs.get("retention.bytes", FOR_EVER))
