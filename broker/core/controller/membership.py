@@ -238,7 +238,7 @@ def start_sessions(controller: ControllerState) -> None:
 
 
 def check_sessions(controller: ControllerState) -> None:
-    """HB-4: fence the broker whose session expired first; the next is fenced by a separate event."""
+    """HB-4: fence the broker whose session expired first; a new timer event fences the next."""
     timeout_ms = controller.settings.broker_session_timeout_ms
     expired = [
         (controller.last_contact_ms[broker.broker_id], broker.broker_id)

@@ -1,4 +1,4 @@
-"""Which leader epoch began where: what divergence is found with (protocol description §12, KIP-101, KIP-279)."""
+"""Maps leader epochs to their start offsets, to detect divergence (protocol description §12, KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class EpochCache:
     but for `begin`.
 
     EC-4 would let truncations wait for a later write. They are rare, and a stale entry below a log end that grew
-    again could not be told from a true one, so they are durable at once too.
+    again would be indistinguishable from a valid one, so they are durable at once too.
 
-    An epoch without records is worth nothing after a crash: opening a log drops the entries at its end. So the epoch
-    that a leader begins is written together with its first record, before that record; a broker that comes to lead
-    hundreds of partitions at once does not stand still for as many fsyncs (KAFKA-15046).
+    An epoch without records is useless after a crash: opening a log drops the entries at its end. So the epoch
+    that a leader begins is written with its first record, before that record; a broker that becomes leader of
+    hundreds of partitions at once does not block on as many fsyncs (KAFKA-15046).
     """
 
     __slots__ = ("_epochs", "_files", "_is_behind", "_name", "_starts")
@@ -36,13 +36,13 @@ class EpochCache:
 
     @classmethod
     def load(cls, files: Files, directory: str) -> EpochCache | None:
-        """The cache as it was last written; None if there is no file or it cannot be understood."""
+        """Load the cache from its file; None if there is no file or it is unreadable."""
         name = f"{directory}/{FILE_NAME}"
         entries = _parse(files.read(name, 0, files.size(name)))
         return None if entries is None else cls(files, directory, entries)
 
     def copy(self, files: Files) -> EpochCache:
-        """The same cache over another disk."""
+        """A copy of the cache on another disk."""
         twin = EpochCache.__new__(EpochCache)
         twin._files = files
         twin._name = self._name
@@ -62,7 +62,7 @@ class EpochCache:
         return self._epochs[-1] if self._epochs else -1
 
     def assign(self, epoch: int, start: int) -> None:
-        """EC-1: from `start` on, offsets belong to `epoch`, unless that is the latest epoch already."""
+        """EC-1: offsets from `start` on belong to `epoch`, unless that is the latest epoch already."""
         if self._assign(epoch, start) or self._is_behind:
             self._write()
 
@@ -108,7 +108,7 @@ class EpochCache:
         self._write()
 
     def replace(self, entries: Iterable[tuple[int, int]]) -> None:
-        """Put other entries in place of all; writes only if they differ."""
+        """Replace all entries; writes only if they differ."""
         before = self.entries
         self._epochs, self._starts = [], []
         for epoch, start in entries:
@@ -123,7 +123,7 @@ class EpochCache:
         while epochs and (epochs[-1] > epoch or starts[-1] >= start):
             epochs.pop()
             starts.pop()
-        if not epochs or epochs[-1] != epoch:  # else an epoch goes on after one of its own leader that got no record
+        if not epochs or epochs[-1] != epoch:  # otherwise an epoch would continue after a later one that got no record
             epochs.append(epoch)
             starts.append(start)
         return True

@@ -1,4 +1,4 @@
-"""Finding records by their time: for ListOffsets, and for retention."""
+"""Finds records by timestamp: for ListOffsets, and for retention."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def latest_timestamp(segments: Sequence[Segment], start_offset: int, upto: int) 
 def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int | None:
     """Where the oldest segments end (exclusive) whose records are all older than `before_ms`; None if none is.
 
-    Segments that go beyond `bound` do not count, nor do those of which no record has a timestamp: their age is unknown.
+    Segments beyond `bound` do not count, nor do those without any timestamp: their age is unknown.
     """
     end = None
     for segment in segments:
@@ -56,7 +56,7 @@ def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int
 
 
 def _latest_in_segment(segment: Segment, least: int, start_offset: int, upto: int) -> tuple[int, int, int] | None:
-    """The same for the part of one segment that lies in [start_offset, upto), if it has a timestamp above `least`."""
+    """The same for the part of one segment in [start_offset, upto), if it has a timestamp above `least`."""
     latest = None
     for header in _candidates(segment, start_offset, upto):
         if header.max_timestamp > least:

@@ -1,4 +1,4 @@
-"""Kafka's error codes, as far as this broker uses them (`protocol/spec.md` §3.2)."""
+"""The Kafka error codes that this broker uses (`protocol/spec.md` §3.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What producers are told, and what is remembered of them (§6)."""
+"""Flaws in what producers are answered, and in the producer state (§6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.core.rules.storage import StorageRules
 
 class _AcknowledgeAfterLocalAppend(ProduceRules):
     def waits_for_replicas(self, acks: int) -> bool:
-        """PR-4 removed: nobody is waited for."""
+        """PR-4 removed: no replica is waited for."""
         return False
 
 
@@ -28,7 +28,7 @@ class _AnyIsrSuffices(ProduceRules):
 
 class _KeepConnection(ProduceRules):
     def closes_connection_on_error(self) -> bool:
-        """Who asked for no answer never learns."""
+        """An acks=0 client never learns of an error."""
         return False
 
 
@@ -40,7 +40,7 @@ class _FollowersForgetProducers(StorageRules):
 
 class _KeepCutProducers(StorageRules):
     def restores_producers(self) -> bool:
-        """PR-5 without rolling back."""
+        """PR-5 without restoring producer state at a truncation."""
         return False
 
 

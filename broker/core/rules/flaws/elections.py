@@ -1,4 +1,4 @@
-"""Elections, eligibility, unclean recovery, reassignment (§13 … §15)."""
+"""Flaws in elections, eligibility, unclean recovery and reassignment (§13 … §15)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class _ElectAnyReplica(ElectionRules):
         prefer_first: bool,
         unclean_allowed: bool,
     ) -> Election:
-        """EL-9 without its condition: any active replica will do when no candidate is active."""
+        """EL-9 without its condition: any active replica is elected when no candidate is active."""
         return super().elect(leader, replicas, isr, elr, is_active, prefer_first=prefer_first, unclean_allowed=True)
 
 
 class _KeepLastMember(ElectionRules):
     def shrink(self, isr: tuple[int, ...], gone: int) -> tuple[int, ...]:
-        """EL-5 before KIP-966: the last member stays in the ISR, dead or alive, whatever it has lost."""
+        """EL-5 before KIP-966: the last member stays in the ISR, active or not, whatever it has lost."""
         return super().shrink(isr, gone) or isr
 
     def eligible(
@@ -40,7 +40,7 @@ class _KeepLastMember(ElectionRules):
         min_isr: int,
         unclean: frozenset[int],
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """And nobody else is remembered."""
+        """And no other replica stays eligible."""
         return (), ()
 
 

@@ -1,4 +1,4 @@
-"""The controller's side: whom it believes, what it accepts, when it answers (§2, §5, §10)."""
+"""Flaws in what the controller accepts, and when it answers (§2, §5, §10)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.core.rules.registration import RegistrationRules
 
 class _AnswerAtOnce(MetadataRules):
     def answers_wait_for_commit(self) -> bool:
-        """CT-1 removed: a controller that was deposed, and does not know, still decides."""
+        """CT-1 removed: a deposed controller that does not know it still decides."""
         return False
 
 
@@ -34,7 +34,7 @@ class _AcceptOlderBase(AlterPartitionRules):
 
 class _RefuseFuture(AlterPartitionRules):
     def check_future(self, state: PartitionState, part: AlterPartitionPartition) -> ErrorCode:
-        """AP-4 without its insight: epochs that differ are wrong, whoever is behind."""
+        """AP-4 without its distinction: a different epoch is an error, whichever side is behind."""
         behind = super().check_future(state, part) != ErrorCode.NONE
         return ErrorCode.INVALID_UPDATE_VERSION if behind else ErrorCode.NONE
 
@@ -71,7 +71,7 @@ class _KeepEpochWhenGivenUp(ReassignmentRules):
 
 class _FenceTogether(RegistrationRules):
     def to_fence(self, expired: tuple[int, ...]) -> tuple[int, ...]:
-        """HB-4 removed: all at once, each change computed from the state before them."""
+        """HB-4 removed: all are fenced at once, each change computed from the state before them."""
         return expired
 
 
