@@ -1,4 +1,4 @@
-"""`GET /metrics`: a node in Prometheus' text format, version 0.0.4."""
+"""Renders `GET /metrics`: a node's metrics in Prometheus' text format, version 0.0.4."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Metric(NamedTuple):
 
 
 def render(node: Node, traffic: Traffic, flusher: Flusher) -> str:
-    """All metrics of a node now."""
+    """All current metrics of a node."""
     metrics = (*_of_traffic(traffic), *_of_flusher(flusher), *_of_node(node.describe()))
     return "".join(line for metric in metrics for line in _lines(metric))
 

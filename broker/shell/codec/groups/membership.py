@@ -1,4 +1,4 @@
-"""Members of groups: JoinGroup (11), versions 2 to 9, SyncGroup (14), 0 to 5, Heartbeat (12), 0 to 4, LeaveGroup (13),
+"""Group membership: JoinGroup (11), versions 2 to 9, SyncGroup (14), 0 to 5, Heartbeat (12), 0 to 4, LeaveGroup (13),
 0 to 5.
 """
 
