@@ -61,7 +61,7 @@ class CombinedNode:
             case StopRequested():
                 return self._to(_BROKER, now_ms, event)
             case _:
-                raise ValueError(f"an event that concerns nobody: {event!r}")
+                raise ValueError(f"unexpected event: {event!r}")
 
     def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:
         if part == _BROKER and self._broker_has_ended:

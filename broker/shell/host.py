@@ -21,7 +21,7 @@ from broker.core.ports.events import (
     Exit,
     Flush,
     FlushDone,
-    Note,
+    LogEntry,
     Reply,
     Send,
     SetTimer,
@@ -62,7 +62,7 @@ class Host:
         self._on_ready = on_ready
         self._ready = False
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(self._surprised)
+        self._loop.set_exception_handler(self._loop_failed)
         self._events: deque[Event] = deque()
         self._handling = False
         self._last_ms = 0
@@ -82,7 +82,7 @@ class Host:
             CancelTimer: self._cancel_timer,
             Flush: self._flusher.submit,
             CloseConnection: self._close_connection,
-            Note: self._note,
+            LogEntry: self._log,
             Mark: self._mark,
             Exit: self._exit,
         }
@@ -172,7 +172,7 @@ class Host:
     def _mark(self, effect: Mark) -> None:
         self.marks[effect.name] += 1
 
-    def _note(self, effect: Note) -> None:
+    def _log(self, effect: LogEntry) -> None:
         NODE_LOG.log(_LEVELS[effect.level], "%s", effect.text)
 
     def _exit(self, effect: Exit) -> None:
@@ -198,7 +198,7 @@ class Host:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, argument)
 
-    def _surprised(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def _loop_failed(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")
         if isinstance(error, OSError):
             LOG.warning("%s: %s", context["message"], error)

@@ -13,7 +13,7 @@ import pytest
 
 import harness
 from broker.core.broker_node.node import BrokerNode
-from broker.core.ports.events import Effect, Event, Note, TimerFired
+from broker.core.ports.events import Effect, Event, LogEntry, TimerFired
 from simulation.engine.event_log import EventStream, Moment, first_difference
 from simulation.invariants.watchers import watchers
 from simulation.runs.replay import differing_event
@@ -97,7 +97,7 @@ def test_a_clock_in_a_rule_is_caught_at_its_first_event(monkeypatch: pytest.Monk
         effects = honest(self, now_ms, event)
         if now_ms >= 10_000 and isinstance(event, TimerFired):
             planted.append((now_ms, event))
-            effects.append(Note("info", f"it is {time.perf_counter_ns()}"))
+            effects.append(LogEntry("info", f"it is {time.perf_counter_ns()}"))
         return effects
 
     monkeypatch.setattr(BrokerNode, "handle", handle)

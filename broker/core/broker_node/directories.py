@@ -31,7 +31,7 @@ REPORT = "offline-replicas"
 
 def online(broker: BrokerState) -> list[int]:
     """Indexes in `log.dirs` of the directories that have not failed."""
-    return [place for place in range(len(broker.settings.log_dirs)) if place not in broker.failed_directories]
+    return [index for index in range(len(broker.settings.log_dirs)) if index not in broker.failed_directories]
 
 
 def of(replica: Replica) -> int:
@@ -45,18 +45,18 @@ def choose(broker: BrokerState) -> int:
     if len(candidates) == 1:
         return candidates[0]
     counts = Counter(of(replica) for replica in broker.replicas.values())
-    return min(candidates, key=lambda place: counts[place])
+    return min(candidates, key=lambda index: counts[index])
 
 
 def fail(broker: BrokerState, error: StorageError) -> None:
     """TR-6: take the failed file's directory offline; raise the error again if no directory is left."""
-    place = directory_of(error.name)
-    if place in broker.failed_directories:
+    index = directory_of(error.name)
+    if index in broker.failed_directories:
         return
     if len(online(broker)) == 1 or broker.rules.storage.goes_on_after_error():
         raise error
-    broker.failed_directories[place] = str(error)
-    lost = [replica for replica in broker.replicas.values() if of(replica) == place]
+    broker.failed_directories[index] = str(error)
+    lost = [replica for replica in broker.replicas.values() if of(replica) == index]
     for replica in lost:
         del broker.replicas[replica.key]
         broker.touched.pop(replica.key, None)
@@ -64,9 +64,9 @@ def fail(broker: BrokerState, error: StorageError) -> None:
         replica.role = Role.NONE
     broker.lost += lost
     broker.runtime.mark(FAILED)
-    broker.runtime.note(
+    broker.runtime.log(
         "error",
-        f"log directory {broker.settings.log_dirs[place]} failed: {error}; "
+        f"log directory {broker.settings.log_dirs[index]} failed: {error}; "
         f"{len(lost)} replicas are offline: repair it and restart",
     )
 
@@ -127,6 +127,6 @@ def report_again(broker: BrokerState) -> None:
 def describe(broker: BrokerState) -> list[dict[str, object]]:
     """State for the admin endpoint: each directory, and why it failed, if it did."""
     return [
-        {"path": path, "failure": broker.failed_directories.get(place)}
-        for place, path in enumerate(broker.settings.log_dirs)
+        {"path": path, "failure": broker.failed_directories.get(index)}
+        for index, path in enumerate(broker.settings.log_dirs)
     ]

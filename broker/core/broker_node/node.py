@@ -148,7 +148,7 @@ class BrokerNode:
         broker = self.state
         settings = broker.settings
         clean = "clean" if broker.previous_broker_epoch >= 0 else "unclean"
-        broker.runtime.note("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
+        broker.runtime.log("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
         for replica in broker.replicas.values():
             storage.flush(broker, replica)  # what recovery found valid may be in the page cache only
         lifecycle.register(broker)
@@ -222,7 +222,7 @@ class BrokerNode:
                 part = request.partitions[0]
                 isr_changes.answered(broker, (part.topic, part.partition), request, answer)
             case forwarding.FORWARD, request, _ if isinstance(request, forwarding.Forwarded):
-                assert isinstance(context, forwarding.Asked)
+                assert isinstance(context, forwarding.ForwardedRequest)
                 forwarding.forwarded(broker, context, request, response)
             case forwarding.PRODUCER_IDS, _, answer if answer is None or isinstance(
                 answer, AllocateProducerIdsResponse
@@ -252,7 +252,7 @@ class BrokerNode:
                 replication.fetch_from(broker, leader_id)
             case (publishing.FETCH,):
                 publishing.fetch(broker)
-            case (forwarding.FORWARD, forwarding.Asked() as asked, request) if isinstance(
+            case (forwarding.FORWARD, forwarding.ForwardedRequest() as asked, request) if isinstance(
                 request, forwarding.Forwarded
             ):
                 forwarding.pass_on(broker, asked, request)
@@ -281,7 +281,7 @@ class BrokerNode:
             case (storage.FLUSH_INTERVAL,):
                 storage.flush_all(broker)
             case _:
-                raise ValueError(f"a timer that nobody set: {key!r}")
+                raise ValueError(f"unknown timer: {key!r}")
 
     def _flush_done(self, token: Hashable, error: str | None) -> None:
         broker = self.state

@@ -101,7 +101,7 @@ def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
     """MD-1, MD-2: apply all received committed records, then publish once."""
     part = response.partitions[0] if response is not None and response.partitions else None
     if part is None or part.error_code != ErrorCode.NONE:
-        controllers.look_elsewhere(broker, part.current_leader if part is not None else None)
+        controllers.try_another_controller(broker, part.current_leader if part is not None else None)
         broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
         return
     if part.snapshot_id is not None:
@@ -198,11 +198,11 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
             broker.runtime.mark(LEADS)
             if replica.high_watermark < replica.leader_epoch_start:
                 broker.runtime.mark(LEADS_BEHIND)
-            _note_role(broker, replica, "leads")
+            _log_role(broker, replica, "leads")
         elif new_epoch:
             leader.renew_leadership(replica, broker.rules, now_ms)
             broker.runtime.mark(LEADS_AGAIN)
-            _note_role(broker, replica, "leads again")
+            _log_role(broker, replica, "leads again")
         else:
             broker.runtime.mark(ASSIGNMENT_ADOPTED)
             leader.adopt_assignment(replica, now_ms)
@@ -217,15 +217,15 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
             replica.role = Role.NONE
             replica.remotes = {}
             broker.runtime.mark(DEPOSED_TO_NONE if was_leader else LEADERLESS)
-            _note_role(broker, replica, "has no leader")
+            _log_role(broker, replica, "has no leader")
             return
         broker.runtime.mark(DEPOSED if was_leader else FOLLOWS)
         cut_to = follower.become_follower(replica, broker.rules, new_leader=new_leader)
-        _note_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
+        _log_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
 
 
-def _note_role(broker: BrokerState, replica: Replica, what: str) -> None:
-    broker.runtime.note(
+def _log_role(broker: BrokerState, replica: Replica, what: str) -> None:
+    broker.runtime.log(
         "info",
         f"{replica.topic}-{replica.partition}: {what} in epoch {replica.leader_epoch}, "
         f"log end {replica.log.end_offset}, high watermark {replica.high_watermark}, ISR {list(replica.isr)}",
@@ -236,7 +236,7 @@ def _remove(broker: BrokerState, replica: Replica) -> None:
     """RT-8: no longer assigned; delete the log too, so that it cannot come back."""
     producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     broker.runtime.mark(REMOVED)
-    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: removed")
+    broker.runtime.log("info", f"{replica.topic}-{replica.partition}: removed")
     del broker.replicas[replica.key]
     broker.touch(replica)
     with directories.guarded(broker):

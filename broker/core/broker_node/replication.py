@@ -25,7 +25,7 @@ DIVERGED_BY_STEPS = sometimes("truncation: the leader's epoch is not in the log,
 CUT_TO_NOTHING = sometimes("truncation: nothing of the log is left (TR-1)")
 PRODUCERS_ROLLED_BACK = sometimes("truncation: the producers' state goes back with the log (TR-3)")
 OUT_OF_RANGE_CUT = sometimes("out of range: the leader's log ends earlier, cut (TR-8)")
-OUT_OF_RANGE_ANEW = sometimes("out of range: the leader's log begins later, begin anew (TR-8)")
+OUT_OF_RANGE_RESTART = sometimes("out of range: the leader's log begins later, begin anew (TR-8)")
 OUT_OF_RANGE_KEPT = sometimes("out of range: by now the log fits (TR-8)")
 OLD_ANSWER = sometimes("replica fetch: the answer is to another offset or epoch and is passed over (TR-5)")
 FENCED = sometimes("replica fetch: the leader is newer, metadata will tell (TR-7)")
@@ -130,7 +130,7 @@ def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) ->
     all_are_answered = session.epoch == INITIAL_EPOCH
     answers: dict[tuple[str, int], FetchedPartition] = {}
     if response is None or response.error_code != ErrorCode.NONE:
-        _begin_anew(session, response)
+        _end_session(session, response)
     else:
         names = broker.image.topic_names
         answers = {(part.topic or names.get(part.topic_id, ""), part.partition): part for part in response.partitions}
@@ -161,7 +161,7 @@ def _advance(session: LeaderSession, session_id: int) -> None:
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
 
 
-def _begin_anew(session: LeaderSession, response: FetchResponse | None) -> None:
+def _end_session(session: LeaderSession, response: FetchResponse | None) -> None:
     """The session's state is unknown, or the leader has none: end it and send a full fetch."""
     if response is not None and response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
         session.session_id = NO_SESSION
@@ -175,7 +175,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         outcome = follower.take_answer(replica, asked, answer, broker.rules)
     except AppendError as error:
         broker.runtime.mark(APPEND_REFUSED)
-        broker.runtime.note("error", f"{replica.topic}-{replica.partition}: {error}")
+        broker.runtime.log("error", f"{replica.topic}-{replica.partition}: {error}")
         _pause(broker, replica)
         return
     _mark_answer(broker, replica, asked, answer)
@@ -187,7 +187,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
     if replica.log.start_offset > log_start:
         broker.runtime.mark(LOG_START_FOLLOWS)
     if outcome.truncated_to is not None:
-        broker.runtime.note(
+        broker.runtime.log(
             "info",
             f"{replica.topic}-{replica.partition}: diverges from leader {replica.leader}; "
             f"cut from {asked.fetch_offset} to {outcome.truncated_to}",
@@ -266,7 +266,7 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
         with directories.guarded(broker):
             follower.truncate(replica, answer.offset)
             storage.checkpoint_lower_log_start(broker, replica, log_start)
-        broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
+        broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
     else:
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)
 
@@ -277,8 +277,8 @@ def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, re
     answer = response.partitions[0]
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
         return
-    broker.runtime.mark(OUT_OF_RANGE_ANEW if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
+    broker.runtime.mark(OUT_OF_RANGE_RESTART if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
     if answer.offset > replica.log.end_offset:
         with directories.guarded(broker):
             follower.restart_at(replica, answer.offset, broker.rules)
-        broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: begins anew at {answer.offset}")
+        broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: restarts at {answer.offset}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from broker.core.broker_node.groups.state import Coordinator
+from broker.core.broker_node.groups.state import GroupCoordinator
 from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
 from broker.core.messages import FetchPartition, ProducedPartition
 from broker.core.messages.errors import ErrorCode
@@ -87,7 +87,7 @@ class BrokerState:
     offline: dict[tuple[str, int], str] = field(default_factory=dict)  # partitions without a usable log -> topic id
     lost: list[Replica] = field(default_factory=list)  # just failed; waiting requests must be answered
     is_reporting: bool = False  # a report of offline replicas to the controller is open
-    coordinator: Coordinator = field(default_factory=Coordinator)
+    coordinator: GroupCoordinator = field(default_factory=GroupCoordinator)
 
     leader_sessions: dict[int, LeaderSession] = field(default_factory=dict)
     fetch_sessions: FetchSessions = field(init=False)
@@ -101,7 +101,7 @@ class BrokerState:
         """This broker's node id."""
         return self.settings.node_id
 
-    def why_absent(self, topic: str, partition: int) -> ErrorCode:
+    def absence_error(self, topic: str, partition: int) -> ErrorCode:
         """The error for a partition without a replica here (FE-1, PR-1, KIP-112)."""
         if (topic, partition) in self.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR

@@ -69,27 +69,27 @@ def open_replicas(broker: BrokerState) -> None:
         broker.lost.clear()
 
 
-def _open_directory(broker: BrokerState, place: int) -> None:
-    recovery_points = _offsets(broker, place, checkpoints.RECOVERY_POINT)
-    log_starts = _offsets(broker, place, checkpoints.LOG_START)
-    high_watermarks = _offsets(broker, place, checkpoints.HIGH_WATERMARK)
-    for directory in broker.files.list(name_in(place, "").rstrip("/")):
+def _open_directory(broker: BrokerState, index: int) -> None:
+    recovery_points = _offsets(broker, index, checkpoints.RECOVERY_POINT)
+    log_starts = _offsets(broker, index, checkpoints.LOG_START)
+    high_watermarks = _offsets(broker, index, checkpoints.HIGH_WATERMARK)
+    for directory in broker.files.list(name_in(index, "").rstrip("/")):
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
             continue
         key = (topic, int(number))
-        topic_id = _read_topic_id(broker.files, name_in(place, directory))
+        topic_id = _read_topic_id(broker.files, name_in(index, directory))
         if topic_id is None:
             continue
         if key in broker.replicas:
             raise CorruptLog(
                 f"expected {directory} in one log directory, found it in "
                 f"{broker.settings.log_dirs[directories.of(broker.replicas[key])]} too: remove one of the two",
-                name_in(place, directory),
+                name_in(index, directory),
             )
         log = Log.open(
             broker.files,
-            name_in(place, directory),
+            name_in(index, directory),
             log_config(broker.settings, broker.rules),
             clean=broker.previous_broker_epoch >= 0,
             recovery_point=recovery_points.get(key, 0),
@@ -103,7 +103,7 @@ def _open_directory(broker: BrokerState, place: int) -> None:
             broker.runtime.mark(REOPENED_ABOVE_ZERO)
         if log.recovery.truncated_bytes:
             broker.runtime.mark(TAIL_CUT)
-            broker.runtime.note(
+            broker.runtime.log(
                 "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
             )
         high_watermark = broker.rules.storage.initial_high_watermark(
@@ -150,9 +150,9 @@ def _read_topic_id(files: Files, directory: str) -> str | None:
     return None
 
 
-def _offsets(broker: BrokerState, place: int, name: str) -> dict[tuple[str, int], int]:
+def _offsets(broker: BrokerState, index: int, name: str) -> dict[tuple[str, int], int]:
     """ST-7: an unusable checkpoint counts as none."""
-    offsets = checkpoints.read_checkpoint(broker.files, name_in(place, name))
+    offsets = checkpoints.read_checkpoint(broker.files, name_in(index, name))
     if isinstance(offsets, checkpoints.Unusable):
         broker.runtime.mark(NO_CHECKPOINT)
         return {}
@@ -193,16 +193,16 @@ def flush_all(broker: BrokerState) -> None:
 
 def checkpoint(broker: BrokerState) -> None:
     """HW-7: periodically write high watermarks, recovery points and log starts of each directory."""
-    for place in directories.online(broker):
+    for index in directories.online(broker):
         with directories.guarded(broker):
-            _checkpoint_directory(broker, place)
+            _checkpoint_directory(broker, index)
 
 
-def _checkpoint_directory(broker: BrokerState, place: int) -> None:
-    replicas = {key: replica for key, replica in broker.replicas.items() if directories.of(replica) == place}
+def _checkpoint_directory(broker: BrokerState, index: int) -> None:
+    replicas = {key: replica for key, replica in broker.replicas.items() if directories.of(replica) == index}
     checkpoints.write_checkpoint(
         broker.files,
-        name_in(place, checkpoints.HIGH_WATERMARK),
+        name_in(index, checkpoints.HIGH_WATERMARK),
         {
             key: replica.high_watermark
             for key, replica in replicas.items()
@@ -211,16 +211,16 @@ def _checkpoint_directory(broker: BrokerState, place: int) -> None:
     )
     checkpoints.write_checkpoint(
         broker.files,
-        name_in(place, checkpoints.RECOVERY_POINT),
+        name_in(index, checkpoints.RECOVERY_POINT),
         {key: replica.log.flushed_offset for key, replica in replicas.items()},
     )
-    _checkpoint_log_starts(broker, place, replicas)
+    _checkpoint_log_starts(broker, index, replicas)
 
 
-def _checkpoint_log_starts(broker: BrokerState, place: int, replicas: Mapping[tuple[str, int], Replica]) -> None:
+def _checkpoint_log_starts(broker: BrokerState, index: int, replicas: Mapping[tuple[str, int], Replica]) -> None:
     checkpoints.write_checkpoint(
         broker.files,
-        name_in(place, checkpoints.LOG_START),
+        name_in(index, checkpoints.LOG_START),
         {key: replica.log.start_offset for key, replica in replicas.items()},
     )
 
@@ -233,9 +233,9 @@ def checkpoint_lower_log_start(broker: BrokerState, replica: Replica, before: in
     if replica.log.start_offset >= before:
         return
     broker.runtime.mark(STARTS_LOWER)
-    place = directories.of(replica)
-    beside = {key: one for key, one in broker.replicas.items() if directories.of(one) == place}
-    _checkpoint_log_starts(broker, place, beside)
+    index = directories.of(replica)
+    same_directory = {key: one for key, one in broker.replicas.items() if directories.of(one) == index}
+    _checkpoint_log_starts(broker, index, same_directory)
 
 
 def checkpoint_regularly(broker: BrokerState) -> None:
@@ -268,5 +268,5 @@ def failed(broker: BrokerState, error: StorageError) -> None:
     """TR-6, ST-7: the last log directory has failed; the broker stops."""
     path = broker.settings.log_dirs[directory_of(error.name)]
     broker.runtime.mark(DISK_FAILED)
-    broker.runtime.note("error", f"the log directory failed: {error}")
+    broker.runtime.log("error", f"the log directory failed: {error}")
     broker.runtime.effects.append(Exit(4, f"log directory {path} failed: {error}"))

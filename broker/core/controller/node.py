@@ -97,7 +97,7 @@ class ControllerNode:
             role.settle(controller)
         except StorageError as error:
             controller.runtime.take_effects()
-            controller.runtime.note("error", f"the metadata log failed: {error}")
+            controller.runtime.log("error", f"the metadata log failed: {error}")
             controller.runtime.effects.append(
                 Exit(4, f"log directory {controller.settings.log_dirs[directory_of(error.name)]} failed: {error}")
             )
@@ -253,7 +253,7 @@ class ControllerNode:
             case (metadata_fetches.DEADLINE, int(request_id)):
                 metadata_fetches.timed_out(controller, request_id)
             case _:
-                raise ValueError(f"a timer that nobody set: {key!r}")
+                raise ValueError(f"unknown timer: {key!r}")
 
     # --- queries of the host -----------------------------------------------------------------------------------------
 

@@ -67,15 +67,15 @@ def spread(
     moved: dict[tuple[str, int], Assignment] = {}
     for key in sorted(assignments):
         replicas = assignments[key]
-        for place_in_list in range(len(replicas) - 1, -1, -1):
-            source = replicas[place_in_list]
+        for index in range(len(replicas) - 1, -1, -1):
+            source = replicas[index]
             targets = [broker for broker in sorted(brokers) if broker not in replicas]
             if not targets:
                 break
             target = min(targets, key=lambda broker: load[broker])
             if source in brokers and load[source] - load[target] < 2:
                 continue
-            replicas = (*replicas[:place_in_list], target, *replicas[place_in_list + 1 :])
+            replicas = (*replicas[:index], target, *replicas[index + 1 :])
             load[source] -= 1
             load[target] += 1
         if replicas != assignments[key]:

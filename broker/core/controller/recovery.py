@@ -54,7 +54,7 @@ def _elect_last_known(controller: ControllerState, topic: TopicImage, number: in
         if controller.rules.elections.may_lead_again(controller.image.is_active(member)):
             controller.runtime.mark(LAST_LEADER)
             changes.append(controller, [PartitionSet(topic.topic_id, number, recovered(state, member))])
-            controller.runtime.note("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
+            controller.runtime.log("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
             return
 
 
@@ -66,18 +66,18 @@ def _wanted(controller: ControllerState, topic: TopicImage, state: PartitionStat
             return (
                 not state.isr
                 and not state.elr
-                and all(_is_there(controller, state, member) for member in state.last_known_elr)
+                and all(_is_available(controller, state, member) for member in state.last_known_elr)
                 and controller.rules.elections.is_recovery_quorum(
                     state.last_known_elr, min(min_isr_of(controller, topic), len(state.replicas))
                 )
             )
         case "Aggressive":
-            return any(_is_there(controller, state, member) for member in state.replicas)
+            return any(_is_available(controller, state, member) for member in state.replicas)
         case _:
             return False
 
 
-def _is_there(controller: ControllerState, state: PartitionState, member: int) -> bool:
+def _is_available(controller: ControllerState, state: PartitionState, member: int) -> bool:
     """Whether a replica can be queried and elected: its broker is active, its log has not failed (KIP-858)."""
     return member not in state.offline and controller.image.is_active(member)
 
@@ -87,14 +87,14 @@ def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, 
     asked = {
         member: controller.image.broker_epoch(member)
         for member in state.replicas
-        if _is_there(controller, state, member)
+        if _is_available(controller, state, member)
     }
     if not asked:
         return
     balanced = controller.settings.unclean_recovery_strategy == "Balanced"
     controller.runtime.mark(BEGUN_BALANCED if balanced else BEGUN_AGGRESSIVE)
     controller.recoveries[topic_id, number] = RecoveryJob(state.partition_epoch, asked)
-    controller.runtime.note("warning", f"{topic}-{number}: no eligible leader; asking {list(asked)} for their logs")
+    controller.runtime.log("warning", f"{topic}-{number}: no eligible leader; asking {list(asked)} for their logs")
     for member in asked:
         controller.runtime.send(
             member,
@@ -166,7 +166,7 @@ def _decide(controller: ControllerState, topic_id: str, number: int, job: Recove
         return
     controller.runtime.mark(DECIDED)
     changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])
-    controller.runtime.note(
+    controller.runtime.log(
         "warning",
         f"{name}-{number}: unclean recovery elects {best} with log end {job.infos[best].log_end_offset}; "
         "records may be lost",

@@ -69,7 +69,7 @@ def _activate(controller: ControllerState) -> None:
     controller.metadata_offsets = {}
     controller.shutdown_offsets = {}
     controller.recoveries = {}
-    controller.runtime.note(
+    controller.runtime.log(
         "info", f"active controller in epoch {quorum.epoch}, metadata log ends at {quorum.log.end_offset}"
     )
     membership.start_sessions(controller)
@@ -85,7 +85,7 @@ def _step_down(controller: ControllerState) -> None:
         controller.runtime.mark(DEPOSED_WITH_UNCOMMITTED)
     if controller.replies:
         controller.runtime.mark(DEPOSED_WHILE_ASKED)
-    controller.runtime.note("info", f"standby controller in epoch {quorum.epoch}")
+    controller.runtime.log("info", f"standby controller in epoch {quorum.epoch}")
     changes.give_up(controller)
     controller.recoveries = {}
     controller.runtime.cancel_timer((membership.SESSIONS,))

@@ -124,7 +124,7 @@ class Log:
         if not clean:
             log.flushed_offset = min(trusted, log.end_offset)
         if log.end_offset < max(recovery_point, log.start_offset):
-            log._rewritten.note(log.end_offset, max(recovery_point, log.start_offset))
+            log._rewritten.extend(log.end_offset, max(recovery_point, log.start_offset))
         if log.end_offset < log.start_offset:
             log.truncate_fully(log.start_offset)
         log.epochs.truncate_from_end(log.end_offset)
@@ -189,7 +189,7 @@ class Log:
             last_offset = offset + header.last_offset_delta
             segment.add(last_offset, header.size, header.max_timestamp)
             if header.producer_id >= 0:
-                self._note_producer(header, offset, last_offset)
+                self._record_producer(header, offset, last_offset)
             offset = last_offset + 1
         self.end_offset = offset
         return Appended(base_offset, offset - 1, rolled)
@@ -217,7 +217,7 @@ class Log:
             last_offset = header.base_offset + header.last_offset_delta
             segment.add(last_offset, header.size, header.max_timestamp)
             if header.producer_id >= 0 and self.config.rules.feeds_producers_from_leader():
-                self._note_producer(header, header.base_offset, last_offset)
+                self._record_producer(header, header.base_offset, last_offset)
         self.end_offset = last_offset + 1
         return last_offset + 1
 
@@ -231,7 +231,7 @@ class Log:
             return self.end_offset
         return min(first.base_offset, self.end_offset) if first.last_offset >= self.end_offset else self.end_offset
 
-    def _note_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
+    def _record_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
         self.producers.update(
             header.producer_id,
             header.producer_epoch,
@@ -317,11 +317,11 @@ class Log:
             return self.end_offset
         index = self._index_of(offset)
         segment = self._segments[index]
-        place = segment.locate(offset)
-        end_offset = segment.header_at(place.position).base_offset
-        self._rewritten.note(end_offset, self.flushed_offset)
+        batch = segment.locate(offset)
+        end_offset = segment.header_at(batch.position).base_offset
+        self._rewritten.extend(end_offset, self.flushed_offset)
         self._drop_segments(index + 1)
-        segment.truncate(place.position)
+        segment.truncate(batch.position)
         self._end_at(end_offset)
         if self.config.rules.cuts_epochs_with_log():
             self.epochs.truncate_from_end(end_offset)
@@ -333,7 +333,7 @@ class Log:
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
-        self._rewritten.note(0, self.flushed_offset)
+        self._rewritten.extend(0, self.flushed_offset)
         self._drop_segments(0)
         self._last = Segment.create(self._files, self.directory, start_offset, self.config.index_interval_bytes)
         self._segments.append(self._last)

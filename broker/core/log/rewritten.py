@@ -41,7 +41,7 @@ class RewrittenRange:
         self._range = (start, min(end, recovery_point))
         return min(recovery_point, start)
 
-    def note(self, start: int, end: int) -> None:
+    def extend(self, start: int, end: int) -> None:
         """Extend the range by `start` to `end`, durably; must be done before a truncation."""
         if start >= end:
             return

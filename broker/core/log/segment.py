@@ -228,8 +228,8 @@ class Segment:
         self.size = position
         self.end_offset = self.base_offset
         self._loaded = True
-        for place in self._walk(position, size, _SCAN_BYTES):
-            self.add(place.last_offset, place.size, place.max_timestamp)
+        for batch in self._walk(position, size, _SCAN_BYTES):
+            self.add(batch.last_offset, batch.size, batch.max_timestamp)
 
     def _walk(self, position: int, end: int, chunk_bytes: int = _LOOKUP_BYTES) -> Iterator[FilePosition]:
         """All batches from `position`, where one begins, to `end`, where one ends."""

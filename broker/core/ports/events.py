@@ -126,7 +126,7 @@ class Flush(NamedTuple):
     files: tuple[str, ...]
 
 
-class Note(NamedTuple):
+class LogEntry(NamedTuple):
     """A line for the node's log."""
 
     level: str  # "debug", "info", "warning", "error"
@@ -140,4 +140,4 @@ class Exit(NamedTuple):
     reason: str
 
 
-Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | Note | Mark | Exit
+Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | LogEntry | Mark | Exit

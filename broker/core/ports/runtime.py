@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from broker.core.messages import AnyRequest, AnyResponse
-from broker.core.ports.events import CancelTimer, CloseConnection, Effect, Event, Note, Reply, Send, SetTimer
+from broker.core.ports.events import CancelTimer, CloseConnection, Effect, Event, LogEntry, Reply, Send, SetTimer
 from broker.core.ports.marks import Mark
 
 
@@ -66,7 +66,7 @@ class Runtime:
 
     def refuse(self, connection: int, reason: str) -> None:
         """Close a connection that sent a request which cannot be answered."""
-        self.note("warning", f"closing connection {connection}: {reason}")
+        self.log("warning", f"closing connection {connection}: {reason}")
         self.effects.append(CloseConnection(connection))
 
     def set_timer(self, key: Hashable, after_ms: int) -> None:
@@ -77,9 +77,9 @@ class Runtime:
         """Cancel the timer `key`."""
         self.effects.append(CancelTimer(key))
 
-    def note(self, level: str, text: str) -> None:
+    def log(self, level: str, text: str) -> None:
         """Write a line to the node's log."""
-        self.effects.append(Note(level, text))
+        self.effects.append(LogEntry(level, text))
 
     def mark(self, mark: Mark) -> None:
         """Emit a mark declared with `sometimes`."""

@@ -83,7 +83,7 @@ def boot(quorum: Quorum) -> None:
 
 def _become(quorum: Quorum, role: QuorumRole) -> None:
     if role is not quorum.role:
-        quorum.runtime.note("info", f"quorum: {role.value} in epoch {quorum.epoch}")
+        quorum.runtime.log("info", f"quorum: {role.value} in epoch {quorum.epoch}")
     quorum.role = role
     quorum.granted = {}
 
@@ -316,7 +316,7 @@ def check_quorum(quorum: Quorum) -> None:
     )
     if reached < quorum.majority and quorum.rules.resigns_without_majority():
         quorum.runtime.mark(RESIGNED_WITHOUT_MAJORITY)
-        quorum.runtime.note("warning", "quorum: no majority fetches from this leader; it resigns")
+        quorum.runtime.log("warning", "quorum: no majority fetches from this leader; it resigns")
         resign(quorum)
         return
     for voter, progress in quorum.voters.items():

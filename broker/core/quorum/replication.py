@@ -125,7 +125,7 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
     return None
 
 
-def note_fetch(quorum: Quorum, request: FetchRequest) -> bool:
+def record_fetch(quorum: Quorum, request: FetchRequest) -> bool:
     """QU-11: record a valid fetch's position as held; returns whether the high watermark moved."""
     part = request.partitions[0]
     now_ms = quorum.runtime.now_ms
@@ -229,7 +229,7 @@ def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchR
             quorum.log.append_as_follower(part.records, max_epoch=quorum.epoch)
         except AppendError as error:
             quorum.runtime.mark(APPEND_REFUSED)
-            quorum.runtime.note("error", f"metadata log: {error}")
+            quorum.runtime.log("error", f"metadata log: {error}")
             _retry(quorum)
             return False
         flush(quorum)
@@ -252,7 +252,7 @@ def _truncate(quorum: Quorum, epoch: int, end_offset: int) -> None:
         raise AssertionError(f"metadata log would be cut to {offset}, below high watermark {quorum.high_watermark}")
     quorum.runtime.mark(TRUNCATED)
     quorum.log.truncate_to(offset)
-    quorum.runtime.note("info", f"metadata log diverges from leader {quorum.leader}; cut to {offset}")
+    quorum.runtime.log("info", f"metadata log diverges from leader {quorum.leader}; cut to {offset}")
 
 
 # --- description -----------------------------------------------------------------------------------------------------

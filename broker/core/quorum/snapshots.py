@@ -50,7 +50,7 @@ def load_latest(quorum: Quorum) -> Image:
             quorum.snapshot_id = snapshot_id
             return image
         quorum.runtime.mark(UNREADABLE)
-        quorum.runtime.note("warning", image.reason)
+        quorum.runtime.log("warning", image.reason)
     return Image()
 
 
@@ -84,7 +84,7 @@ def take(quorum: Quorum, image: Image) -> None:
     _write(quorum, snapshot_id, encode_change(image.to_records(), 0, snapshot_id[1]))
     quorum.log.advance_start(end_offset)
     quorum.runtime.mark(TAKEN)
-    quorum.runtime.note("info", f"metadata snapshot at {end_offset}")
+    quorum.runtime.log("info", f"metadata snapshot at {end_offset}")
 
 
 def _write(quorum: Quorum, snapshot_id: tuple[int, int], data: bytes) -> None:
@@ -176,11 +176,11 @@ def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | N
     quorum.snapshot_transfer = None
     image = decode(data, snapshot_id)
     if isinstance(image, Unusable):
-        quorum.runtime.note("error", image.reason)
+        quorum.runtime.log("error", image.reason)
         return None
     _write(quorum, snapshot_id, data)
     quorum.log.truncate_fully(snapshot_id[0])
     quorum.high_watermark = snapshot_id[0]
     quorum.runtime.mark(LOADED)
-    quorum.runtime.note("info", f"metadata snapshot {snapshot_id} loaded")
+    quorum.runtime.log("info", f"metadata snapshot {snapshot_id} loaded")
     return image

@@ -42,11 +42,11 @@ class HighWatermarkRules:
         """
         return partition_epoch_of_image >= partition_epoch
 
-    def of_follower(self, told: int, log_start: int, log_end: int) -> int:
+    def of_follower(self, reported: int, log_start: int, log_end: int) -> int:
         """HW-5: the high watermark that the leader reported, within the own log; it may decrease under a new leader."""
-        return max(log_start, min(told, log_end))
+        return max(log_start, min(reported, log_end))
 
-    def after_divergence(self, present: int, told: int, log_end: int) -> int:
+    def after_divergence(self, present: int, reported: int, log_end: int) -> int:
         """HW-5: a response that only reports divergence proves nothing about the high watermark (KAFKA-14704)."""
         return present
 

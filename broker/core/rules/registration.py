@@ -16,7 +16,7 @@ class RegistrationRules:
         """HB-1, AP-2, RG-7: requests of an earlier incarnation of a broker are void (KIP-380)."""
         return given_epoch == registered_epoch
 
-    def ends_earlier_life(self) -> bool:
+    def ends_earlier_incarnation(self) -> bool:
         """RG-6: in one batch with its registration a broker leaves its earlier incarnation's leaderships and ISRs."""
         return True
 

@@ -61,11 +61,11 @@ class JoinedFiles:
 
     def _do(self, name: str, work: Callable[[Files, str], T]) -> T:
         """Run an action in the directory of a name; errors get the prefixed name."""
-        place = directory_of(name)
-        files = self._directories[place]
+        index = directory_of(name)
+        files = self._directories[index]
         if isinstance(files, StorageError):
             raise StorageError(str(files), name)
         try:
-            return work(files, name.removeprefix(name_in(place, "")).rstrip("/"))
+            return work(files, name.removeprefix(name_in(index, "")).rstrip("/"))
         except StorageError as error:
             raise StorageError(str(error), name) from error

@@ -35,7 +35,7 @@ _READ_AHEAD_BYTES_MAX = 1 << 16
 """Bytes that may wait behind the request in progress before reading pauses."""
 
 
-class OpenRequest(NamedTuple):
+class RequestInProgress(NamedTuple):
     """A request that the node has not yet replied to."""
 
     request_id: int
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._apis: Mapping[int, AnyCodec] = LISTENER_APIS[listener]
         self._incoming = FrameBuffer(server.frame_bytes_max)
         self._outgoing: list[bytes] = []
-        self._open: OpenRequest | None = None
+        self._open: RequestInProgress | None = None
         self._advancing = False
         self._write_paused = False
         self._transport: asyncio.Transport | None = None
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
             raise DecodeError(f"API {header.api_key} is not served on {self.listener}")
         request = read_request(codec, header, frame, position)
         request_id = self._server.next_request_id(self)
-        self._open = OpenRequest(request_id, codec, header)
+        self._open = RequestInProgress(request_id, codec, header)
         version, client_id = header.api_version, header.client_id
         self._server.deliver(
             RequestReceived(request_id, self.number, request, version, client_id, listener=self.listener)

@@ -105,8 +105,8 @@ def _by_listener(counts: Mapping[str, int]) -> list[Sample]:
 def _lines(metric: Metric) -> Iterator[str]:
     yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n"
     for labels, value in metric.samples:
-        told = ",".join(f'{name}="{_escaped(str(label))}"' for name, label in labels.items())
-        yield f"{metric.name}{{{told}}} {value}\n" if told else f"{metric.name} {value}\n"
+        rendered = ",".join(f'{name}="{_escaped(str(label))}"' for name, label in labels.items())
+        yield f"{metric.name}{{{rendered}}} {value}\n" if rendered else f"{metric.name} {value}\n"
 
 
 def _escaped(label: str) -> str:

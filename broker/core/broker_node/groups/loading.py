@@ -57,7 +57,7 @@ def _replay_batch(broker: BrokerState, shard: Shard, batches: bytes, position: i
         for record in decode_records(batches, position):
             _replay(shard, record)
     except (MalformedBatch, UnknownRecord) as error:
-        broker.runtime.note("warning", f"offsets partition {shard.partition}: passed over: {error}")
+        broker.runtime.log("warning", f"offsets partition {shard.partition}: passed over: {error}")
 
 
 def _replay(shard: Shard, record: Record) -> None:
@@ -107,7 +107,7 @@ def _finish(broker: BrokerState, shard: Shard) -> None:
     for group in shard.groups.values():
         for member in group.members.values():
             rebalancing.expect_heartbeat(broker, group, member)
-    broker.runtime.note(
+    broker.runtime.log(
         "info",
         f"coordinates offsets partition {shard.partition} in epoch {shard.leader_epoch}: {len(shard.groups)} groups",
     )
@@ -118,7 +118,7 @@ def give_up(broker: BrokerState, shard: Shard) -> None:
     for group in shard.groups.values():
         rebalancing.abandon(broker, group)
     broker.runtime.cancel_timer((TIMER, LOAD, shard.partition, shard.leader_epoch))
-    broker.runtime.note("info", f"no longer coordinates offsets partition {shard.partition}")
+    broker.runtime.log("info", f"no longer coordinates offsets partition {shard.partition}")
 
 
 def is_behind(broker: BrokerState, shard: Shard) -> bool:

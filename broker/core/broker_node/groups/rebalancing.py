@@ -96,7 +96,7 @@ def session_expired(broker: BrokerState, shard: Shard, group: Group, member_id: 
     member = group.members.get(member_id)
     if member is None or (not member.is_new and (member.waiting_join is not None or member.waiting_sync is not None)):
         return
-    broker.runtime.note("info", f"group {group.group_id}: member {member_id} sent no heartbeat in time")
+    broker.runtime.log("info", f"group {group.group_id}: member {member_id} sent no heartbeat in time")
     remove_member(broker, shard, group, member, f"member {member_id} sent no heartbeat in time")
 
 
@@ -147,7 +147,7 @@ def rebalance(broker: BrokerState, shard: Shard, group: Group, reason: str) -> N
         return
     if group.state is GroupState.COMPLETING_REBALANCE:
         _cancel_assignment(broker, group, ErrorCode.REBALANCE_IN_PROGRESS)
-    broker.runtime.note("info", f"group {group.group_id} rebalances after generation {group.generation}: {reason}")
+    broker.runtime.log("info", f"group {group.group_id} rebalances after generation {group.generation}: {reason}")
     delay_ms = broker.settings.group_initial_rebalance_delay_ms
     group.in_initial_delay = group.state is GroupState.EMPTY and delay_ms > 0
     group.state = GroupState.PREPARING_REBALANCE
@@ -182,7 +182,7 @@ def join_timer_fired(broker: BrokerState, shard: Shard, group: Group) -> None:
 
 def _complete_join(broker: BrokerState, shard: Shard, group: Group) -> None:
     for member in [m for m in group.members.values() if m.waiting_join is None and m.instance_id is None]:
-        broker.runtime.note("info", f"group {group.group_id}: member {member.member_id} did not join again")
+        broker.runtime.log("info", f"group {group.group_id}: member {member.member_id} did not join again")
         _detach(broker, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     joined = [member for member in group.members.values() if member.waiting_join is not None]
     if group.members and not joined:  # static members only, which may be away for a session timeout
@@ -198,7 +198,7 @@ def _complete_join(broker: BrokerState, shard: Shard, group: Group) -> None:
     group.protocol = group.choose_protocol()
     group.state = GroupState.COMPLETING_REBALANCE
     group.pending_sync = dict.fromkeys(group.members)
-    broker.runtime.note(
+    broker.runtime.log(
         "info", f"group {group.group_id}: generation {group.generation} has {len(group.members)} members"
     )
     for member in joined:
@@ -234,11 +234,11 @@ def _become_empty(broker: BrokerState, shard: Shard, group: Group) -> None:
     group.state = GroupState.EMPTY
     group.protocol = group.leader = None
     group.pending_sync = {}
-    broker.runtime.note("info", f"group {group.group_id} is empty with generation {group.generation}")
+    broker.runtime.log("info", f"group {group.group_id} is empty with generation {group.generation}")
     record = (GroupKey(group.group_id), encode_group(group.stored({})))
     error = writing.append(broker, shard, [record], EmptyWrite(group.group_id, group.generation))
     if error != ErrorCode.NONE:  # the next coordinator will load the last members and expire them
-        broker.runtime.note("warning", f"group {group.group_id}: not recorded as empty: {error.name}")
+        broker.runtime.log("warning", f"group {group.group_id}: not recorded as empty: {error.name}")
 
 
 # --- assigning -------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def sync_timer_fired(broker: BrokerState, shard: Shard, group: Group) -> None:
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
     for member_id in list(group.pending_sync):
-        broker.runtime.note("info", f"group {group.group_id}: member {member_id} did not sync in time")
+        broker.runtime.log("info", f"group {group.group_id}: member {member_id} did not sync in time")
         _detach(broker, group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID)
     rebalance(broker, shard, group, "members did not sync in time")
 

@@ -212,7 +212,7 @@ class WaitingDeletion:
 
 
 @dataclass(slots=True)
-class Coordinator:
+class GroupCoordinator:
     """All shards that a broker coordinates."""
 
     shards: dict[int, Shard] = field(default_factory=dict)

@@ -116,7 +116,7 @@ def _adopt(broker: BrokerState, replica: Replica, part: AlteredPartition) -> Non
     replica.isr = part.isr
     replica.partition_epoch = part.partition_epoch
     replica.recovery_state = part.leader_recovery_state
-    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: ISR {list(part.isr)}")
+    broker.runtime.log("info", f"{replica.topic}-{replica.partition}: ISR {list(part.isr)}")
     changed(broker, replica)
 
 
@@ -166,7 +166,7 @@ def shrink_all(broker: BrokerState) -> None:
             continue
         lagging = leader.propose_shrink(replica, broker.image, broker.rules, broker.runtime.now_ms, lag_max_ms)
         if lagging:
-            broker.runtime.note("info", f"{replica.topic}-{replica.partition}: {list(lagging)} lag; asking to shrink")
+            broker.runtime.log("info", f"{replica.topic}-{replica.partition}: {list(lagging)} lag; asking to shrink")
             propose(broker, replica)
     broker.runtime.set_timer((SHRINK,), max(1, lag_max_ms // 2))
 

@@ -30,7 +30,7 @@ def delete_records(broker: BrokerState, request: DeleteRecordsRequest) -> Delete
 def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords:
     replica = broker.replicas.get((part.topic, part.partition))
     if replica is None:
-        return DeletedRecords(part.topic, part.partition, broker.why_absent(part.topic, part.partition))
+        return DeletedRecords(part.topic, part.partition, broker.absence_error(part.topic, part.partition))
     if replica.role is not Role.LEADER:
         return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     offset = replica.high_watermark if part.offset == -1 else part.offset
@@ -78,7 +78,7 @@ def _retain_ms(broker: BrokerState, replica: Replica, retention_ms: int) -> None
     replica.log.expire(broker.runtime.wall_clock_ms - retention_ms, _bound(broker, replica))
     if replica.log.start_offset > before:
         broker.runtime.mark(EXPIRED)
-        _tell(broker, replica)
+        _log_new_start(broker, replica)
 
 
 def _retain_bytes(broker: BrokerState, replica: Replica, retention_bytes: int) -> None:
@@ -87,12 +87,12 @@ def _retain_bytes(broker: BrokerState, replica: Replica, retention_bytes: int) -
         if not following or following[0] > _bound(broker, replica):
             return
         replica.log.advance_start(following[0])
-        _tell(broker, replica)
+        _log_new_start(broker, replica)
 
 
 def _bound(broker: BrokerState, replica: Replica) -> int:
     return broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset)
 
 
-def _tell(broker: BrokerState, replica: Replica) -> None:
-    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")
+def _log_new_start(broker: BrokerState, replica: Replica) -> None:
+    broker.runtime.log("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")

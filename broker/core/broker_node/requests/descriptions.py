@@ -44,11 +44,11 @@ def log_directories(broker: BrokerState, request: DescribeLogDirsRequest) -> Des
     return DescribeLogDirsResponse(
         tuple(
             DescribedLogDirectory(
-                ErrorCode.KAFKA_STORAGE_ERROR if place in broker.failed_directories else ErrorCode.NONE,
+                ErrorCode.KAFKA_STORAGE_ERROR if index in broker.failed_directories else ErrorCode.NONE,
                 path,
-                tuple(_log(replica) for replica in replicas if directories.of(replica) == place),
+                tuple(_log(replica) for replica in replicas if directories.of(replica) == index),
             )
-            for place, path in enumerate(broker.settings.log_dirs)
+            for index, path in enumerate(broker.settings.log_dirs)
         )
     )
 

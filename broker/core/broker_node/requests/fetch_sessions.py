@@ -45,7 +45,7 @@ class SessionPartition:
     """One partition of a session."""
 
     asked: FetchPartition
-    told: tuple[int, int] | None = None  # high watermark, log start; None: nothing yet, or an error
+    reported: tuple[int, int] | None = None  # high watermark, log start; None: nothing yet, or an error
     rest: Rest | None = None
 
 
@@ -126,19 +126,19 @@ def answer(fetch: Fetch, parts: Iterable[FetchedPartition]) -> tuple[FetchedPart
     """Select the partitions to report and record them; those with records move to the end, for fairness."""
     if fetch.session is None:
         return tuple(parts)
-    told = []
+    reported = []
     for part in parts:
         key = key_of(part)
         entry = fetch.session.partitions.get(key)
         if entry is None:
             continue
         if not fetch.incremental or _is_news(entry, part):
-            told.append(part)
+            reported.append(part)
         failed = part.error_code != ErrorCode.NONE or part.diverging_epoch is not None
-        entry.told = None if failed else (part.high_watermark, part.log_start_offset)
+        entry.reported = None if failed else (part.high_watermark, part.log_start_offset)
         if part.records:
             fetch.session.partitions[key] = fetch.session.partitions.pop(key)
-    return tuple(told)
+    return tuple(reported)
 
 
 def rest_of(replica: Replica, replica_id: int, bound: int, offset: int) -> Rest | None:
@@ -154,7 +154,7 @@ def rest_of(replica: Replica, replica_id: int, bound: int, offset: int) -> Rest 
     return replica.role, replica.leader_epoch, log.end_offset, log.start_offset, replica.high_watermark, replica.isr
 
 
-def note_rest(entry: SessionPartition, part: FetchedPartition, rest: Rest | None) -> None:
+def record_rest(entry: SessionPartition, part: FetchedPartition, rest: Rest | None) -> None:
     """After a read: record whether the partition is at rest."""
     entry.rest = None if _is_news(entry, part) else rest
 
@@ -164,7 +164,7 @@ def _is_news(entry: SessionPartition, part: FetchedPartition) -> bool:
         bool(part.records)
         or part.error_code != ErrorCode.NONE
         or part.diverging_epoch is not None
-        or entry.told != (part.high_watermark, part.log_start_offset)
+        or entry.reported != (part.high_watermark, part.log_start_offset)
     )
 
 
@@ -184,7 +184,7 @@ def _update(session: FetchSession, request: FetchRequest, rules: FetchRules) -> 
         if entry is None:
             session.partitions[key_of(part)] = SessionPartition(kept)
         else:
-            entry.asked, entry.told, entry.rest = kept, None, None
+            entry.asked, entry.reported, entry.rest = kept, None, None
     for topic, topic_id, partition in request.forgotten:
         session.partitions.pop((topic_id or topic, partition), None)
 

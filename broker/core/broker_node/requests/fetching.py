@@ -81,7 +81,7 @@ def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bo
             broker.runtime.mark(NOT_CERTAIN)
             answer = answer._replace(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
         elif entry is not None and not waits:
-            fetch_sessions.note_rest(entry, answer, _rest(broker, request, part))
+            fetch_sessions.record_rest(entry, answer, _rest(broker, request, part))
         parts.append(answer)
         size += len(answer.records)
         urgent = urgent or answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None
@@ -134,7 +134,7 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
         return None, ErrorCode.UNKNOWN_TOPIC_ID
     replica = broker.replicas.get((part.topic, part.partition))
     if replica is None:
-        error = broker.why_absent(part.topic, part.partition)
+        error = broker.absence_error(part.topic, part.partition)
         broker.runtime.mark(_ABSENT[error])
         return None, error
     rules = broker.rules.fetch
@@ -207,7 +207,7 @@ def _record_follower(broker: BrokerState, fetch: Fetch, part: FetchPartition) ->
         return
     _record_fetch(broker, replica, request, part)
     if leader.propose_expansion(replica, request.replica_id, broker.image, broker.rules):
-        broker.runtime.note(
+        broker.runtime.log(
             "info", f"{replica.topic}-{replica.partition}: {request.replica_id} caught up; asking to expand"
         )
         isr_changes.propose(broker, replica)

@@ -43,7 +43,7 @@ Forwarded = (
 )
 
 
-class Asked(NamedTuple):
+class ForwardedRequest(NamedTuple):
     """The client request behind a forwarded request, and its deadline."""
 
     request_id: int
@@ -52,11 +52,11 @@ class Asked(NamedTuple):
 
 def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
     """Forward a request; the controller's response goes to the client."""
-    patience_ms = getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms
-    pass_on(broker, Asked(request_id, broker.runtime.now_ms + patience_ms), request)
+    timeout_ms = getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms
+    pass_on(broker, ForwardedRequest(request_id, broker.runtime.now_ms + timeout_ms), request)
 
 
-def pass_on(broker: BrokerState, asked: Asked, request: Forwarded) -> None:
+def pass_on(broker: BrokerState, asked: ForwardedRequest, request: Forwarded) -> None:
     """Send it to the active controller as far as known; `request.timeout.ms` for one attempt."""
     broker.runtime.send(
         broker.controller_id,
@@ -68,7 +68,7 @@ def pass_on(broker: BrokerState, asked: Asked, request: Forwarded) -> None:
     )
 
 
-def forwarded(broker: BrokerState, asked: Asked, request: Forwarded, response: AnyResponse | None) -> None:
+def forwarded(broker: BrokerState, asked: ForwardedRequest, request: Forwarded, response: AnyResponse | None) -> None:
     """Return the controller's response to the client.
 
     During a controller election there is no response, or one from an inactive controller: the request is then retried

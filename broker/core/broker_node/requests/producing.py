@@ -94,7 +94,7 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
     if part.topic == OFFSETS_TOPIC:
         return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)  # written by the coordinator only
     if replica is None:
-        return refused(broker.why_absent(part.topic, part.partition))
+        return refused(broker.absence_error(part.topic, part.partition))
     if replica.role is not Role.LEADER:
         return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     error = broker.rules.produce.refuse(acks, replica.isr, replica.min_insync_replicas)

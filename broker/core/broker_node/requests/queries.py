@@ -105,7 +105,7 @@ def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) ->
     """FE-2 and FE-3 for a query: the replica if this broker leads it in that epoch."""
     replica = broker.replicas.get((topic, partition))
     if replica is None:
-        return None, broker.why_absent(topic, partition)
+        return None, broker.absence_error(topic, partition)
     error = broker.rules.fetch.check_epoch(epoch, replica.leader_epoch)
     if error == ErrorCode.NONE and replica.role is not Role.LEADER:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -175,7 +175,7 @@ def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) ->
     for part in request.partitions:
         topic = part.topic or broker.image.topic_names.get(part.topic_id, "")
         replica = broker.replicas.get((topic, part.partition))
-        error = ErrorCode.NONE if replica else broker.why_absent(topic, part.partition)
+        error = ErrorCode.NONE if replica else broker.absence_error(topic, part.partition)
         if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # leader or not, there is no log
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         info = ReplicaLogInfo(topic, part.partition, error, topic_id=part.topic_id)

@@ -37,7 +37,7 @@ def assign(controller: ControllerState, request_id: int, request: AssignReplicas
                 records.append(change)
     controller.runtime.mark(TAKEN_OFFLINE if records else KNOWN_OFFLINE)
     if records:
-        controller.runtime.note("warning", f"broker {request.broker_id} lost {len(records)} replicas with a directory")
+        controller.runtime.log("warning", f"broker {request.broker_id} lost {len(records)} replicas with a directory")
         changes.append(controller, records)
         recovery.consider_all(controller)
     changes.reply(controller, request_id, request, AssignReplicasToDirsResponse(ErrorCode.NONE, tuple(results)))

@@ -21,9 +21,9 @@ def handle(controller: ControllerState, event: RequestReceived, request: FetchRe
         replication.touch_fetcher(quorum, request.replica_id)
         controller.runtime.reply(event.request_id, FetchResponse((refusal,)))
         return False
-    told = quorum.high_watermark
-    moved = replication.note_fetch(quorum, request)
-    controller.fetches[event.request_id] = WaitingMetadataFetch(request, event.connection, told)
+    reported = quorum.high_watermark
+    moved = replication.record_fetch(quorum, request)
+    controller.fetches[event.request_id] = WaitingMetadataFetch(request, event.connection, reported)
     if not try_answer(controller, event.request_id, at_deadline=request.max_wait_ms <= 0):
         controller.runtime.set_timer((DEADLINE, event.request_id), request.max_wait_ms)
     return moved

@@ -109,7 +109,7 @@ def _apply(
     )
     if new is not None:
         changes.append(controller, [PartitionSet(topic.topic_id, number, new)])
-        controller.runtime.note("info", f"{topic.name}-{number}: replicas {list(new.replicas)}, ISR {list(new.isr)}")
+        controller.runtime.log("info", f"{topic.name}-{number}: replicas {list(new.replicas)}, ISR {list(new.isr)}")
     return ErrorCode.NONE, None
 
 

@@ -79,7 +79,7 @@ def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool
     records += [_new_partition(controller, topic_id, number, replicas) for number, replicas in enumerate(assignments)]
     if not validate_only:
         changes.append(controller, records)
-        controller.runtime.note("info", f"topic {topic.name} created with {len(assignments)} partitions")
+        controller.runtime.log("info", f"topic {topic.name} created with {len(assignments)} partitions")
     factor = max(len(replicas) for replicas in assignments)
     return CreatedTopic(topic.name, ErrorCode.NONE, None, topic_id, len(assignments), factor)
 
@@ -193,6 +193,6 @@ def delete(controller: ControllerState, request_id: int, request: DeleteTopicsRe
             answers.append(DeletedTopic(name, topic_id, error))
             continue
         changes.append(controller, [TopicDeleted(topic.topic_id)])
-        controller.runtime.note("info", f"topic {topic.name} deleted")
+        controller.runtime.log("info", f"topic {topic.name} deleted")
         answers.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
     changes.reply(controller, request_id, request, DeleteTopicsResponse(tuple(answers)))

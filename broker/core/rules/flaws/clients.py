@@ -57,7 +57,7 @@ FLAWS = (
     Flaw(
         name="min-isr-unchecked",
         number="B-25",
-        summary="acks=all is content with however few in-sync replicas there are",
+        summary="acks=all accepts any number of in-sync replicas",
         properties=("P-15", "P-12"),
         source="Jepsen 2013, KAFKA-1555",
         visible=Visibility.DIRECT,
@@ -68,7 +68,7 @@ FLAWS = (
     Flaw(
         name="acks0-error-silent",
         number="B-27",
-        summary="a producer with acks=0 is not told that it talks to the wrong broker",
+        summary="a producer with acks=0 does not learn that it sends to the wrong broker",
         properties=("V-5",),
         source="KAFKA-955",
         visible=Visibility.DIRECT,

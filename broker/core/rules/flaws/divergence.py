@@ -59,9 +59,9 @@ class _CompareWithNewLeader(TruncationRules):
 
 
 class _TakeHighWatermarkFirst(HighWatermarkRules):
-    def after_divergence(self, present: int, told: int, log_end: int) -> int:
+    def after_divergence(self, present: int, reported: int, log_end: int) -> int:
         """HW-5 without its bound: the high watermark of a diverging response covers the own tail."""
-        return max(present, min(told, log_end))
+        return max(present, min(reported, log_end))
 
 
 class _CutNext(TruncationRules):
@@ -165,7 +165,7 @@ FLAWS = (
     Flaw(
         name="high-watermark-below-log-start",
         number="B-36",
-        summary="a follower that begins anew at the leader's log start keeps its old high watermark",
+        summary="a follower that restarts its log at the leader's log start keeps its old high watermark",
         properties=("P-10",),
         source="KAFKA-9491",
         visible=Visibility.LIVENESS,

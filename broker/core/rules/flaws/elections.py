@@ -116,7 +116,7 @@ FLAWS = (
     Flaw(
         name="keep-last-in-sync",
         number="B-52",
-        summary="the last replica standing stays in the ISR through a crash that cost it its log",
+        summary="the last in-sync replica stays in the ISR through a crash that loses its log",
         properties=("P-7", "P-1", "P-12"),
         source="KIP-966, KAFKA-15583, KAFKA-15584",
         visible=Visibility.DIRECT,
@@ -126,7 +126,7 @@ FLAWS = (
     Flaw(
         name="reassignment-ends-early",
         number="B-55",
-        summary="a reassignment is complete when the added replicas are in sync, whoever else is not",
+        summary="a reassignment is complete when the added replicas are in sync, even if others of the target are not",
         properties=("P-23",),
         source="KAFKA-15665",
         visible=Visibility.ADMINISTRATION,
@@ -186,7 +186,7 @@ FLAWS = (
     Flaw(
         name="exact-recovery-quorum",
         number="B-64",
-        summary="an unclean recovery waits for exactly min ISR last known replicas, and more than that is never exact",
+        summary="an unclean recovery waits for exactly min ISR last known replicas, and never ends when there are more",
         properties=("V-3",),
         source="KIP-966 taken literally",
         visible=Visibility.WHITE_BOX,

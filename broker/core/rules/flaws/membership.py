@@ -58,7 +58,7 @@ class _EveryRestartUnclean(RegistrationRules):
 
 
 class _RegisterOnly(RegistrationRules):
-    def ends_earlier_life(self) -> bool:
+    def ends_earlier_incarnation(self) -> bool:
         """RG-6 removed."""
         return False
 
@@ -93,7 +93,7 @@ FLAWS = (
         source="KIP-380, KAFKA-7235",
         visible=Visibility.LATE,
         without=(_ObeyAnyIncarnation,),
-        masked_by="AP-5 (a restart has raised the leader epoch) and HB-2 (an old metadata offset unfences nobody)",
+        masked_by="AP-5 (a restart has raised the leader epoch) and HB-2 (an old metadata offset unfences no broker)",
     ),
     Flaw(
         name="partition-epoch-unchecked",
@@ -136,7 +136,7 @@ FLAWS = (
     Flaw(
         name="registration-changes-nothing",
         number="B-61",
-        summary="a broker that registers again stays in the ISRs and ELRs of its earlier life",
+        summary="a broker that registers again stays in the ISRs and ELRs of its earlier incarnation",
         properties=("P-7", "P-2"),
         source="KAFKA-18106",
         visible=Visibility.LATE,

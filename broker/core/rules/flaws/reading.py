@@ -95,7 +95,7 @@ FLAWS = (
     Flaw(
         name="uncertain-end-offset",
         number="B-30",
-        summary="a new leader tells its high watermark before it has reached the start of its epoch",
+        summary="a new leader reports its high watermark before it has reached the start of its epoch",
         properties=("P-9",),
         source="KIP-207, KAFKA-2334",
         visible=Visibility.DIRECT,

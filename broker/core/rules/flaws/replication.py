@@ -150,7 +150,7 @@ FLAWS = (
     Flaw(
         name="idle-isr-not-repaired",
         number="B-10",
-        summary="who lags is looked for only where something was produced since the last look",
+        summary="lagging replicas are detected only where something was produced since the last check",
         properties=("V-5",),
         source="KAFKA-1097, KAFKA-1170",
         visible=Visibility.LATE,
@@ -213,7 +213,7 @@ FLAWS = (
     Flaw(
         name="high-watermark-not-reconsidered",
         number="B-42",
-        summary="the high watermark is not looked at again when the ISR has changed",
+        summary="the high watermark is not recomputed when the ISR has changed",
         properties=("V-5",),
         source="KAFKA-13091",
         visible=Visibility.LIVENESS,
