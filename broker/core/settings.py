@@ -134,6 +134,7 @@ class Settings:
     connections_max_idle_ms: int = 600_000
 
     generation: str = "K5"
+    """Protocol version, K1 to K5."""
     flaws: tuple[str, ...] = ()
     admin_socket: str | None = None
     metrics_listener: Address | None = None

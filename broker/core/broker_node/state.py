@@ -78,7 +78,7 @@ class BrokerState:
     replicas: dict[tuple[str, int], Replica] = field(default_factory=dict)
     produces: dict[int, WaitingProduce] = field(default_factory=dict)
     fetches: dict[int, WaitingFetch] = field(default_factory=dict)
-    touched: dict[tuple[str, int], None] = field(default_factory=dict)  # replicas whose waiting requests may go on
+    touched: dict[tuple[str, int], None] = field(default_factory=dict)  # replicas whose waiting requests may proceed
     fetching_from: dict[int, int] = field(default_factory=dict)  # leader -> open request
     producer_ids: tuple[int, int] = (0, 0)  # next, end of the block that the controller gave
     waiting_for_producer_ids: list[int] = field(default_factory=list)  # request ids

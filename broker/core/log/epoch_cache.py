@@ -28,7 +28,7 @@ class EpochCache:
     def __init__(self, files: Files, directory: str, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._files = files
         self._name = f"{directory}/{FILE_NAME}"
-        self._is_behind = False  # the file lacks an epoch that has begun
+        self._is_behind = False  # the file does not have the latest epoch yet
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for epoch, start in entries:

@@ -174,7 +174,7 @@ def _answer(quorum: Quorum, error: ErrorCode, records: bytes = b"") -> FetchedPa
 
 
 def fetch(quorum: Quorum) -> None:
-    """QU-12, QU-17: fetch from the end of the own log, once all of it is on the disk."""
+    """QU-12, QU-17: fetch from the end of this voter's log, once all of it is on the disk."""
     if quorum.role is not QuorumRole.FOLLOWER or quorum.fetching or quorum.snapshot_transfer is not None:
         return
     if counted_end(quorum) < quorum.log.end_offset:

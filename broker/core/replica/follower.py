@@ -22,7 +22,7 @@ class AppendOutcome(NamedTuple):
 
 
 def become_follower(replica: Replica, rules: Rules, *, new_leader: bool) -> int | None:
-    """RT-5: stop leading, start from the own log end. Returns the offset it was cut to, if it was."""
+    """RT-5: stop leading, start from this log's end. Returns the offset of a truncation, if there was one."""
     replica.role = Role.FOLLOWER
     replica.pending_isr = None
     replica.remotes = {}

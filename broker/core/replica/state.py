@@ -63,7 +63,7 @@ class Replica:
     remotes: dict[int, RemoteReplica] = field(default_factory=dict)
     pending_isr: PendingIsr | None = None
     waiting_produces: dict[int, tuple[int, bool]] = field(default_factory=dict)
-    """Request id -> (offset that must be reached, whether by the high watermark or only by the own log)."""
+    """Request id -> (offset that must be reached, whether by the high watermark or only by the local log)."""
 
     log_end_when_watched: int = UNKNOWN  # when the ISR was last checked for lagging members
     waiting_fetches: dict[int, None] = field(default_factory=dict)  # request ids, in order

@@ -38,12 +38,12 @@ class HighWatermarkRules:
         """HW-3 compares an ISR with the min ISR of the same moment: it waits for the metadata of its ISR.
 
         An AlterPartition response may come before the metadata (MD-4) and has no min ISR. If that was raised just
-        before the ISR shrank, the controller has an ELR, and the old min ISR would let the high watermark pass it.
+        before the ISR shrank, the controller has an ELR, and the old min ISR would allow the high watermark to pass it.
         """
         return partition_epoch_of_image >= partition_epoch
 
     def of_follower(self, reported: int, log_start: int, log_end: int) -> int:
-        """HW-5: the high watermark that the leader reported, within the own log; it may decrease under a new leader."""
+        """HW-5: the leader's high watermark, limited to the follower's log; it may decrease under a new leader."""
         return max(log_start, min(reported, log_end))
 
     def after_divergence(self, present: int, reported: int, log_end: int) -> int:

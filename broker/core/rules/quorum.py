@@ -21,7 +21,7 @@ class QuorumRules:
     def grants_vote(
         self, candidate: int, voted_for: int, leader: int, candidate_end: tuple[int, int], own_end: tuple[int, int]
     ) -> bool:
-        """QU-8: one vote per epoch, none once a leader is known, only for a log at least as complete as the own one."""
+        """QU-8: one vote per epoch, none once a leader is known, only for a log at least as complete as its own."""
         return leader == NO_LEADER and voted_for in (NO_LEADER, candidate) and candidate_end >= own_end
 
     def grants_pre_vote(

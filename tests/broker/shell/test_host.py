@@ -1,4 +1,4 @@
-"""The host with a scripted node: effects are carried out, in order, and their events come back."""
+"""The host with a scripted node: effects are executed in order, and their events are delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HB-2: the next standing of a broker, row by row of the table (§5.2)."""
+"""HB-2: the next state of a broker, row by row of the table (§5.2)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EPOCH = 10
 SHUTDOWN_OFFSET = 30
 
 
-def standing(
+def state_after(
     fenced: bool, shutting: bool, request: BrokerHeartbeatRequest, *, leads: bool = False, others: int = 50
 ) -> BrokerControlState:
-    """The next standing of broker 1 while broker 2, which is active, has seen the metadata up to `others`."""
+    """The next state of broker 1 while broker 2, which is active, has applied the metadata up to `others`."""
     settings = Settings(node_id=100, roles=("controller",), voters={100: ("c", 1)}, listeners=(), log_dirs=("/",))
     controller = ControllerNode(settings, MemoryFiles(), "c").state
     broker = BrokerImage(1, EPOCH, "one", (), None, fenced, shutting)
@@ -50,7 +50,7 @@ def beat(offset: int = EPOCH, *, fence: bool = False, stop: bool = False) -> Bro
     ],
 )
 def test_from_fenced(request_: BrokerHeartbeatRequest, expected: BrokerControlState) -> None:
-    assert standing(True, False, request_) is expected
+    assert state_after(True, False, request_) is expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_from_fenced(request_: BrokerHeartbeatRequest, expected: BrokerControlSt
     ],
 )
 def test_from_unfenced(request_: BrokerHeartbeatRequest, leads: bool, expected: BrokerControlState) -> None:
-    assert standing(False, False, request_, leads=leads) is expected
+    assert state_after(False, False, request_, leads=leads) is expected
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_from_unfenced(request_: BrokerHeartbeatRequest, leads: bool, expected: 
     ],
 )
 def test_from_controlled_shutdown(leads: bool, others: int, expected: BrokerControlState) -> None:
-    assert standing(False, True, beat(stop=True), leads=leads, others=others) is expected
+    assert state_after(False, True, beat(stop=True), leads=leads, others=others) is expected

@@ -1,4 +1,4 @@
-"""Examples of the documents that need logs: the balanced recovery (§5.3.3), and divergence after hard failures."""
+"""Examples of the documents with real logs: the balanced recovery (§5.3.3), and divergence after hard failures."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MEMBER_ID_HANDSHAKE = 4
 _NAME_BYTES_MAX = 1_024
 _INSTANCE_ID_LENGTH_MAX = 249
 _CLIENT_ID_LENGTH_MAX = 249
-"""Length of the part of a client id that goes into a member id."""
+"""Length of the client id's prefix in a member id."""
 
 
 def handle(broker: BrokerState, shard: Shard, event: RequestReceived, request: JoinGroupRequest) -> None:

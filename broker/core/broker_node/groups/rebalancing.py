@@ -4,7 +4,7 @@
 |---|---|---|
 | session | a member's session timeout without heartbeat | the member is removed |
 | pending | a member's session timeout without its second JoinGroup | the member id is forgotten |
-| join | the initial delay, or the rebalance timeout | the generation begins without those who are missing |
+| join | the initial delay, or the rebalance timeout | the generation begins without the missing members |
 | sync | the rebalance timeout after that | members that have not asked for their assignment are removed |
 """
 
@@ -92,7 +92,7 @@ def expect_heartbeat(broker: BrokerState, group: Group, member: Member) -> None:
 
 
 def session_expired(broker: BrokerState, shard: Shard, group: Group, member_id: str) -> None:
-    """A session timed out; ignored while the member waits for a response of ours."""
+    """A session timed out; ignored while the member waits for a response."""
     member = group.members.get(member_id)
     if member is None or (not member.is_new and (member.waiting_join is not None or member.waiting_sync is not None)):
         return

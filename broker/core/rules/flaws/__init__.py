@@ -41,7 +41,9 @@ class UnknownRules(ValueError):
 def rules_for(generation: str, flaws: Iterable[str]) -> Rules:
     """The rules of a protocol version with these flaws. Raises `UnknownRules`."""
     if generation not in GENERATIONS:
-        raise UnknownRules(f"expected a generation among {', '.join(GENERATIONS)}, found {generation!r}")
+        raise UnknownRules(
+            f"expected a generation (protocol version) among {', '.join(GENERATIONS)}, found {generation!r}"
+        )
     rules = GENERATIONS[generation]()
     for name in flaws:
         if name not in FLAWS:

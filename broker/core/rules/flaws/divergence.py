@@ -12,7 +12,7 @@ from broker.core.rules.truncation import TruncationRules
 
 class _TruncateToHighWatermark(TruncationRules):
     def on_becoming_follower(self, high_watermark: int, log_end: int) -> int | None:
-        """The rule before KIP-101: cut to the own high watermark, which may lag what was committed."""
+        """The rule before KIP-101: cut to the follower's own high watermark, which may lag the committed end."""
         return high_watermark
 
     def last_fetched_epoch(self, last_epoch_in_log: int) -> int:
@@ -60,7 +60,7 @@ class _CompareWithNewLeader(TruncationRules):
 
 class _TakeHighWatermarkFirst(HighWatermarkRules):
     def after_divergence(self, present: int, reported: int, log_end: int) -> int:
-        """HW-5 without its bound: the high watermark of a diverging response covers the own tail."""
+        """HW-5 without its bound: the high watermark of a diverging response covers the follower's tail."""
         return max(present, min(reported, log_end))
 
 
