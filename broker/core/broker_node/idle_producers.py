@@ -20,11 +20,11 @@ CHECK = "idle-producers"
 def forget(broker: BrokerState) -> None:
     """Apply `producer.id.expiration.ms` on every replica, leader or not; repeats after the configured interval."""
     for replica in broker.replicas.values():
-        _look_at(broker, replica)
+        _expire_idle(broker, replica)
     broker.runtime.set_timer((CHECK,), broker.settings.producer_id_expiration_check_interval_ms)
 
 
-def _look_at(broker: BrokerState, replica: Replica) -> None:
+def _expire_idle(broker: BrokerState, replica: Replica) -> None:
     now_ms = broker.runtime.now_ms
     before, replica.latest_of_producers = replica.latest_of_producers, {}
     for producer_id, state in list(replica.log.producers.states.items()):

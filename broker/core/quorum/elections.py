@@ -371,14 +371,14 @@ def handle_end_epoch(quorum: Quorum, request: EndQuorumEpochRequest) -> EndQuoru
         become_unattached(quorum, request.leader_epoch)
     if quorum.role in (QuorumRole.FOLLOWER, QuorumRole.UNATTACHED):
         become_unattached(quorum, quorum.epoch)
-        place = (
+        rank = (
             request.preferred_successors.index(quorum.node_id)
             if quorum.node_id in request.preferred_successors
             else len(request.preferred_successors)
         )
-        quorum.runtime.mark(HANDED_OVER_LATER if place else HANDED_OVER_FIRST)
-        if place == 0:
+        quorum.runtime.mark(HANDED_OVER_LATER if rank else HANDED_OVER_FIRST)
+        if rank == 0:
             become_prospective(quorum)
         else:
-            _set_election_timer(quorum, place * quorum.settings.controller_quorum_election_timeout_ms // 2)
+            _set_election_timer(quorum, rank * quorum.settings.controller_quorum_election_timeout_ms // 2)
     return EndQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)

@@ -1,4 +1,4 @@
-"""ApiVersions (18), versions 0 to 4, which the server answers without asking the node.
+"""Codec of ApiVersions (18), versions 0 to 4, which the server answers without asking the node.
 
 An unknown version gets the response of version 0 with UNSUPPORTED_VERSION and the list, from which
 the client learns which version to use (KIP-511).

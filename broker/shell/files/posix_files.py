@@ -47,7 +47,7 @@ class PosixFiles:
 
     def size(self, name: str) -> int:
         """Bytes in a file; 0 if there is none."""
-        with self._failing("look at", name):
+        with self._failing("inspect", name):
             try:
                 return (self._root / name).stat().st_size
             except FileNotFoundError:

@@ -121,7 +121,7 @@ def _adopt(broker: BrokerState, replica: Replica, part: AlteredPartition) -> Non
 
 
 def changed(broker: BrokerState, replica: Replica) -> None:
-    """The controller's metadata changed the ISR or the leadership."""
+    """The controller has changed the ISR or the leadership."""
     if broker.rules.isr.expands_from_memory():
         for member in replica.remotes:
             if leader.propose_expansion(replica, member, broker.image, broker.rules):

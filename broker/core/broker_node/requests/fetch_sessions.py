@@ -2,8 +2,8 @@
 
 A session holds for each partition everything that the reader last asked for: offset, leader epoch, last fetched epoch
 (KAFKA-9338 lost the epoch). It also holds what was last reported to the reader; an incremental response has only the
-partitions with something new. Sessions are kept in memory. Their ids begin at a random number, so that a session of an
-earlier incarnation of this broker is not mistaken for a current one.
+partitions with something new. Sessions are kept in memory. The first id derives from the incarnation id, so that a
+session of an earlier incarnation of this broker is not mistaken for a current one.
 
 A partition is *at rest* if the last read found nothing new and nothing has changed since; it is then not read again,
 however many partitions a session has.
@@ -84,7 +84,7 @@ class Fetch(NamedTuple):
 
 
 def begin(slots: int, incarnation_id: str) -> FetchSessions:
-    """No sessions. The ids of different incarnations are almost certainly far apart."""
+    """An empty session table. The ids of different incarnations are almost certainly far apart."""
     return FetchSessions(slots, zlib.crc32(incarnation_id.encode()) & _INT32_MAX)
 
 

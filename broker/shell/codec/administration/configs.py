@@ -1,4 +1,4 @@
-"""DescribeConfigs (32), versions 1 to 4, IncrementalAlterConfigs (44), 0 and 1, and AlterConfigs (33), 0 to 2.
+"""Codec of DescribeConfigs (32), versions 1 to 4, IncrementalAlterConfigs (44), 0 and 1, and AlterConfigs (33), 0 to 2.
 
 AlterConfigs is the older API, which aiokafka still uses: settings that it omits return to their defaults. It becomes
 an incremental change of every setting that a topic may have.

@@ -1,4 +1,4 @@
-"""Fetch (1), versions 4 to 16, hand-written because consumers, followers and the metadata log all use it.
+"""Codec of Fetch (1), versions 4 to 16, hand-written because consumers, followers and the metadata log all use it.
 
 Followers need version 15 or later to send their broker epoch (KIP-903), and from version 13 on topics are named
 by id only. So a node sends version 16 when it knows the ids of all topics it asks for, otherwise 12, with

@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0 to 13."""
+"""Codec of Metadata (3), versions 0 to 13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce (0), versions 3 to 10, hand-written because every record of a client passes through it."""
+"""Codec of Produce (0), versions 3 to 10, hand-written because every record of a client passes through it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other requests about the metadata log: DescribeQuorum (55), versions 0 to 2, FetchSnapshot (59), 0 and 1.
+"""Codec of other requests about the metadata log: DescribeQuorum (55), versions 0 to 2, FetchSnapshot (59), 0 and 1.
 
 FetchSnapshot is hand-written: kafka-python cannot express a structure that is neither nullable nor in
 an array.

@@ -1,4 +1,4 @@
-"""Requests of the controllers' quorum (KIP-595, KIP-996).
+"""Codec of requests of the controllers' quorum (KIP-595, KIP-996).
 
 Vote (52), versions 0 to 2, BeginQuorumEpoch (53), 0 and 1, EndQuorumEpoch (54), 0 and 1. The wire could
 carry many logs; there is one, the metadata log. Its fields are in its one partition, and

@@ -1,4 +1,4 @@
-"""Requests about replicas: AlterPartition (56), versions 2 and 3, and GetReplicaLogInfo (93), version 0.
+"""Codec of requests about replicas: AlterPartition (56), versions 2 and 3, and GetReplicaLogInfo (93), version 0.
 
 Both identify topics by id only. The names in a response come from its request.
 """
