@@ -207,7 +207,7 @@ class Segment:
         return bool(magic == MAGIC and base_offset + last_offset_delta == self._indexes.offsets[entry])
 
     def _rebuild_indexes(self) -> None:
-        """Ignore indexes that are damaged."""
+        """Discard damaged indexes and rebuild them from the log file."""
         size = self.size
         self.clear()
         self._walk_in(size)
@@ -271,9 +271,9 @@ class Segment:
             self._rebuild_indexes()
             return self.locate(offset)
         position = self._indexes.positions[indexed] if indexed >= 0 else 0
-        for place in self._walk(position, self.size):
-            if place.last_offset >= offset:
-                return place
+        for batch in self._walk(position, self.size):
+            if batch.last_offset >= offset:
+                return batch
         raise self._corrupt(position)
 
     def span(self, offset: int, max_bytes: int, upto: int, minimum_one: bool) -> tuple[int, int]:
@@ -299,10 +299,10 @@ class Segment:
                 self._rebuild_indexes()
                 return self.span(offset, max_bytes, upto, minimum_one)
             end = max(end, self._indexes.positions[indexed])
-        for place in self._walk(end, self.size):
-            if place.position + place.size > limit or place.last_offset >= upto:
+        for batch in self._walk(end, self.size):
+            if batch.position + batch.size > limit or batch.last_offset >= upto:
                 break
-            end = place.position + place.size
+            end = batch.position + batch.size
         return start, end - start
 
     def headers(self, offset: int, upto: int) -> Iterator[BatchHeader]:
@@ -339,9 +339,9 @@ class Segment:
             self._rebuild_indexes()
             return self.first_at_or_after(timestamp)
         position = self._indexes.positions[indexed] if indexed >= 0 else 0
-        for place in self._walk(position, self.size, _SCAN_BYTES):
-            if place.max_timestamp >= timestamp:
-                return place
+        for batch in self._walk(position, self.size, _SCAN_BYTES):
+            if batch.max_timestamp >= timestamp:
+                return batch
         return None
 
     def header_at(self, position: int) -> BatchHeader:
