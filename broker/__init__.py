@@ -1,1 +1,1 @@
-"""The broker under test: a Kafka-protocol broker and its controllers. It knows nothing of the harness."""
+"""A Kafka-protocol broker and its controllers: the system under test. It does not know of the harness."""

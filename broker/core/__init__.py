@@ -1,1 +1,1 @@
-"""The node: broker and controller as one deterministic state machine that does no I/O."""
+"""The broker's core: broker and controller as one deterministic state machine that does no I/O."""

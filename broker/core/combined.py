@@ -1,7 +1,7 @@
-"""A node that is broker and controller at once: two cores that share a process, a disk and an id, and nothing else.
+"""A node that is broker and controller: two cores that share a process, a disk and an id, and nothing else.
 
-They speak to each other as any two nodes do. Requests go to the part that owns the listener on which they came; what
-the parts ask of their host is told apart by the part's number.
+The two communicate as separate nodes do. Requests go to the part whose listener received them; the
+effects of each part carry the part's number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BROKER, _CONTROLLER = 0, 1
 
 
 class CombinedNode:
-    """Both roles. The controller stops after the broker, which needs it for its controlled shutdown (BL-7)."""
+    """A combined node. The controller stops after the broker, which needs it for its controlled shutdown (BL-7)."""
 
     def __init__(self, settings: Settings, files: Files, incarnation_id: str) -> None:
         """Open the logs of both parts. Raises `StorageError`, `UnknownRules`."""
@@ -44,7 +44,7 @@ class CombinedNode:
         self._broker_has_ended = False
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
-        """Hand an event to the part, or parts, that it concerns."""
+        """Pass an event to the part, or parts, that it concerns."""
         match event:
             case RequestReceived():
                 return self._to(_CONTROLLER if event.listener == CONTROLLER_LISTENER else _BROKER, now_ms, event)
@@ -61,7 +61,7 @@ class CombinedNode:
             case StopRequested():
                 return self._to(_BROKER, now_ms, event)
             case _:
-                raise ValueError(f"an event that concerns nobody: {event!r}")
+                raise ValueError(f"unexpected event: {event!r}")
 
     def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:
         if part == _BROKER and self._broker_has_ended:
@@ -76,18 +76,18 @@ class CombinedNode:
                 effects.append(_named(part, effect))
         return effects
 
-    # --- what others may ask -----------------------------------------------------------------------------------------
+    # --- queries of the host -----------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
         """Whether both parts serve."""
         return self.controller.is_ready() and self.broker.is_ready()
 
     def broker_address(self, node_id: int) -> tuple[str, int] | None:
-        """Where a broker's inter-broker listener is; whichever part knows more."""
+        """Address of a broker's inter-broker listener, from whichever part knows it."""
         return self.broker.broker_address(node_id) or self.controller.broker_address(node_id)
 
     def describe(self) -> dict[str, object]:
-        """The broker's beliefs, and the controller's under "controller_state"."""
+        """The broker's state, and the controller's under "controller_state"."""
         return {**self.broker.describe(), "role": "combined", "controller_state": self.controller.describe()}
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
@@ -97,7 +97,7 @@ class CombinedNode:
 
 
 def _named(part: int, effect: Effect) -> Effect:
-    """The effect with its number, timer key or token told apart from the other part's."""
+    """The effect with its number, timer key or token qualified by the part's number."""
     match effect:
         case Send():
             return effect._replace(request_id=effect.request_id * 2 + part)

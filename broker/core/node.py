@@ -1,4 +1,4 @@
-"""One node of the cluster, made from its settings: a broker, a controller, or both."""
+"""Creates a node from its settings: a broker, a controller, or both."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from broker.core.settings import Settings
 
 
 def make_node(settings: Settings, files: Files, incarnation_id: str) -> Node:
-    """The node that the settings describe; opens and recovers its logs. `incarnation_id` is fresh for every start.
+    """Create the node and recover its logs. `incarnation_id` is fresh for every start.
 
-    Raises `StorageError` if the disk refuses, `UnknownRules` for a generation or flaw that does not exist.
+    Raises `StorageError` if the disk fails, `UnknownRules` for a protocol version or flaw that does not exist.
     """
     if settings.is_controller and settings.is_broker:
         return CombinedNode(settings, files, incarnation_id)

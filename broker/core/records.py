@@ -1,4 +1,4 @@
-"""Record batches of format 2 (KIP-98), the unit of everything: of a produce request, of a log, of a fetch response.
+"""Record batches of format 2 (KIP-98), the unit of produce requests, logs and fetch responses.
 
 ```
  0 base offset       i64 ┐ outside the checksum: the log rewrites
@@ -17,7 +17,7 @@
 61 records               ┘
 ```
 
-Offsets and sizes in bytes, timestamps in milliseconds. Whatever the bytes, nothing here raises but `MalformedBatch`.
+Offsets and sizes in bytes, timestamps in milliseconds. For any input, nothing here raises but `MalformedBatch`.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ _GZIP_OR_ZLIB = 47
 
 
 class MalformedBatch(Exception):
-    """Bytes that are not a record batch of format 2; the message says where and what."""
+    """Bytes that are not a record batch of format 2; the message says where and why."""
 
 
 class UnsupportedCompression(MalformedBatch):
-    """The records are compressed with a codec that needs a library which this broker does without."""
+    """The records are compressed with a codec whose library this broker does not have."""
 
 
 class BatchHeader(NamedTuple):
-    """What is known of a batch without looking at its records. `size` counts all of its bytes."""
+    """A batch's header without its records. `size` counts all of its bytes."""
 
     base_offset: int
     size: int
@@ -93,7 +93,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds control records (leader change, transaction markers) and not a client's."""
+        """Whether it holds control records (leader change, transaction markers) and not a client's records."""
         return bool(self.attributes & CONTROL_FLAG)
 
     @property
@@ -164,7 +164,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every whole batch from `position` on; an incomplete last one is passed over."""
+    """Position and header of every whole batch from `position` on; an incomplete last one is skipped."""
     end = len(buffer)
     while end - position >= HEADER_BYTES:
         header = read_header(buffer, position)
@@ -181,7 +181,7 @@ def check_crc(buffer: Buffer, position: int, size: int) -> bool:
 
 
 def stamp(buffer: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Set base offset and leader epoch of a batch in place, which its checksum does not cover."""
+    """Set base offset and leader epoch of a batch in place; the checksum does not cover them."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + PREFIX_BYTES, leader_epoch)
 
@@ -202,7 +202,7 @@ def headers_of(records: Buffer) -> list[BatchHeader]:
 
 
 def stamped_all(records: Buffer, headers: Iterable[BatchHeader], base_offset: int, leader_epoch: int) -> bytes:
-    """Copy of batches under the offsets from `base_offset` on, and another leader epoch."""
+    """Copy of batches with consecutive offsets from `base_offset` and another leader epoch."""
     data = bytearray(records)
     position = 0
     for header in headers:
@@ -253,7 +253,7 @@ def encode_batch(
 
 
 def decode_records(batch: Buffer, position: int = 0) -> Iterator[Record]:
-    """Records of the batch at `position`, whose checksum the caller has checked. Record headers are passed over."""
+    """Records of the batch at `position`, whose checksum the caller has checked. Record headers are skipped."""
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")

@@ -1,4 +1,4 @@
-"""What a node is told at its start, as typed values; `broker.shell.properties` reads them from a file.
+"""A node's settings as typed values; `broker.shell.properties` reads them from a file.
 
 Names are Kafka's own with underscores for dots. Times are milliseconds, sizes bytes. A flush interval of
 0 means never: the page cache then decides when a record reaches the disk, which is Kafka's default and
@@ -47,7 +47,7 @@ class Settings:
     roles: tuple[Role, ...] = ("broker",)
     cluster_id: str = "harrow"
     advertised_listeners: tuple[Listener, ...] = ()
-    """What others are told. `properties` fills it from `listeners`; ports are never 0 here."""
+    """The addresses that clients and nodes get. `properties` fills it from `listeners`; ports are never 0 here."""
 
     peer_addresses: Mapping[int, Address] = field(default_factory=_no_addresses)
     """`harrow.peer.addresses`: where to reach these nodes instead of their advertised address."""
@@ -63,11 +63,11 @@ class Settings:
     high_watermark_checkpoint_interval_ms: int = 5_000
 
     log_retention_ms: int = 604_800_000
-    """How long a topic keeps its records that does not say `retention.ms`; -1: for ever."""
+    """How long a topic without `retention.ms` keeps its records; -1: unlimited."""
 
     log_retention_check_interval_ms: int = 300_000
     producer_id_expiration_ms: int = 86_400_000
-    """How long a partition remembers a producer that has written nothing more."""
+    """How long a partition keeps the state of an idle producer."""
 
     producer_id_expiration_check_interval_ms: int = 600_000
     num_partitions: int = 1
@@ -76,13 +76,13 @@ class Settings:
     auto_create_topics_enable: bool = True
 
     offsets_topic_num_partitions: int = 4
-    """Kafka's default is 50. A group's coordinator leads the partition that the group's name falls on."""
+    """Kafka's default is 50. A group's coordinator leads the partition that the group's name hashes to."""
 
     offsets_topic_replication_factor: int = 3
-    """Never more than there are brokers when the topic is created."""
+    """Reduced to the number of brokers when the topic is created."""
 
     offsets_commit_timeout_ms: int = 5_000
-    """How long a coordinator waits for the replicas of what it writes."""
+    """How long a coordinator waits for its writes to be replicated."""
 
     group_initial_rebalance_delay_ms: int = 3_000
     """How long an empty group waits for more members after the first."""
@@ -112,32 +112,33 @@ class Settings:
     controller_quorum_election_backoff_max_ms: int = 1_000
     controller_quorum_request_timeout_ms: int = 2_000
     metadata_snapshot_records: int = 5_000
-    """A snapshot of the metadata is taken after so many records."""
+    """A snapshot of the metadata is taken after this many records."""
 
     metadata_fetch_wait_max_ms: int = 500
     """How long a controller may hold a broker's fetch of the metadata log that finds nothing new."""
 
     metadata_fetch_max_bytes: int = 8 << 20
     metadata_snapshot_fetch_max_bytes: int = 8 << 20
-    """How much of a snapshot one piece holds (QU-21)."""
+    """Size of a snapshot chunk (QU-21)."""
 
     metadata_retry_backoff_ms: int = 100
     """Pause after a failed request to the controller."""
 
     request_timeout_ms: int = 2_000
-    """Patience with a request between nodes, on top of the wait that the request itself asks for."""
+    """Timeout of a request between nodes, in addition to the wait that the request itself asks for."""
 
     fetch_session_slots: int = 1_000
-    """`max.incremental.fetch.session.cache.slots`: how many readers may have a fetch session; 0: nobody."""
+    """`max.incremental.fetch.session.cache.slots`: how many readers may have a fetch session; 0: none."""
 
     socket_request_max_bytes: int = 100 << 20
     connections_max_idle_ms: int = 600_000
 
     generation: str = "K5"
+    """Protocol version, K1 to K5."""
     flaws: tuple[str, ...] = ()
     admin_socket: str | None = None
     metrics_listener: Address | None = None
-    """`harrow.metrics.listener`: where metrics are served over TCP, besides the admin socket."""
+    """`harrow.metrics.listener`: TCP address of the metrics, in addition to the admin socket."""
 
     storage: Storage = "files"
 

@@ -1,1 +1,1 @@
-"""One node for real: sockets, files, clock, wire codec, settings and admin endpoint around `broker.core`."""
+"""Runs one node on a real machine: sockets, files, clock, wire codec, settings, admin endpoint."""

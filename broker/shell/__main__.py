@@ -1,4 +1,4 @@
-"""`python -m broker.shell FILE.properties`."""
+"""Runs a node: `python -m broker.shell FILE.properties`."""
 
 from __future__ import annotations
 

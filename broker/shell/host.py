@@ -1,7 +1,7 @@
-"""Drives one node of the core on this machine: delivers the events, carries out the effects in their order.
+"""Runs one node of the core on this machine: delivers events, executes effects in their order.
 
-Everything happens on one asyncio loop but fsync. An event that comes while another is being handled waits
-its turn. A node that raises is a node whose state cannot be trusted: the traceback is logged and the
+Everything except fsync happens on one asyncio loop. An event that arrives while another is being handled is
+queued. If the node raises, its state cannot be trusted: the traceback is logged and the
 process ends with status 70.
 """
 
@@ -21,7 +21,7 @@ from broker.core.ports.events import (
     Exit,
     Flush,
     FlushDone,
-    Note,
+    LogEntry,
     Reply,
     Send,
     SetTimer,
@@ -53,16 +53,16 @@ _LEVELS = {
 
 
 class Host:
-    """One node, running. Create it inside the loop that is to run it."""
+    """One running node. Create it inside the loop that is to run it."""
 
     def __init__(self, node: Node, settings: Settings, files: Files, on_ready: Callable[[], None]) -> None:
-        """Prepare to run `node`; `on_ready` is called once, when it first says that it is ready."""
+        """Prepare to run `node`; `on_ready` is called once, when it is first ready."""
         self.node = node
         self._settings = settings
         self._on_ready = on_ready
         self._ready = False
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(self._surprised)
+        self._loop.set_exception_handler(self._loop_failed)
         self._events: deque[Event] = deque()
         self._handling = False
         self._last_ms = 0
@@ -82,17 +82,17 @@ class Host:
             CancelTimer: self._cancel_timer,
             Flush: self._flusher.submit,
             CloseConnection: self._close_connection,
-            Note: self._note,
+            LogEntry: self._log,
             Mark: self._mark,
             Exit: self._exit,
         }
 
     async def listen(self) -> tuple[int, ...]:
-        """Bind all listeners and return their ports. Raises OSError if an address is taken or not ours."""
+        """Bind all listeners and return their ports. Raises OSError if an address is taken or not local."""
         return tuple([await self._server.listen(listener) for listener in self._settings.listeners])
 
     async def run(self) -> int:
-        """Start the node and return the exit status that it ends with."""
+        """Start the node and return its exit status."""
         self.post(Started(time.time_ns() // 1_000_000))
         status = await self._ended
         for timer in self._timers.values():
@@ -103,11 +103,11 @@ class Host:
         return status
 
     def metrics(self) -> str:
-        """Everything that is counted, and what the node believes, in Prometheus' text format."""
+        """The node's counters and state, in Prometheus' text format."""
         return metrics.render(self.node, self._traffic, self._flusher)
 
     def post(self, event: Event) -> None:
-        """Deliver an event: now, or after those that wait already."""
+        """Deliver an event: now, or after the queued ones."""
         self._events.append(event)
         if self._handling or self._ended.done():
             return
@@ -121,17 +121,17 @@ class Host:
             self._handling = False
 
     def address_of(self, node_id: int, channel: str) -> Address | None:
-        """Find where to reach a node on a channel.
+        """The address of a node on a channel.
 
-        A voter's controller listener is where the voters are told to be. Any other listener is a broker's: the
-        operator's word counts before the node's metadata. So a node of both roles has two addresses.
+        A voter's controller listener is at the configured address. Any other listener is a broker's: the
+        operator's override takes precedence over the metadata. So a combined node has two addresses.
         """
         settings = self._settings
         if channel in CONTROLLER_CHANNELS:
             return settings.voters.get(node_id)
         return settings.peer_addresses.get(node_id) or self.node.broker_address(node_id)
 
-    # --- inner workings -----------------------------------------------------------------------------------
+    # --- implementation -----------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
         effects = self.node.handle(self._now_ms(), event)
@@ -142,7 +142,7 @@ class Host:
             self._on_ready()
 
     def _now_ms(self) -> int:
-        # Never less than a timer's due time once it fired, whatever the rounding between here and the loop.
+        # Never less than a fired timer's due time, whatever the loop's rounding.
         self._last_ms = max(self._last_ms, time.monotonic_ns() // 1_000_000)
         return self._last_ms
 
@@ -172,7 +172,7 @@ class Host:
     def _mark(self, effect: Mark) -> None:
         self.marks[effect.name] += 1
 
-    def _note(self, effect: Note) -> None:
+    def _log(self, effect: LogEntry) -> None:
         NODE_LOG.log(_LEVELS[effect.level], "%s", effect.text)
 
     def _exit(self, effect: Exit) -> None:
@@ -198,7 +198,7 @@ class Host:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, argument)
 
-    def _surprised(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def _loop_failed(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")
         if isinstance(error, OSError):
             LOG.warning("%s: %s", context["message"], error)

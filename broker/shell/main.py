@@ -1,6 +1,6 @@
-"""The process of a node: `harrow broker FILE.properties`, or `python -m broker.shell FILE.properties`.
+"""Entry point of a node's process: `harrow broker FILE.properties`, or `python -m broker.shell FILE.properties`.
 
-Exit status: 0 after a controlled shutdown, 2 for impossible settings, 4 for a failed disk or a taken
+Exit status: 0 after a controlled shutdown, 2 for invalid settings, 4 for a failed disk or a taken
 port, 70 for a bug.
 """
 

@@ -1,6 +1,6 @@
-"""Kafka-style properties to `Settings`.
+"""Parses Kafka-style properties into `Settings`.
 
-A setting that is unknown, missing or impossible is an error of one line: what was expected, what was
+A setting that is unknown, missing or invalid is an error of one line: what was expected, what was
 found, what to do.
 """
 
@@ -33,11 +33,11 @@ _LISTENERS_OF_ROLE = {
 
 
 class SettingsError(Exception):
-    """A file of settings that cannot be meant; the text is one line for its author."""
+    """An invalid properties file; the text is one line for its author."""
 
 
 class _ImpossibleError(Exception):
-    """A value that does not fit; the text says what was expected."""
+    """An invalid value; the text says what was expected."""
 
 
 Parse = Callable[[str], Any]
@@ -50,7 +50,7 @@ class _Setting:
 
 
 def load(path: Path) -> Settings:
-    """Read a file of properties. Raises `SettingsError`."""
+    """Read a properties file. Raises `SettingsError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -64,7 +64,7 @@ def load(path: Path) -> Settings:
 
 
 def parse(text: str) -> Settings:
-    """Turn properties into settings. Raises `SettingsError`."""
+    """Convert properties into settings. Raises `SettingsError`."""
     found = _read(text.splitlines())
     fields: dict[str, Any] = {}
     for name, value in found.items():
@@ -99,7 +99,7 @@ def _read(lines: Iterable[str]) -> Mapping[str, str]:
 
 
 def _consistent(settings: Settings) -> Settings:
-    """Check what no single setting can tell."""
+    """Check constraints between settings."""
     for name, listeners in (
         ("listeners", settings.listeners),
         ("advertised.listeners", settings.advertised_listeners),

@@ -20,7 +20,7 @@ from broker.core.ports.events import (
     Exit,
     Flush,
     FlushDone,
-    Note,
+    LogEntry,
     Reply,
     RequestFailed,
     RequestReceived,
@@ -207,7 +207,7 @@ class SimulatedCluster(EventQueue):
     def _flush(self, node_id: int, machine: Machine, effect: Flush) -> None:
         self.after(machine.fsync_us, self._flush_done, node_id, machine.life, effect)
 
-    def _note(self, node_id: int, machine: Machine, effect: Note) -> None:
+    def _note(self, node_id: int, machine: Machine, effect: LogEntry) -> None:
         if self.notes is not None:
             self.notes.append((self.now_us, node_id, effect.text))
 
@@ -289,7 +289,7 @@ _CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, Machine, Any], None]] = 
     SetTimer: SimulatedCluster._set_timer,
     CancelTimer: SimulatedCluster._cancel_timer,
     Flush: SimulatedCluster._flush,
-    Note: SimulatedCluster._note,
+    LogEntry: SimulatedCluster._note,
     Mark: SimulatedCluster._mark,
     CloseConnection: SimulatedCluster._close,
     Exit: SimulatedCluster._exit,

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from broker.core.ports.events import Exit, Note, Reply, RequestReceived, ResponseReceived, Send, Started, StopRequested
+from broker.core.ports.events import (
+    Exit,
+    LogEntry,
+    Reply,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    Started,
+    StopRequested,
+)
 from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.transport import CLIENTS_FROM
@@ -55,7 +64,7 @@ class Narrator:
         self._event(world.now_us, step)
         for effect in step.effects:
             match effect:
-                case Note(_, text):
+                case LogEntry(_, text):
                     self.lines.append(Line(world.now_us, step.node_id, text))
                 case Send(request_id, to):
                     self._sent[step.node_id, request_id] = to

@@ -13,7 +13,7 @@ import pytest
 
 import harness
 from broker.core.broker_node.node import BrokerNode
-from broker.core.ports.events import Effect, Event, Note, TimerFired
+from broker.core.ports.events import Effect, Event, LogEntry, TimerFired
 from simulation.engine.event_log import EventStream, Moment, first_difference
 from simulation.invariants.watchers import watchers
 from simulation.runs.replay import differing_event
@@ -97,7 +97,7 @@ def test_a_clock_in_a_rule_is_caught_at_its_first_event(monkeypatch: pytest.Monk
         effects = honest(self, now_ms, event)
         if now_ms >= 10_000 and isinstance(event, TimerFired):
             planted.append((now_ms, event))
-            effects.append(Note("info", f"it is {time.perf_counter_ns()}"))
+            effects.append(LogEntry("info", f"it is {time.perf_counter_ns()}"))
         return effects
 
     monkeypatch.setattr(BrokerNode, "handle", handle)
@@ -114,7 +114,7 @@ def test_a_clock_in_a_rule_is_caught_at_its_first_event(monkeypatch: pytest.Monk
 def test_iterating_a_set_is_caught_between_processes_at_its_first_event() -> None:
     plant = """
 from broker.core.broker_node.node import BrokerNode
-from broker.core.ports.events import Note, TimerFired
+from broker.core.ports.events import LogEntry, TimerFired
 from simulation.scenario.case import run
 from simulation.engine.event_log import EventStream
 from tests.simulation.small import quick
@@ -122,7 +122,7 @@ honest = BrokerNode.handle
 def handle(self, now_ms, event):
     effects = honest(self, now_ms, event)
     if now_ms >= 10_000 and isinstance(event, TimerFired):
-        effects.append(Note("info", " ".join({f"node {number}" for number in range(20)})))
+        effects.append(LogEntry("info", " ".join({f"node {number}" for number in range(20)})))
     return effects
 BrokerNode.handle = handle
 stream = EventStream()

@@ -31,7 +31,7 @@ from broker.core.ports.events import (
     Exit,
     Flush,
     FlushDone,
-    Note,
+    LogEntry,
     Reply,
     RequestFailed,
     RequestReceived,
@@ -205,7 +205,7 @@ class Cluster:
             case Flush(token, files):
                 synced = list(files)
                 self._later(2, lambda: self._flush(number, life, token, synced))
-            case Note(_, text):
+            case LogEntry(_, text):
                 machine.notes.append(f"{self.now_ms} {text}")
             case Exit(status, reason):
                 machine.notes.append(f"{self.now_ms} exit {status}: {reason}")

@@ -1,5 +1,5 @@
-"""The broker: life cycle, metadata observer, produce, fetch, replication, ISR changes, queries.
+"""The broker role: lifecycle, metadata publishing, produce, fetch, replication, ISR changes, queries.
 
-`node.BrokerNode` receives events and hands them to the module that owns the subject. All modules work on
+`node.BrokerNode` receives events and dispatches them to the module for the subject. All modules share
 one `BrokerState`.
 """

@@ -1,12 +1,12 @@
-"""Several log directories, and the failure of one (KIP-112, KIP-858).
+"""Handles several log directories and the failure of single ones (KIP-112, KIP-858).
 
-A directory that fails goes offline alone: its replicas are gone for as long as this process lives, their partitions are
-answered with KAFKA_STORAGE_ERROR, and the controller is told, which takes the broker out of their leaderships, ISRs and
-ELRs. Whoever catches a `StorageError` for one replica hands it to `fail`; the last directory that fails takes the
-broker with it, as does an error that nobody catches.
+A failed directory goes offline alone: its replicas are unavailable until the process restarts, requests for them are
+answered with KAFKA_STORAGE_ERROR, and the broker reports them to the controller, which removes it from their
+leaderships, ISRs and ELRs. Code that catches a `StorageError` of one replica passes it to `fail`; if the last
+directory fails, or nothing catches the error, the broker stops.
 
-After a restart a replica is where it is found. If a directory cannot be read at the start, an assigned replica that is
-nowhere may be in it: it stays offline, unless the partition is new to this broker.
+After a restart a replica belongs to the directory it is found in. If a directory is unreadable at startup, an assigned
+replica that is not found may be in it and stays offline, unless the partition is new to this broker.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ REPORT = "offline-replicas"
 
 
 def online(broker: BrokerState) -> list[int]:
-    """The places in `log.dirs` of the directories that have not failed."""
-    return [place for place in range(len(broker.settings.log_dirs)) if place not in broker.failed_directories]
+    """Indexes in `log.dirs` of the directories that have not failed."""
+    return [index for index in range(len(broker.settings.log_dirs)) if index not in broker.failed_directories]
 
 
 def of(replica: Replica) -> int:
-    """The place in `log.dirs` of the directory that a replica is in."""
+    """Index in `log.dirs` of the directory that holds a replica."""
     return directory_of(replica.log.directory)
 
 
 def choose(broker: BrokerState) -> int:
-    """Where to put a new replica: the directory with the fewest, the first among equals."""
+    """Choose the directory for a new replica: the one with the fewest replicas, the first on a tie."""
     candidates = online(broker)
     if len(candidates) == 1:
         return candidates[0]
     counts = Counter(of(replica) for replica in broker.replicas.values())
-    return min(candidates, key=lambda place: counts[place])
+    return min(candidates, key=lambda index: counts[index])
 
 
 def fail(broker: BrokerState, error: StorageError) -> None:
-    """TR-6: take the directory of what the disk refused offline; raise the error again if it is the last one."""
-    place = directory_of(error.name)
-    if place in broker.failed_directories:
+    """TR-6: take the failed file's directory offline; raise the error again if no directory is left."""
+    index = directory_of(error.name)
+    if index in broker.failed_directories:
         return
     if len(online(broker)) == 1 or broker.rules.storage.goes_on_after_error():
         raise error
-    broker.failed_directories[place] = str(error)
-    lost = [replica for replica in broker.replicas.values() if of(replica) == place]
+    broker.failed_directories[index] = str(error)
+    lost = [replica for replica in broker.replicas.values() if of(replica) == index]
     for replica in lost:
         del broker.replicas[replica.key]
         broker.touched.pop(replica.key, None)
@@ -64,16 +64,16 @@ def fail(broker: BrokerState, error: StorageError) -> None:
         replica.role = Role.NONE
     broker.lost += lost
     broker.runtime.mark(FAILED)
-    broker.runtime.note(
+    broker.runtime.log(
         "error",
-        f"log directory {broker.settings.log_dirs[place]} failed: {error}; "
+        f"log directory {broker.settings.log_dirs[index]} failed: {error}; "
         f"{len(lost)} replicas are offline: repair it and restart",
     )
 
 
 @contextmanager
 def guarded(broker: BrokerState) -> Iterator[None]:
-    """Do something with one directory; if the disk refuses, that directory is offline afterwards, and no more."""
+    """Run an action on one directory; if the disk fails, take only that directory offline."""
     try:
         yield
     except StorageError as error:
@@ -81,16 +81,16 @@ def guarded(broker: BrokerState) -> Iterator[None]:
 
 
 def may_hold(broker: BrokerState, state: PartitionState) -> bool:
-    """Whether a replica that is nowhere to be found may lie in a directory that could not be read at the start.
+    """Whether a replica that was not found may lie in a directory that was unreadable at startup.
 
-    It cannot if the partition has had no change since its creation, for the unclean registration would have been one,
+    It cannot if the partition has not changed since its creation, as the unclean registration would have changed it,
     or if it is only being added here.
     """
     return broker.has_unread_directories and state.partition_epoch > 0 and broker.broker_id not in state.adding
 
 
 def report(broker: BrokerState) -> None:
-    """KIP-858: tell the controller of replicas that are offline and of which its metadata does not say so yet."""
+    """KIP-858: report to the controller the offline replicas that its metadata does not show yet."""
     if broker.is_reporting or broker.broker_epoch < 0:
         return
     unknown = []
@@ -110,7 +110,7 @@ def report(broker: BrokerState) -> None:
 
 
 def reported(broker: BrokerState, response: AssignReplicasToDirsResponse | None) -> None:
-    """The controller has taken note, which its metadata will show, or must be told again."""
+    """Handle the controller's answer: it has recorded the replicas, or the report is repeated."""
     if response is not None and response.error_code == ErrorCode.NONE:
         broker.is_reporting = False
     else:
@@ -118,15 +118,15 @@ def reported(broker: BrokerState, response: AssignReplicasToDirsResponse | None)
 
 
 def report_again(broker: BrokerState) -> None:
-    """The timer of `reported`."""
+    """The retry timer of `reported`."""
     broker.runtime.mark(REPORT_REPEATED)
     broker.is_reporting = False
     report(broker)
 
 
 def describe(broker: BrokerState) -> list[dict[str, object]]:
-    """The white box: each directory, and why it failed, if it did."""
+    """State for the admin endpoint: each directory, and why it failed, if it did."""
     return [
-        {"path": path, "failure": broker.failed_directories.get(place)}
-        for place, path in enumerate(broker.settings.log_dirs)
+        {"path": path, "failure": broker.failed_directories.get(index)}
+        for index, path in enumerate(broker.settings.log_dirs)
     ]

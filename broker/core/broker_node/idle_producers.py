@@ -1,9 +1,9 @@
-"""Producers that have written nothing for long are forgotten, lest their number grow without end (KIP-98).
+"""Expires the state of idle producers, to bound memory (KIP-98).
 
-What a log remembers of them follows from what is in it, and says nothing of time. So each replica notes at every look
-which batch was a producer's latest, and since when. The clock is the monotonic one of this process: unlike in Kafka,
-where the records' own timestamps count, neither a clock that is set nor an old timestamp lets a duplicate in. After a
-restart the patience begins anew.
+A log's producer state follows from its contents and holds no times. So each replica records at every check which
+batch was a producer's latest, and since when. The clock is this process's monotonic clock: unlike in Kafka,
+which uses record timestamps, neither a clock change nor an old timestamp lets a duplicate in. A restart
+restarts the expiration period.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ CHECK = "idle-producers"
 
 
 def forget(broker: BrokerState) -> None:
-    """Apply `producer.id.expiration.ms` on every replica, leader or not; again after the interval of the settings."""
+    """Apply `producer.id.expiration.ms` on every replica, leader or not; repeats after the configured interval."""
     for replica in broker.replicas.values():
-        _look_at(broker, replica)
+        _expire_idle(broker, replica)
     broker.runtime.set_timer((CHECK,), broker.settings.producer_id_expiration_check_interval_ms)
 
 
-def _look_at(broker: BrokerState, replica: Replica) -> None:
+def _expire_idle(broker: BrokerState, replica: Replica) -> None:
     now_ms = broker.runtime.now_ms
     before, replica.latest_of_producers = replica.latest_of_producers, {}
     for producer_id, state in list(replica.log.producers.states.items()):

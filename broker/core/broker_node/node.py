@@ -1,4 +1,4 @@
-"""The broker as a node: every event goes to the module that owns its subject."""
+"""The broker role as a node: dispatches every event to the module for its subject."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from broker.core.settings import BROKER_LISTENER, Settings
 
 
 class BrokerNode:
-    """A broker. Drive it with `handle`; everything it knows is in `state`."""
+    """A broker. Drive it with `handle`; its state is in `state`."""
 
     def __init__(self, settings: Settings, files: Files, incarnation_id: str) -> None:
         """BL-1, BL-9: read the marker, open and recover the logs. Raises `StorageError`, `UnknownRules`."""
@@ -75,8 +75,8 @@ class BrokerNode:
         storage.open_replicas(self.state)
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
-        """React to one event. If the last log directory fails the broker ends (TR-6): what it was about to say is not
-        said.
+        """Handle one event. If the last log directory fails the broker stops (TR-6), and the event's other effects are
+        dropped.
         """
         broker = self.state
         broker.runtime.now_ms = now_ms
@@ -90,7 +90,7 @@ class BrokerNode:
         return broker.runtime.take_effects()
 
     def _settle(self) -> None:
-        """Let go on what waited for a log end or a high watermark that has moved."""
+        """Resume requests that waited for a log end or high watermark that has moved."""
         broker = self.state
         if broker.lost:
             self._settle_lost()
@@ -106,7 +106,7 @@ class BrokerNode:
                 self._settle_lost()
 
     def _settle_lost(self) -> None:
-        """Tell who waited on replicas whose directory has failed, and the controller (KIP-112, KIP-858)."""
+        """Answer requests that waited on replicas of a failed directory; inform the controller (KIP-112, KIP-858)."""
         broker = self.state
         while broker.lost:
             replica = broker.lost.pop(0)
@@ -148,7 +148,7 @@ class BrokerNode:
         broker = self.state
         settings = broker.settings
         clean = "clean" if broker.previous_broker_epoch >= 0 else "unclean"
-        broker.runtime.note("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
+        broker.runtime.log("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
         for replica in broker.replicas.values():
             storage.flush(broker, replica)  # what recovery found valid may be in the page cache only
         lifecycle.register(broker)
@@ -198,7 +198,7 @@ class BrokerNode:
                 raise NotServed(f"a broker does not serve {type(request).__name__}")
 
     def _answer(self, opened: OpenRequest, response: AnyResponse | None) -> None:
-        """An answer to a request of ours, None if there will be none."""
+        """Handle the response to a request of ours; None if there will be none."""
         broker = self.state
         context: Hashable = opened.context
         match opened.purpose, opened.request, response:
@@ -222,7 +222,7 @@ class BrokerNode:
                 part = request.partitions[0]
                 isr_changes.answered(broker, (part.topic, part.partition), request, answer)
             case forwarding.FORWARD, request, _ if isinstance(request, forwarding.Forwarded):
-                assert isinstance(context, forwarding.Asked)
+                assert isinstance(context, forwarding.ForwardedRequest)
                 forwarding.forwarded(broker, context, request, response)
             case forwarding.PRODUCER_IDS, _, answer if answer is None or isinstance(
                 answer, AllocateProducerIdsResponse
@@ -237,7 +237,7 @@ class BrokerNode:
                 key = (asked.topic, asked.partition)
                 replication.leader_start_known(broker, key, asked.current_leader_epoch, answer)
             case _:
-                pass  # no answer to a heartbeat, an offset question or an auto-creation: the next one will do
+                pass  # no response to a heartbeat, an offset query or an auto-creation: the next one replaces it
 
     def _timer(self, key: Hashable) -> None:
         broker = self.state
@@ -252,7 +252,7 @@ class BrokerNode:
                 replication.fetch_from(broker, leader_id)
             case (publishing.FETCH,):
                 publishing.fetch(broker)
-            case (forwarding.FORWARD, forwarding.Asked() as asked, request) if isinstance(
+            case (forwarding.FORWARD, forwarding.ForwardedRequest() as asked, request) if isinstance(
                 request, forwarding.Forwarded
             ):
                 forwarding.pass_on(broker, asked, request)
@@ -281,14 +281,14 @@ class BrokerNode:
             case (storage.FLUSH_INTERVAL,):
                 storage.flush_all(broker)
             case _:
-                raise ValueError(f"a timer that nobody set: {key!r}")
+                raise ValueError(f"unknown timer: {key!r}")
 
     def _flush_done(self, token: Hashable, error: str | None) -> None:
         broker = self.state
         replica: Replica | None = broker.replicas.get(token)  # type: ignore[call-overload]
         if error is not None and (replica is not None or len(broker.settings.log_dirs) == 1):
             directories.fail(broker, StorageError(error, replica.log.directory if replica is not None else ""))
-            replication.fetch_from_all(broker)  # the other directories' replicas may have waited for this
+            replication.fetch_from_all(broker)  # replicas of other directories may have waited for this
             return
         if replica is None:  # removed, or offline with its directory
             return
@@ -301,19 +301,19 @@ class BrokerNode:
         elif replica.role is Role.FOLLOWER:
             replication.fetch_from(broker, replica.leader)
 
-    # --- what others may ask -----------------------------------------------------------------------------------------
+    # --- queries of the host -----------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
-        """Whether clients are served: running, and unfenced as far as it knows."""
+        """Whether clients are served: running, and unfenced as far as the broker knows."""
         return self.state.lifecycle is Lifecycle.RUNNING and not self.state.fenced
 
     def broker_address(self, node_id: int) -> tuple[str, int] | None:
-        """Where another broker's inter-broker listener is, by the image."""
+        """Address of another broker's inter-broker listener, by the image."""
         member = self.state.image.brokers.get(node_id)
         return member.address(BROKER_LISTENER) if member else None
 
     def describe(self) -> dict[str, object]:
-        """The white box: everything that this broker believes."""
+        """The broker's whole state, for the admin endpoint."""
         broker = self.state
         return {
             "node": broker.broker_id,

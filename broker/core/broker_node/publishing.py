@@ -1,4 +1,4 @@
-"""The metadata observer: follow the controller's log, and make the replicas what the image says (§4, §11)."""
+"""Follows the controller's log and updates the replicas to match the metadata image (§4, §11)."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ CHANNEL = "metadata"
 
 
 def fetch(broker: BrokerState) -> None:
-    """MD-1: ask for the records after those that we have."""
+    """MD-1: fetch the records after those already applied."""
     settings = broker.settings
     broker.runtime.send(
         broker.controller_id,
         FetchRequest(
             (FetchPartition(METADATA_TOPIC, 0, broker.image.end_offset, settings.metadata_fetch_max_bytes),),
-            # a node of both roles votes under this id; what its broker has applied must not count as its voter's log
+            # a combined node votes under this id; what its broker has applied must not count as its voter's log
             replica_id=-1 if settings.is_controller else broker.broker_id,
             max_wait_ms=settings.metadata_fetch_wait_max_ms,
             cluster_id=settings.cluster_id,
@@ -61,7 +61,7 @@ def fetch(broker: BrokerState) -> None:
 
 
 def _ask_for_snapshot(broker: BrokerState, snapshot_id: tuple[int, int], data: bytes) -> None:
-    """QU-21: the log no longer reaches back to what we have."""
+    """QU-21: the controller's log begins after our position; fetch a snapshot."""
     broker.snapshot_data = data
     broker.runtime.send(
         broker.controller_id,
@@ -80,7 +80,7 @@ def _ask_for_snapshot(broker: BrokerState, snapshot_id: tuple[int, int], data: b
 
 
 def snapshot_arrived(broker: BrokerState, response: FetchSnapshotResponse | None) -> None:
-    """QU-21: a piece of the snapshot; with the last one the image is what it says."""
+    """QU-21: handle a chunk of the snapshot; the last one replaces the image."""
     if response is None or response.error_code != ErrorCode.NONE or response.position != len(broker.snapshot_data):
         broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
         return
@@ -98,10 +98,10 @@ def snapshot_arrived(broker: BrokerState, response: FetchSnapshotResponse | None
 
 
 def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
-    """MD-1, MD-2: apply all committed records that came, then publish the outcome once."""
+    """MD-1, MD-2: apply all received committed records, then publish once."""
     part = response.partitions[0] if response is not None and response.partitions else None
     if part is None or part.error_code != ErrorCode.NONE:
-        controllers.look_elsewhere(broker, part.current_leader if part is not None else None)
+        controllers.try_another_controller(broker, part.current_leader if part is not None else None)
         broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
         return
     if part.snapshot_id is not None:
@@ -113,13 +113,13 @@ def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
 
 
 def publish_if_caught_up(broker: BrokerState) -> None:
-    """BL-5: roles are taken from an image that knows of this broker's own registration, not from an older one."""
+    """BL-5: publish roles only from an image that contains this broker's current registration."""
     if 0 <= broker.broker_epoch < broker.image.end_offset:
         publish(broker)
 
 
 def publish(broker: BrokerState) -> None:
-    """Bring every replica to what the image says, whatever happened in between (level-triggered)."""
+    """Update every replica to match the image, whatever happened in between (level-triggered)."""
     image = broker.image
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
@@ -152,7 +152,7 @@ def publish(broker: BrokerState) -> None:
 
 
 def _is_offline(broker: BrokerState, topic: TopicImage, number: int, state: PartitionState) -> bool:
-    """KIP-112: the replica's log directory has failed; another one in its place would hold nothing of what it held."""
+    """KIP-112: the replica's log directory failed; a new replica in another one would lack its records."""
     key = (topic.name, number)
     if key not in broker.replicas and key not in broker.offline and directories.may_hold(broker, state):
         broker.offline[key] = topic.topic_id
@@ -173,7 +173,7 @@ def _assigned(image: Image, replica: Replica) -> bool:
 
 
 def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None:
-    """RT-1 … RT-7, MD-3: change the role if leader or epoch changed; ISR-5: a pending change is superseded."""
+    """RT-1 … RT-7, MD-3: change the role if leader or epoch changed; ISR-5: drop a superseded pending change."""
     now_ms = broker.runtime.now_ms
     new_epoch = state.leader_epoch > replica.leader_epoch
     new_leader = state.leader != replica.leader
@@ -198,11 +198,11 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
             broker.runtime.mark(LEADS)
             if replica.high_watermark < replica.leader_epoch_start:
                 broker.runtime.mark(LEADS_BEHIND)
-            _note_role(broker, replica, "leads")
+            _log_role(broker, replica, "leads")
         elif new_epoch:
             leader.renew_leadership(replica, broker.rules, now_ms)
             broker.runtime.mark(LEADS_AGAIN)
-            _note_role(broker, replica, "leads again")
+            _log_role(broker, replica, "leads again")
         else:
             broker.runtime.mark(ASSIGNMENT_ADOPTED)
             leader.adopt_assignment(replica, now_ms)
@@ -217,15 +217,15 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
             replica.role = Role.NONE
             replica.remotes = {}
             broker.runtime.mark(DEPOSED_TO_NONE if was_leader else LEADERLESS)
-            _note_role(broker, replica, "has no leader")
+            _log_role(broker, replica, "has no leader")
             return
         broker.runtime.mark(DEPOSED if was_leader else FOLLOWS)
         cut_to = follower.become_follower(replica, broker.rules, new_leader=new_leader)
-        _note_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
+        _log_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
 
 
-def _note_role(broker: BrokerState, replica: Replica, what: str) -> None:
-    broker.runtime.note(
+def _log_role(broker: BrokerState, replica: Replica, what: str) -> None:
+    broker.runtime.log(
         "info",
         f"{replica.topic}-{replica.partition}: {what} in epoch {replica.leader_epoch}, "
         f"log end {replica.log.end_offset}, high watermark {replica.high_watermark}, ISR {list(replica.isr)}",
@@ -233,10 +233,10 @@ def _note_role(broker: BrokerState, replica: Replica, what: str) -> None:
 
 
 def _remove(broker: BrokerState, replica: Replica) -> None:
-    """RT-8: no longer ours; the log goes too, lest it be revived."""
+    """RT-8: no longer assigned; delete the log too, so that it cannot come back."""
     producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     broker.runtime.mark(REMOVED)
-    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: removed")
+    broker.runtime.log("info", f"{replica.topic}-{replica.partition}: removed")
     del broker.replicas[replica.key]
     broker.touch(replica)
     with directories.guarded(broker):

@@ -1,4 +1,4 @@
-"""Fetching from leaders: one open fetch per leader broker, for all partitions that it leads (§12.4)."""
+"""Fetches from leaders: one open fetch per leader broker, for all partitions that it leads (§12.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIVERGED_BY_STEPS = sometimes("truncation: the leader's epoch is not in the log,
 CUT_TO_NOTHING = sometimes("truncation: nothing of the log is left (TR-1)")
 PRODUCERS_ROLLED_BACK = sometimes("truncation: the producers' state goes back with the log (TR-3)")
 OUT_OF_RANGE_CUT = sometimes("out of range: the leader's log ends earlier, cut (TR-8)")
-OUT_OF_RANGE_ANEW = sometimes("out of range: the leader's log begins later, begin anew (TR-8)")
+OUT_OF_RANGE_RESTART = sometimes("out of range: the leader's log begins later, begin anew (TR-8)")
 OUT_OF_RANGE_KEPT = sometimes("out of range: by now the log fits (TR-8)")
 OLD_ANSWER = sometimes("replica fetch: the answer is to another offset or epoch and is passed over (TR-5)")
 FENCED = sometimes("replica fetch: the leader is newer, metadata will tell (TR-7)")
@@ -46,17 +46,17 @@ OFFSETS_CHANNEL = "replication-offsets"
 
 _LATEST, _EARLIEST = -1, -2
 _LAST_EPOCH = (1 << 31) - 1
-"""Of a fetch session; after it comes 1."""
+"""The last epoch of a fetch session before it wraps to 1."""
 
 
 def fetch_from_all(broker: BrokerState) -> None:
-    """See that every leader that we follow has an open fetch."""
+    """Ensure that every followed leader has an open fetch."""
     for leader in sorted({r.leader for r in broker.replicas.values() if r.role is Role.FOLLOWER}):
         fetch_from(broker, leader)
 
 
 def fetch_from(broker: BrokerState, leader: int) -> None:
-    """Open a fetch to a leader, unless there is one or nothing is to be fetched now."""
+    """Send a fetch to a leader, unless one is open or nothing is to be fetched now."""
     if leader in broker.fetching_from:
         return
     settings = broker.settings
@@ -87,9 +87,9 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
 
 
 def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tuple[str, int], FetchPartition]:
-    """What is to be fetched from a leader now; what stands where it stood is the same object as before.
+    """The partitions to fetch from a leader now; unchanged entries are the same objects as before.
 
-    Nothing, while one of the replicas waits for its fsync: the end of that will ask again.
+    Empty while one of the replicas waits for its fsync, whose completion fetches again.
     """
     now_ms = broker.runtime.now_ms
     wanted: dict[tuple[str, int], FetchPartition] = {}
@@ -98,8 +98,8 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
         if replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
         if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
-            return {}  # a fetch at the log end says "I have it": not before it is on the disk; one without it would be
-            # held for the others, and this one would wait with it
+            return {}  # a fetch at the log end acknowledges it: only once it is on the disk; a fetch without this
+            # partition would be held for the others, and this one would wait with it
         if replica.retry_fetch_at_ms > now_ms:
             retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
             continue
@@ -114,7 +114,7 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
 def _request_parts(
     session: LeaderSession, wanted: dict[tuple[str, int], FetchPartition]
 ) -> tuple[tuple[FetchPartition, ...], tuple[tuple[str, str, int], ...]]:
-    """What a request says: everything if it begins a session, else what is new and what is no longer wanted."""
+    """A request's content: all partitions if it begins a session, otherwise changed and dropped ones."""
     if session.epoch == INITIAL_EPOCH:
         return tuple(wanted.values()), ()
     return (
@@ -124,13 +124,13 @@ def _request_parts(
 
 
 def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) -> None:
-    """Apply a leader's answer, partition by partition, and go on. An incremental one is silent where nothing is new."""
+    """Apply a leader's response by partition, then continue. An incremental one omits unchanged partitions."""
     broker.fetching_from.pop(leader, None)
     session = broker.leader_sessions[leader]
     all_are_answered = session.epoch == INITIAL_EPOCH
     answers: dict[tuple[str, int], FetchedPartition] = {}
     if response is None or response.error_code != ErrorCode.NONE:
-        _begin_anew(session, response)
+        _end_session(session, response)
     else:
         names = broker.image.topic_names
         answers = {(part.topic or names.get(part.topic_id, ""), part.partition): part for part in response.partitions}
@@ -153,7 +153,7 @@ def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) ->
 
 
 def _advance(session: LeaderSession, session_id: int) -> None:
-    """The leader has taken the request: the next one may say only what changes, if there is a session."""
+    """The leader accepted the request: the next one may be incremental, if there is a session."""
     session.session_id = session_id
     if session_id == NO_SESSION:
         session.epoch = INITIAL_EPOCH
@@ -161,8 +161,8 @@ def _advance(session: LeaderSession, session_id: int) -> None:
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
 
 
-def _begin_anew(session: LeaderSession, response: FetchResponse | None) -> None:
-    """What the leader has made of the session is not known, or it has none: end it and say everything again."""
+def _end_session(session: LeaderSession, response: FetchResponse | None) -> None:
+    """The session's state is unknown, or the leader has none: end it and send a full fetch."""
     if response is not None and response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
         session.session_id = NO_SESSION
     session.epoch = INITIAL_EPOCH
@@ -175,7 +175,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         outcome = follower.take_answer(replica, asked, answer, broker.rules)
     except AppendError as error:
         broker.runtime.mark(APPEND_REFUSED)
-        broker.runtime.note("error", f"{replica.topic}-{replica.partition}: {error}")
+        broker.runtime.log("error", f"{replica.topic}-{replica.partition}: {error}")
         _pause(broker, replica)
         return
     _mark_answer(broker, replica, asked, answer)
@@ -187,7 +187,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
     if replica.log.start_offset > log_start:
         broker.runtime.mark(LOG_START_FOLLOWS)
     if outcome.truncated_to is not None:
-        broker.runtime.note(
+        broker.runtime.log(
             "info",
             f"{replica.topic}-{replica.partition}: diverges from leader {replica.leader}; "
             f"cut from {asked.fetch_offset} to {outcome.truncated_to}",
@@ -228,7 +228,7 @@ def _mark_truncation(broker: BrokerState, replica: Replica, answer: FetchedParti
 
 
 def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
-    """Where TR-5 does not hold: make the cut that an earlier answer asked for, whatever the replica is by now."""
+    """For rules without TR-5: make the cut that an earlier response asked for, whatever the replica's role now."""
     replica = broker.replicas.get(key)
     if replica is not None:
         with directories.guarded(broker):
@@ -236,7 +236,7 @@ def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
 
 
 def _pause(broker: BrokerState, replica: Replica) -> None:
-    """TR-7: back off, then try again."""
+    """TR-7: back off, then retry."""
     replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.settings.replica_fetch_backoff_ms
 
 
@@ -255,7 +255,7 @@ def _ask_offset(broker: BrokerState, replica: Replica, timestamp: int, purpose: 
 
 
 def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, response: ListOffsetsResponse) -> None:
-    """TR-8: the leader's log ends before ours: cut; else it may begin after ours ends: ask."""
+    """TR-8: the leader's log ends before ours: cut; otherwise it may begin after ours ends: ask."""
     replica = broker.replicas.get(key)
     answer = response.partitions[0]
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
@@ -266,19 +266,19 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
         with directories.guarded(broker):
             follower.truncate(replica, answer.offset)
             storage.checkpoint_lower_log_start(broker, replica, log_start)
-        broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
+        broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
     else:
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)
 
 
 def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, response: ListOffsetsResponse) -> None:
-    """TR-8: the leader's log begins after ours ends: begin anew there."""
+    """TR-8: the leader's log begins after ours ends: restart our log there."""
     replica = broker.replicas.get(key)
     answer = response.partitions[0]
     if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
         return
-    broker.runtime.mark(OUT_OF_RANGE_ANEW if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
+    broker.runtime.mark(OUT_OF_RANGE_RESTART if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
     if answer.offset > replica.log.end_offset:
         with directories.guarded(broker):
             follower.restart_at(replica, answer.offset, broker.rules)
-        broker.runtime.note("warning", f"{replica.topic}-{replica.partition}: begins anew at {answer.offset}")
+        broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: restarts at {answer.offset}")

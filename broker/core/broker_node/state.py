@@ -1,11 +1,11 @@
-"""Everything that a broker knows (§2.2)."""
+"""The complete state of a broker (§2.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
 
-from broker.core.broker_node.groups.state import Coordinator
+from broker.core.broker_node.groups.state import GroupCoordinator
 from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
 from broker.core.messages import FetchPartition, ProducedPartition
 from broker.core.messages.errors import ErrorCode
@@ -17,11 +17,11 @@ from broker.core.rules import Rules
 from broker.core.settings import Settings
 
 CONTROL = "control"
-"""Channel of short requests to the controller."""
+"""The channel for short requests to the controller."""
 
 
 class Lifecycle(Enum):
-    """Where the broker is in its life (§5)."""
+    """The broker's state from start to stop (§5)."""
 
     STARTING = "starting"
     RECOVERY = "recovery"
@@ -31,7 +31,7 @@ class Lifecycle(Enum):
 
 @dataclass(slots=True)
 class WaitingProduce:
-    """A produce that waits for its partitions. `missing` shrinks to nothing."""
+    """A produce that waits for its partitions. `missing` shrinks until it is empty."""
 
     answers: dict[tuple[str, int], ProducedPartition]
     missing: dict[tuple[str, int], None]
@@ -48,7 +48,7 @@ class WaitingFetch:
 
 @dataclass(slots=True)
 class LeaderSession:
-    """The follower's half of a fetch session: what a leader has been asked last, partition by partition."""
+    """A fetch session, follower side: what the leader was last asked for, partition by partition."""
 
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH  # of the next request
@@ -57,7 +57,7 @@ class LeaderSession:
 
 @dataclass(slots=True)
 class BrokerState:
-    """A broker, whole."""
+    """All state of a broker."""
 
     settings: Settings
     rules: Rules
@@ -78,16 +78,16 @@ class BrokerState:
     replicas: dict[tuple[str, int], Replica] = field(default_factory=dict)
     produces: dict[int, WaitingProduce] = field(default_factory=dict)
     fetches: dict[int, WaitingFetch] = field(default_factory=dict)
-    touched: dict[tuple[str, int], None] = field(default_factory=dict)  # replicas whose waiting requests may go on
+    touched: dict[tuple[str, int], None] = field(default_factory=dict)  # replicas whose waiting requests may proceed
     fetching_from: dict[int, int] = field(default_factory=dict)  # leader -> open request
     producer_ids: tuple[int, int] = (0, 0)  # next, end of the block that the controller gave
     waiting_for_producer_ids: list[int] = field(default_factory=list)  # request ids
-    failed_directories: dict[int, str] = field(default_factory=dict)  # place in `log.dirs` -> why
-    has_unread_directories: bool = False  # one failed before it was known what is in it
+    failed_directories: dict[int, str] = field(default_factory=dict)  # index in `log.dirs` -> why
+    has_unread_directories: bool = False  # one failed before its contents were known
     offline: dict[tuple[str, int], str] = field(default_factory=dict)  # partitions without a usable log -> topic id
-    lost: list[Replica] = field(default_factory=list)  # whose directory has just failed: who waits has to be told
-    is_reporting: bool = False  # the controller is being told of replicas that are offline
-    coordinator: Coordinator = field(default_factory=Coordinator)
+    lost: list[Replica] = field(default_factory=list)  # just failed; waiting requests must be answered
+    is_reporting: bool = False  # a report of offline replicas to the controller is open
+    coordinator: GroupCoordinator = field(default_factory=GroupCoordinator)
 
     leader_sessions: dict[int, LeaderSession] = field(default_factory=dict)
     fetch_sessions: FetchSessions = field(init=False)
@@ -101,13 +101,13 @@ class BrokerState:
         """This broker's node id."""
         return self.settings.node_id
 
-    def why_absent(self, topic: str, partition: int) -> ErrorCode:
-        """What is told of a partition of which there is no replica here (FE-1, PR-1, KIP-112)."""
+    def absence_error(self, topic: str, partition: int) -> ErrorCode:
+        """The error for a partition without a replica here (FE-1, PR-1, KIP-112)."""
         if (topic, partition) in self.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self.image.partition(topic, partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def touch(self, replica: Replica) -> None:
-        """The replica's log or high watermark has moved: look at the requests that wait on it after this event."""
+        """The replica's log or high watermark has moved: retry the requests that wait on it after this event."""
         self.touched[replica.key] = None

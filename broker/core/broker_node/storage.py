@@ -1,4 +1,4 @@
-"""Logs on this broker's disk: opening, flushing, checkpoints, the clean stop (§17, BL-8, BL-9)."""
+"""Manages the logs on the broker's disk: opening, flushing, checkpoints, the clean stop (§17, BL-8, BL-9)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARTITION_METADATA = "partition.metadata"
 
 
 def log_config(settings: Settings, rules: Rules) -> LogConfig:
-    """What the logs need of the settings and the rules."""
+    """The log configuration, from the settings and the rules."""
     return LogConfig(
         segment_bytes=settings.log_segment_bytes,
         flush_messages=settings.log_flush_interval_messages,
@@ -43,7 +43,7 @@ def log_config(settings: Settings, rules: Rules) -> LogConfig:
 
 
 def take_marker(broker: BrokerState) -> None:
-    """BL-9: the epoch of the life that was stopped cleanly, if all directories say so; the marker is gone before any
+    """BL-9: epoch of the incarnation that stopped cleanly, if all directories say so; the marker is deleted before any
     log is opened.
     """
     count = len(broker.settings.log_dirs)
@@ -57,39 +57,39 @@ def take_marker(broker: BrokerState) -> None:
 
 
 def open_replicas(broker: BrokerState) -> None:
-    """ST-6, HW-7: open every log that is there; recover them if the last stop was not clean."""
+    """ST-6, HW-7: open all logs; recover them if the last stop was not clean."""
     broker.runtime.mark(OPENED_CLEAN if broker.previous_broker_epoch >= 0 else OPENED_UNCLEAN)
     for directory in directories.online(broker):
         with directories.guarded(broker):
             _open_directory(broker, directory)
     if broker.failed_directories:
-        broker.previous_broker_epoch = -1  # not all that a clean stop vouches for is there
+        broker.previous_broker_epoch = -1  # directories that the clean stop covered are missing
         broker.has_unread_directories = True
-        broker.offline.clear()  # what else there is on them is not known: `directories.may_hold`
+        broker.offline.clear()  # other contents of failed directories are unknown: `directories.may_hold`
         broker.lost.clear()
 
 
-def _open_directory(broker: BrokerState, place: int) -> None:
-    recovery_points = _offsets(broker, place, checkpoints.RECOVERY_POINT)
-    log_starts = _offsets(broker, place, checkpoints.LOG_START)
-    high_watermarks = _offsets(broker, place, checkpoints.HIGH_WATERMARK)
-    for directory in broker.files.list(name_in(place, "").rstrip("/")):
+def _open_directory(broker: BrokerState, index: int) -> None:
+    recovery_points = _offsets(broker, index, checkpoints.RECOVERY_POINT)
+    log_starts = _offsets(broker, index, checkpoints.LOG_START)
+    high_watermarks = _offsets(broker, index, checkpoints.HIGH_WATERMARK)
+    for directory in broker.files.list(name_in(index, "").rstrip("/")):
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
             continue
         key = (topic, int(number))
-        topic_id = _read_topic_id(broker.files, name_in(place, directory))
+        topic_id = _read_topic_id(broker.files, name_in(index, directory))
         if topic_id is None:
             continue
         if key in broker.replicas:
             raise CorruptLog(
                 f"expected {directory} in one log directory, found it in "
                 f"{broker.settings.log_dirs[directories.of(broker.replicas[key])]} too: remove one of the two",
-                name_in(place, directory),
+                name_in(index, directory),
             )
         log = Log.open(
             broker.files,
-            name_in(place, directory),
+            name_in(index, directory),
             log_config(broker.settings, broker.rules),
             clean=broker.previous_broker_epoch >= 0,
             recovery_point=recovery_points.get(key, 0),
@@ -103,7 +103,7 @@ def _open_directory(broker: BrokerState, place: int) -> None:
             broker.runtime.mark(REOPENED_ABOVE_ZERO)
         if log.recovery.truncated_bytes:
             broker.runtime.mark(TAIL_CUT)
-            broker.runtime.note(
+            broker.runtime.log(
                 "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
             )
         high_watermark = broker.rules.storage.initial_high_watermark(
@@ -121,7 +121,7 @@ def _open_directory(broker: BrokerState, place: int) -> None:
 
 
 def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica | None:
-    """An empty replica, with its directory on the disk; None if the log directory that was to have it fails."""
+    """Create an empty replica with its directory; None if the chosen log directory fails."""
     directory = name_in(directories.choose(broker), f"{topic}-{partition}")
     try:
         broker.files.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
@@ -150,9 +150,9 @@ def _read_topic_id(files: Files, directory: str) -> str | None:
     return None
 
 
-def _offsets(broker: BrokerState, place: int, name: str) -> dict[tuple[str, int], int]:
-    """ST-7: a checkpoint that cannot be used is no checkpoint."""
-    offsets = checkpoints.read_checkpoint(broker.files, name_in(place, name))
+def _offsets(broker: BrokerState, index: int, name: str) -> dict[tuple[str, int], int]:
+    """ST-7: an unusable checkpoint counts as none."""
+    offsets = checkpoints.read_checkpoint(broker.files, name_in(index, name))
     if isinstance(offsets, checkpoints.Unusable):
         broker.runtime.mark(NO_CHECKPOINT)
         return {}
@@ -160,7 +160,7 @@ def _offsets(broker: BrokerState, place: int, name: str) -> dict[tuple[str, int]
 
 
 def appended(broker: BrokerState, replica: Replica) -> None:
-    """Flush after so many records or so much time, if the settings say so."""
+    """Flush after so many records or so much time, if configured."""
     if replica.log.flush_due:
         flush(broker, replica)
     elif broker.settings.log_flush_interval_ms and not broker.flush_is_planned:
@@ -170,14 +170,14 @@ def appended(broker: BrokerState, replica: Replica) -> None:
 
 
 def flush(broker: BrokerState, replica: Replica) -> None:
-    """Ask for an fsync of what is not on the disk yet; one at a time for a replica."""
+    """Request an fsync of all unflushed data; one at a time for a replica."""
     if replica.flushing_to is None and replica.log.flushed_offset < replica.log.end_offset:
         replica.flushing_to = (replica.log.end_offset, replica.log.truncations)
         broker.runtime.effects.append(Flush(replica.key, replica.log.unflushed_files()))
 
 
 def flushed(broker: BrokerState, replica: Replica) -> None:
-    """The bytes are on the disk; what came meanwhile may be due already."""
+    """The bytes are on the disk; start the next flush if one is due."""
     if replica.flushing_to is not None:
         replica.log.mark_flushed(*replica.flushing_to)
         replica.flushing_to = None
@@ -185,24 +185,24 @@ def flushed(broker: BrokerState, replica: Replica) -> None:
 
 
 def flush_all(broker: BrokerState) -> None:
-    """`log.flush.interval.ms` after something was appended."""
+    """The timer of `log.flush.interval.ms` after an append."""
     broker.flush_is_planned = False
     for replica in broker.replicas.values():
         flush(broker, replica)
 
 
 def checkpoint(broker: BrokerState) -> None:
-    """HW-7: write the high watermarks, the recovery points and the log starts, every so often, in each directory."""
-    for place in directories.online(broker):
+    """HW-7: periodically write high watermarks, recovery points and log starts of each directory."""
+    for index in directories.online(broker):
         with directories.guarded(broker):
-            _checkpoint_directory(broker, place)
+            _checkpoint_directory(broker, index)
 
 
-def _checkpoint_directory(broker: BrokerState, place: int) -> None:
-    replicas = {key: replica for key, replica in broker.replicas.items() if directories.of(replica) == place}
+def _checkpoint_directory(broker: BrokerState, index: int) -> None:
+    replicas = {key: replica for key, replica in broker.replicas.items() if directories.of(replica) == index}
     checkpoints.write_checkpoint(
         broker.files,
-        name_in(place, checkpoints.HIGH_WATERMARK),
+        name_in(index, checkpoints.HIGH_WATERMARK),
         {
             key: replica.high_watermark
             for key, replica in replicas.items()
@@ -211,16 +211,16 @@ def _checkpoint_directory(broker: BrokerState, place: int) -> None:
     )
     checkpoints.write_checkpoint(
         broker.files,
-        name_in(place, checkpoints.RECOVERY_POINT),
+        name_in(index, checkpoints.RECOVERY_POINT),
         {key: replica.log.flushed_offset for key, replica in replicas.items()},
     )
-    _checkpoint_log_starts(broker, place, replicas)
+    _checkpoint_log_starts(broker, index, replicas)
 
 
-def _checkpoint_log_starts(broker: BrokerState, place: int, replicas: Mapping[tuple[str, int], Replica]) -> None:
+def _checkpoint_log_starts(broker: BrokerState, index: int, replicas: Mapping[tuple[str, int], Replica]) -> None:
     checkpoints.write_checkpoint(
         broker.files,
-        name_in(place, checkpoints.LOG_START),
+        name_in(index, checkpoints.LOG_START),
         {key: replica.log.start_offset for key, replica in replicas.items()},
     )
 
@@ -228,14 +228,14 @@ def _checkpoint_log_starts(broker: BrokerState, place: int, replicas: Mapping[tu
 def checkpoint_lower_log_start(broker: BrokerState, replica: Replica, before: int) -> None:
     """TR-4: a log that restarts below its start `before` must not leave that one in the checkpoint.
 
-    Else the next process would take what is appended until the next checkpoint for deleted, and drop it.
+    Otherwise the next process would treat records appended before the next checkpoint as deleted, and drop them.
     """
     if replica.log.start_offset >= before:
         return
     broker.runtime.mark(STARTS_LOWER)
-    place = directories.of(replica)
-    beside = {key: one for key, one in broker.replicas.items() if directories.of(one) == place}
-    _checkpoint_log_starts(broker, place, beside)
+    index = directories.of(replica)
+    same_directory = {key: one for key, one in broker.replicas.items() if directories.of(one) == index}
+    _checkpoint_log_starts(broker, index, same_directory)
 
 
 def checkpoint_regularly(broker: BrokerState) -> None:
@@ -247,7 +247,7 @@ def checkpoint_regularly(broker: BrokerState) -> None:
 def close_cleanly(broker: BrokerState) -> None:
     """BL-8: flush all logs, write the checkpoints, then the marker, in this order.
 
-    There is no marker if a directory has failed: what it held is not there for anybody to rely on.
+    There is no marker if a directory has failed, because its replicas may be lost.
     """
     for replica in list(broker.replicas.values()):
         with directories.guarded(broker):
@@ -265,8 +265,8 @@ def mark_clean_stop(broker: BrokerState) -> None:
 
 
 def failed(broker: BrokerState, error: StorageError) -> None:
-    """TR-6, ST-7: the only log directory that was left has failed; a broker without one cannot go on."""
+    """TR-6, ST-7: the last log directory has failed; the broker stops."""
     path = broker.settings.log_dirs[directory_of(error.name)]
     broker.runtime.mark(DISK_FAILED)
-    broker.runtime.note("error", f"the log directory failed: {error}")
+    broker.runtime.log("error", f"the log directory failed: {error}")
     broker.runtime.effects.append(Exit(4, f"log directory {path} failed: {error}"))

@@ -1,1 +1,1 @@
-"""The controller: a replicated state machine over the metadata log that decides who leads what."""
+"""The controller: a replicated state machine over the metadata log that assigns leaders and ISRs."""

@@ -1,4 +1,4 @@
-"""Changing the metadata: append a batch of records, apply it, answer when it is committed (CT-1, CT-2)."""
+"""Changes the metadata: appends a batch of records, applies it, answers when it is committed (CT-1, CT-2)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _mark(controller: ControllerState, record: PartitionSet) -> None:
 
 
 def reply(controller: ControllerState, request_id: int, request: AnyRequest, response: AnyResponse) -> None:
-    """CT-1: an answer that rests on the present image is given when that image is committed."""
+    """CT-1: send a response that depends on the present image once that image is committed."""
     quorum = controller.quorum
     if quorum.log.end_offset <= quorum.high_watermark or not controller.rules.metadata.answers_wait_for_commit():
         controller.runtime.reply(request_id, response)
@@ -42,7 +42,7 @@ def reply(controller: ControllerState, request_id: int, request: AnyRequest, res
 
 
 def committed(controller: ControllerState) -> None:
-    """The high watermark has moved: give the answers that waited for it."""
+    """The high watermark has moved: send the responses that waited for it."""
     high_watermark = controller.quorum.high_watermark
     due = [pending for pending in controller.replies if pending.offset <= high_watermark]
     controller.replies = [pending for pending in controller.replies if pending.offset > high_watermark]
@@ -51,7 +51,7 @@ def committed(controller: ControllerState) -> None:
 
 
 def give_up(controller: ControllerState) -> None:
-    """QU-24: no longer active; what was appended may or may not be committed by another."""
+    """QU-24: no longer active; the fate of uncommitted records is decided by the next leader."""
     for pending in controller.replies:
         controller.runtime.reply(pending.request_id, refusal(pending.request, ErrorCode.NOT_CONTROLLER))
     controller.replies = []

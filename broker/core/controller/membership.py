@@ -1,4 +1,4 @@
-"""Brokers come, stay in touch, and go: registration, heartbeats, fencing, controlled shutdown (§5.1, §5.2)."""
+"""Tracks brokers: registration, heartbeats, fencing, controlled shutdown (§5.1, §5.2)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SHUTDOWN_WAITS_FOR_OTHERS = sometimes("controlled shutdown: others have not hear
 SESSIONS = "sessions"
 
 
-class BrokerState(Enum):
-    """Where a broker stands with the controller (HB-2)."""
+class BrokerControlState(Enum):
+    """A broker's state in the controller (HB-2)."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -43,26 +43,26 @@ class BrokerState(Enum):
     SHUTDOWN_NOW = "shut down now"
 
 
-def _standing_of(broker: BrokerImage) -> BrokerState:
+def _state_of(broker: BrokerImage) -> BrokerControlState:
     if broker.fenced:
-        return BrokerState.FENCED
-    return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
+        return BrokerControlState.FENCED
+    return BrokerControlState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerControlState.UNFENCED
 
 
 _ROWS = {
     (before, after): sometimes(f"heartbeat: {before.value} -> {after.value} (HB-2)")
     for before, after in (
-        (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
-        (BrokerState.FENCED, BrokerState.UNFENCED),
-        (BrokerState.FENCED, BrokerState.FENCED),
-        (BrokerState.UNFENCED, BrokerState.FENCED),
-        (BrokerState.UNFENCED, BrokerState.CONTROLLED_SHUTDOWN),
-        (BrokerState.UNFENCED, BrokerState.SHUTDOWN_NOW),
-        (BrokerState.CONTROLLED_SHUTDOWN, BrokerState.CONTROLLED_SHUTDOWN),
-        (BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW),
+        (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
+        (BrokerControlState.FENCED, BrokerControlState.UNFENCED),
+        (BrokerControlState.FENCED, BrokerControlState.FENCED),
+        (BrokerControlState.UNFENCED, BrokerControlState.FENCED),
+        (BrokerControlState.UNFENCED, BrokerControlState.CONTROLLED_SHUTDOWN),
+        (BrokerControlState.UNFENCED, BrokerControlState.SHUTDOWN_NOW),
+        (BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.CONTROLLED_SHUTDOWN),
+        (BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.SHUTDOWN_NOW),
     )
 }
-"""The rows of HB-2's table, but for the one in which nothing happens."""
+"""The rows of HB-2's table, without the one that changes nothing."""
 
 
 def register(controller: ControllerState, request_id: int, request: BrokerRegistrationRequest) -> None:
@@ -89,7 +89,7 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
             BrokerRegistered(request.broker_id, request.incarnation_id, request.listeners, request.rack),
             *(
                 partition_changes.without_broker(controller, request.broker_id, unclean=not clean, registers=True)
-                if controller.rules.registration.ends_earlier_life()
+                if controller.rules.registration.ends_earlier_incarnation()
                 else ()
             ),
         ],
@@ -97,7 +97,7 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
     controller.last_contact_ms[request.broker_id] = controller.runtime.now_ms
     controller.metadata_offsets[request.broker_id] = -1
     controller.shutdown_offsets.pop(request.broker_id, None)
-    controller.runtime.note(
+    controller.runtime.log(
         "info",
         f"broker {request.broker_id} registered with epoch {epoch} after {'a clean' if clean else 'an unclean'} stop",
     )
@@ -142,37 +142,37 @@ def heartbeat(controller: ControllerState, request_id: int, request: BrokerHeart
         return
     controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
     controller.metadata_offsets[broker.broker_id] = request.current_metadata_offset
-    standing = next_standing(controller, broker, request)
-    row = _ROWS.get((_standing_of(broker), standing))
+    state = next_state(controller, broker, request)
+    row = _ROWS.get((_state_of(broker), state))
     if row is not None:
         controller.runtime.mark(row)
-    _apply(controller, broker, standing)
+    _apply(controller, broker, state)
     response = BrokerHeartbeatResponse(
         ErrorCode.NONE,
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=controller.image.brokers[broker.broker_id].fenced,
-        should_shut_down=standing is BrokerState.SHUTDOWN_NOW,
+        should_shut_down=state is BrokerControlState.SHUTDOWN_NOW,
     )
     changes.reply(controller, request_id, request, response)
 
 
-def next_standing(controller: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> BrokerState:
+def next_state(controller: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> BrokerControlState:
     """HB-2, row by row."""
     if broker.fenced:
         if request.want_shut_down:
-            return BrokerState.SHUTDOWN_NOW
+            return BrokerControlState.SHUTDOWN_NOW
         caught_up = request.current_metadata_offset >= broker.epoch
-        return BrokerState.UNFENCED if not request.want_fence and caught_up else BrokerState.FENCED
+        return BrokerControlState.UNFENCED if not request.want_fence and caught_up else BrokerControlState.FENCED
     if not broker.in_controlled_shutdown:
         if request.want_fence:
-            return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
+            return BrokerControlState.SHUTDOWN_NOW if request.want_shut_down else BrokerControlState.FENCED
         if request.want_shut_down:
             leads = controller.image.leads_any(broker.broker_id)
-            return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
-        return BrokerState.UNFENCED
+            return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
+        return BrokerControlState.UNFENCED
     if controller.image.leads_any(broker.broker_id):
         controller.runtime.mark(SHUTDOWN_WAITS_FOR_LEADERSHIPS)
-        return BrokerState.CONTROLLED_SHUTDOWN
+        return BrokerControlState.CONTROLLED_SHUTDOWN
     slowest = min(
         (
             controller.metadata_offsets.get(other.broker_id, -1)
@@ -183,17 +183,17 @@ def next_standing(controller: ControllerState, broker: BrokerImage, request: Bro
     )
     if controller.shutdown_offsets.get(broker.broker_id, -1) > slowest:
         controller.runtime.mark(SHUTDOWN_WAITS_FOR_OTHERS)
-        return BrokerState.CONTROLLED_SHUTDOWN
-    return BrokerState.SHUTDOWN_NOW
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.SHUTDOWN_NOW
 
 
-def _apply(controller: ControllerState, broker: BrokerImage, standing: BrokerState) -> None:
-    """HB-3: what a change of standing does to the metadata."""
-    match standing:
-        case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
+def _apply(controller: ControllerState, broker: BrokerImage, state: BrokerControlState) -> None:
+    """HB-3: apply a change of a broker's state to the metadata."""
+    match state:
+        case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
             if not broker.fenced:
                 fence(controller, broker, "as it asked")
-        case BrokerState.UNFENCED:
+        case BrokerControlState.UNFENCED:
             if broker.fenced:
                 changes.append(
                     controller,
@@ -202,9 +202,9 @@ def _apply(controller: ControllerState, broker: BrokerImage, standing: BrokerSta
                         *partition_changes.elections_for_leaderless(controller, arrived=broker.broker_id),
                     ],
                 )
-                controller.runtime.note("info", f"broker {broker.broker_id} unfenced")
+                controller.runtime.log("info", f"broker {broker.broker_id} unfenced")
                 recovery.consider_all(controller)
-        case BrokerState.CONTROLLED_SHUTDOWN:
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
             if not broker.in_controlled_shutdown:
                 changes.append(
                     controller,
@@ -214,13 +214,13 @@ def _apply(controller: ControllerState, broker: BrokerImage, standing: BrokerSta
                     ],
                 )
                 controller.shutdown_offsets[broker.broker_id] = controller.quorum.log.end_offset - 1
-                controller.runtime.note("info", f"broker {broker.broker_id} shuts down")
+                controller.runtime.log("info", f"broker {broker.broker_id} shuts down")
 
 
 def fence(controller: ControllerState, broker: BrokerImage, why: str) -> None:
     """HB-3, EL-1: a fenced broker leads nothing and is in no ISR."""
     changes.append(controller, _fencing(controller, broker))
-    controller.runtime.note("info", f"broker {broker.broker_id} fenced: {why}")
+    controller.runtime.log("info", f"broker {broker.broker_id} fenced: {why}")
 
 
 def _fencing(controller: ControllerState, broker: BrokerImage) -> list[MetadataRecord]:
@@ -231,14 +231,14 @@ def _fencing(controller: ControllerState, broker: BrokerImage) -> list[MetadataR
 
 
 def start_sessions(controller: ControllerState) -> None:
-    """HB-6, CT-4: after a start every unfenced broker has a full session."""
+    """HB-6, CT-4: after activation every unfenced broker gets a full session."""
     for broker in controller.image.brokers.values():
         controller.last_contact_ms[broker.broker_id] = controller.runtime.now_ms
     _next_check(controller)
 
 
 def check_sessions(controller: ControllerState) -> None:
-    """HB-4: fence the one broker whose session expired first; the next has its own turn."""
+    """HB-4: fence the broker whose session expired first; a new timer event fences the next."""
     timeout_ms = controller.settings.broker_session_timeout_ms
     expired = [
         (controller.last_contact_ms[broker.broker_id], broker.broker_id)
@@ -252,7 +252,7 @@ def check_sessions(controller: ControllerState) -> None:
         controller.runtime.mark(SESSION_EXPIRED)
         brokers = controller.image.brokers
         changes.append(controller, [record for one in chosen for record in _fencing(controller, brokers[one])])
-        controller.runtime.note("info", f"sessions of brokers {list(chosen)} expired; fenced")
+        controller.runtime.log("info", f"sessions of brokers {list(chosen)} expired; fenced")
     if len(expired) > 1:
         controller.runtime.set_timer((SESSIONS,), 0)
     else:

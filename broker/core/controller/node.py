@@ -1,4 +1,4 @@
-"""The controller as a node: every event goes to the module that owns its subject."""
+"""The controller role as a node: dispatches every event to the module for its subject."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ControllerNode:
         quorum.high_watermark = quorum.snapshot_id[0]
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
-        """React to one event, alone and to its end (CT-2)."""
+        """Handle one event, alone and to its end (CT-2)."""
         controller = self.state
         controller.runtime.now_ms = now_ms
         try:
@@ -97,7 +97,7 @@ class ControllerNode:
             role.settle(controller)
         except StorageError as error:
             controller.runtime.take_effects()
-            controller.runtime.note("error", f"the metadata log failed: {error}")
+            controller.runtime.log("error", f"the metadata log failed: {error}")
             controller.runtime.effects.append(
                 Exit(4, f"log directory {controller.settings.log_dirs[directory_of(error.name)]} failed: {error}")
             )
@@ -204,7 +204,7 @@ class ControllerNode:
         changes.reply(controller, request_id, request, block)
 
     def _answer(self, opened: OpenRequest, response: AnyResponse | None) -> None:
-        """An answer to a request of ours, None if there will be none."""
+        """Handle the response to a request of ours; None if there will be none."""
         quorum = self.state.quorum
         match opened.request, response:
             case FetchRequest() as request, answer if answer is None or isinstance(answer, FetchResponse):
@@ -253,21 +253,21 @@ class ControllerNode:
             case (metadata_fetches.DEADLINE, int(request_id)):
                 metadata_fetches.timed_out(controller, request_id)
             case _:
-                raise ValueError(f"a timer that nobody set: {key!r}")
+                raise ValueError(f"unknown timer: {key!r}")
 
-    # --- what others may ask -----------------------------------------------------------------------------------------
+    # --- queries of the host -----------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
-        """Whether there is a leader, here or elsewhere."""
+        """Whether a leader of the quorum is known."""
         return self.state.quorum.leader >= 0
 
     def broker_address(self, node_id: int) -> tuple[str, int] | None:
-        """Where a broker's inter-broker listener is, by its registration."""
+        """Address of a broker's inter-broker listener, by its registration."""
         broker = self.state.image.brokers.get(node_id)
         return broker.address(BROKER_LISTENER) if broker else None
 
     def describe(self) -> dict[str, object]:
-        """The white box: the controller's own view of brokers and partitions."""
+        """The controller's state for the admin endpoint: brokers and partitions."""
         controller = self.state
         return {
             "node": controller.settings.node_id,
@@ -308,7 +308,7 @@ class ControllerNode:
         }
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
-        """Records of the metadata log, as the JSON that they are."""
+        """Records of the metadata log, as JSON."""
         log = self.state.quorum.log
         if (topic, partition) != (METADATA_TOPIC, 0):
             raise KeyError((topic, partition))

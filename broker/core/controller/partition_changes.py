@@ -1,4 +1,4 @@
-"""One atomic change of one partition: ISR, ELR, leader and epochs together (§13.2, §13.3)."""
+"""Computes one atomic change of a partition: ISR, ELR, leader and epochs together (§13.2, §13.3)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def changed(
 ) -> PartitionState | None:
     """EL-0: the state after the ISR becomes `isr` and an election is held; None if nothing changes.
 
-    In this order: a reassignment that is now complete ends, the ELR follows, a leader is elected. `min_isr` is the
-    configured one. `unclean` are brokers that were just found to have stopped uncleanly (ELR-4). `altered` says that
-    something else in `state`, such as the replicas, is not what it was before the change; `dropped` that replicas have
+    In this order: a completed reassignment ends, the ELR is updated, a leader is elected. `min_isr` is the
+    configured one. `unclean` are brokers just found to have stopped uncleanly (ELR-4). `altered` says that
+    something else in `state`, such as the replicas, has changed already; `dropped` that replicas have
     left before it was complete.
     """
     before = state
@@ -86,7 +86,7 @@ def _complete_reassignment(
 
 
 def recovered(state: PartitionState, leader: int) -> PartitionState:
-    """EL-9, UR-10: an unclean election of a chosen replica; what others hold beyond it is given up."""
+    """EL-9, UR-10: an unclean election of a chosen replica; other replicas' additional records are given up."""
     return state._replace(
         isr=(leader,),
         elr=(),
@@ -121,10 +121,10 @@ def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
 def without_broker(
     controller: ControllerState, broker_id: int, *, unclean: bool = False, registers: bool = False
 ) -> list[PartitionSet]:
-    """EL-1, EL-5, EL-10, RG-6: the changes when a broker is no longer there: it leaves ISRs and leaderships.
+    """EL-1, EL-5, EL-10, RG-6: the changes when a broker becomes unavailable: it leaves ISRs and leaderships.
 
-    With `unclean` it leaves the ELRs as well (ELR-4). If it `registers` anew, its log directories count as good until
-    it says otherwise (KIP-858).
+    With `unclean` it leaves the ELRs as well (ELR-4). If it `registers` again, its log directories count as good until
+    it reports otherwise (KIP-858).
     """
 
     def is_active(candidate: int) -> bool:
@@ -155,9 +155,9 @@ def without_broker(
 def without_replica(
     controller: ControllerState, topic: TopicImage, number: int, state: PartitionState, broker_id: int
 ) -> PartitionSet | None:
-    """KIP-858: the change when a broker's log directory with this replica has failed; None if that is known.
+    """KIP-858: the change when the log directory with a broker's replica has failed; None if that is known already.
 
-    What the directory held is in doubt, so the replica leaves the ELR too, as after an unclean stop (ELR-4).
+    The directory's contents are in doubt, so the replica leaves the ELR too, as after an unclean stop (ELR-4).
     """
     if broker_id not in state.replicas or broker_id in state.offline:
         return None
@@ -175,7 +175,7 @@ def without_replica(
 
 
 def elections_for_leaderless(controller: ControllerState, arrived: int | None = None) -> list[PartitionSet]:
-    """EL-6: the changes when a broker has become active (`arrived`, not yet so in the image): leaderless partitions."""
+    """EL-6: elections for leaderless partitions when a broker becomes active (`arrived`, not yet so in the image)."""
 
     def is_active(candidate: int) -> bool:
         return candidate == arrived or controller.image.is_active(candidate)

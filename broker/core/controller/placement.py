@@ -1,4 +1,4 @@
-"""Where replicas go: initial placement, and the fewest moves when brokers are added (§15)."""
+"""Assigns replicas to brokers: initial placement, and the fewest moves when brokers are added (§15)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ def place(
     """(partition, replicas) for new partitions over brokers, given as (id, rack) in the order of preference.
 
     The i-th partition leads on the (i mod n)-th broker. The other replicas of the k-th partition that leads there begin
-    k places further along, so that when a broker fails its load falls on all the others and not on one neighbour.
+    k positions further along, so that a failed broker's load falls on all the others and not on one neighbour.
 
     ```
     n = 4, factor 2     p0: 0 1   p1: 1 2   p2: 2 3   p3: 3 0     (k = 0)
                         p4: 0 2   p5: 1 3   p6: 2 0   p7: 3 1     (k = 1)
     ```
 
-    Replicas of a partition lie in different racks as long as there are racks that have none. `first` is the number of
-    partitions that were placed before.
+    Replicas of a partition are in different racks as long as there are racks without one. `first` is the number of
+    partitions placed before.
     """
     ordered = _alternating_racks(brokers)
     return [(number, _replicas(ordered, factor, first + number)) for number in range(partitions)]
 
 
 def _alternating_racks(brokers: Sequence[tuple[int, str | None]]) -> list[tuple[int, str | None]]:
-    """Brokers such that neighbours are in different racks, as far as that is possible."""
+    """Order brokers so that neighbours are in different racks, where possible."""
     racks: dict[str | None, list[tuple[int, str | None]]] = {}
     for broker in brokers:
         racks.setdefault(broker[1], []).append(broker)
@@ -56,9 +56,9 @@ def _replicas(brokers: list[tuple[int, str | None]], factor: int, index: int) ->
 def spread(
     assignments: Mapping[tuple[str, int], Assignment], brokers: Sequence[int]
 ) -> dict[tuple[str, int], Assignment]:
-    """New assignments that even out the number of replicas over `brokers`, moving as few replicas as that takes.
+    """New assignments that balance the number of replicas over `brokers` with as few moves as possible.
 
-    Replicas move only from brokers that hold more than their share to those that hold less; the rest stays where it is.
+    Replicas move only from brokers that hold more than their share to those that hold less.
     """
     load = dict.fromkeys(sorted(brokers), 0)
     for replicas in assignments.values():
@@ -67,15 +67,15 @@ def spread(
     moved: dict[tuple[str, int], Assignment] = {}
     for key in sorted(assignments):
         replicas = assignments[key]
-        for place_in_list in range(len(replicas) - 1, -1, -1):
-            source = replicas[place_in_list]
+        for index in range(len(replicas) - 1, -1, -1):
+            source = replicas[index]
             targets = [broker for broker in sorted(brokers) if broker not in replicas]
             if not targets:
                 break
             target = min(targets, key=lambda broker: load[broker])
             if source in brokers and load[source] - load[target] < 2:
                 continue
-            replicas = (*replicas[:place_in_list], target, *replicas[place_in_list + 1 :])
+            replicas = (*replicas[:index], target, *replicas[index + 1 :])
             load[source] -= 1
             load[target] += 1
         if replicas != assignments[key]:

@@ -1,4 +1,4 @@
-"""Unclean recovery: a partition that nobody is known to hold completely gets the best log there is (§14)."""
+"""Unclean recovery: elects the best log for a partition without eligible replicas (§14)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RETRY_MS = 500
 
 
 def consider_all(controller: ControllerState) -> None:
-    """UR-1 … UR-4: begin a recovery wherever the strategy wants one and those who must answer are there."""
+    """UR-1 … UR-4: begin a recovery wherever the strategy asks for one and the required replicas are available."""
     for topic, number, state in all_partitions(controller):
         key = (topic.topic_id, number)
         job = controller.recoveries.get(key)
@@ -54,7 +54,7 @@ def _elect_last_known(controller: ControllerState, topic: TopicImage, number: in
         if controller.rules.elections.may_lead_again(controller.image.is_active(member)):
             controller.runtime.mark(LAST_LEADER)
             changes.append(controller, [PartitionSet(topic.topic_id, number, recovered(state, member))])
-            controller.runtime.note("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
+            controller.runtime.log("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
             return
 
 
@@ -66,35 +66,35 @@ def _wanted(controller: ControllerState, topic: TopicImage, state: PartitionStat
             return (
                 not state.isr
                 and not state.elr
-                and all(_is_there(controller, state, member) for member in state.last_known_elr)
+                and all(_is_available(controller, state, member) for member in state.last_known_elr)
                 and controller.rules.elections.is_recovery_quorum(
                     state.last_known_elr, min(min_isr_of(controller, topic), len(state.replicas))
                 )
             )
         case "Aggressive":
-            return any(_is_there(controller, state, member) for member in state.replicas)
+            return any(_is_available(controller, state, member) for member in state.replicas)
         case _:
             return False
 
 
-def _is_there(controller: ControllerState, state: PartitionState, member: int) -> bool:
-    """Whether a replica can be asked, and be elected: its broker is active, and its log has not failed (KIP-858)."""
+def _is_available(controller: ControllerState, state: PartitionState, member: int) -> bool:
+    """Whether a replica can be queried and elected: its broker is active, its log has not failed (KIP-858)."""
     return member not in state.offline and controller.image.is_active(member)
 
 
 def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, state: PartitionState) -> None:
-    """UR-6, UR-7: ask every active replica what it holds."""
+    """UR-6, UR-7: query the log of every active replica."""
     asked = {
         member: controller.image.broker_epoch(member)
         for member in state.replicas
-        if _is_there(controller, state, member)
+        if _is_available(controller, state, member)
     }
     if not asked:
         return
     balanced = controller.settings.unclean_recovery_strategy == "Balanced"
     controller.runtime.mark(BEGUN_BALANCED if balanced else BEGUN_AGGRESSIVE)
     controller.recoveries[topic_id, number] = RecoveryJob(state.partition_epoch, asked)
-    controller.runtime.note("warning", f"{topic}-{number}: no eligible leader; asking {list(asked)} for their logs")
+    controller.runtime.log("warning", f"{topic}-{number}: no eligible leader; asking {list(asked)} for their logs")
     for member in asked:
         controller.runtime.send(
             member,
@@ -114,7 +114,7 @@ def answered(
     partition_epoch: int,
     response: GetReplicaLogInfoResponse | None,
 ) -> None:
-    """UR-7: take an answer if it comes from the incarnation that was asked, and decide when all needed have come."""
+    """UR-7: accept an answer of the queried incarnation; decide when all needed answers are there."""
     _, number, topic_id = request.partitions[0]
     job = controller.recoveries.get((topic_id, number))
     if job is None or job.partition_epoch != partition_epoch:
@@ -140,7 +140,7 @@ def answered(
 
 
 def _decide(controller: ControllerState, topic_id: str, number: int, job: RecoveryJob) -> None:
-    """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since it was asked for."""
+    """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since the query."""
     if len(job.infos) < len(job.asked):
         return
     del controller.recoveries[topic_id, number]
@@ -166,7 +166,7 @@ def _decide(controller: ControllerState, topic_id: str, number: int, job: Recove
         return
     controller.runtime.mark(DECIDED)
     changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])
-    controller.runtime.note(
+    controller.runtime.log(
         "warning",
         f"{name}-{number}: unclean recovery elects {best} with log end {job.infos[best].log_end_offset}; "
         "records may be lost",

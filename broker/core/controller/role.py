@@ -1,4 +1,4 @@
-"""Active or standby: the controller follows the quorum (§18.8)."""
+"""Switches between active and standby as the quorum's role changes (§18.8)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def replay(image: Image, quorum: Quorum, upto: int) -> None:
 
 
 def settle(controller: ControllerState) -> None:
-    """After every event: become active or standby as the quorum says, apply and announce what is committed."""
+    """After every event: become active or standby to match the quorum, apply and publish committed records."""
     quorum = controller.quorum
     present = (quorum.log.end_offset, quorum.high_watermark, quorum.epoch, quorum.leads)
     if present == controller.settled:
@@ -58,7 +58,7 @@ def settle(controller: ControllerState) -> None:
 
 
 def _activate(controller: ControllerState) -> None:
-    """QU-24, CT-4: replay everything, give every broker a full session, and decide from now on."""
+    """QU-24, CT-4: replay everything, give every broker a full session, and start serving."""
     quorum = controller.quorum
     controller.active = True
     controller.runtime.mark(ACTIVATED)
@@ -69,7 +69,7 @@ def _activate(controller: ControllerState) -> None:
     controller.metadata_offsets = {}
     controller.shutdown_offsets = {}
     controller.recoveries = {}
-    controller.runtime.note(
+    controller.runtime.log(
         "info", f"active controller in epoch {quorum.epoch}, metadata log ends at {quorum.log.end_offset}"
     )
     membership.start_sessions(controller)
@@ -77,7 +77,7 @@ def _activate(controller: ControllerState) -> None:
 
 
 def _step_down(controller: ControllerState) -> None:
-    """QU-24: forget what is not committed."""
+    """QU-24: discard what is not committed."""
     quorum = controller.quorum
     controller.active = False
     controller.runtime.mark(DEPOSED)
@@ -85,7 +85,7 @@ def _step_down(controller: ControllerState) -> None:
         controller.runtime.mark(DEPOSED_WITH_UNCOMMITTED)
     if controller.replies:
         controller.runtime.mark(DEPOSED_WHILE_ASKED)
-    controller.runtime.note("info", f"standby controller in epoch {quorum.epoch}")
+    controller.runtime.log("info", f"standby controller in epoch {quorum.epoch}")
     changes.give_up(controller)
     controller.recoveries = {}
     controller.runtime.cancel_timer((membership.SESSIONS,))
@@ -93,7 +93,7 @@ def _step_down(controller: ControllerState) -> None:
 
 
 def _snapshot_if_due(controller: ControllerState) -> None:
-    """QU-20: every so many records; the active one takes it when nothing is uncommitted."""
+    """QU-20: take a snapshot every so many records; the active controller only when nothing is uncommitted."""
     quorum = controller.quorum
     due = controller.image.end_offset - quorum.snapshot_id[0] >= controller.settings.metadata_snapshot_records
     if due and controller.image.end_offset <= quorum.high_watermark:
@@ -101,7 +101,7 @@ def _snapshot_if_due(controller: ControllerState) -> None:
 
 
 def stop(controller: ControllerState) -> bool:
-    """Begin an orderly stop; returns whether the node may exit at once."""
+    """Begin a controlled stop; returns whether the node may exit at once."""
     controller.stopping = True
     if not controller.quorum.leads or not controller.quorum.others:
         return True

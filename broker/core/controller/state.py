@@ -1,4 +1,4 @@
-"""Everything that a controller knows (§2.1)."""
+"""The complete state of a controller (§2.1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METADATA_DIRECTORY = "__cluster_metadata-0"
 
 
 class PendingReply(NamedTuple):
-    """An answer that may be given when everything before `offset` is committed (CT-1)."""
+    """A response that may be sent once everything before `offset` is committed (CT-1)."""
 
     offset: int
     request_id: int
@@ -25,7 +25,7 @@ class PendingReply(NamedTuple):
 
 
 class WaitingMetadataFetch(NamedTuple):
-    """A voter or observer that waits for records, and the high watermark that it was last told."""
+    """A voter or observer that waits for records, and the high watermark last reported to it."""
 
     request: FetchRequest
     connection: int
@@ -34,7 +34,7 @@ class WaitingMetadataFetch(NamedTuple):
 
 @dataclass(slots=True)
 class RecoveryJob:
-    """An unclean recovery in progress (UR-6): who was asked, and what those said who have answered."""
+    """An unclean recovery in progress (UR-6): the queried brokers, and the answers so far."""
 
     partition_epoch: int
     asked: dict[int, int]  # broker -> its epoch when it was asked
@@ -43,9 +43,9 @@ class RecoveryJob:
 
 @dataclass(slots=True)
 class ControllerState:
-    """A controller, whole. What is durable is in the quorum's log.
+    """All state of a controller. The durable part is in the quorum's log.
 
-    The image of the active controller is what the whole log adds up to, uncommitted records included (CT-2); that of
+    The active controller's image includes uncommitted records (CT-2); that of
     a standby is the committed one.
     """
 
@@ -56,7 +56,7 @@ class ControllerState:
     image: Image
     active: bool = False
     stopping: bool = False
-    settled: tuple[int, int, int, bool] | None = None  # log end, high watermark, epoch, leading: when last looked at
+    settled: tuple[int, int, int, bool] | None = None  # log end, high watermark, epoch, leading: as of the last check
     replies: list[PendingReply] = field(default_factory=list)
     fetches: dict[int, WaitingMetadataFetch] = field(default_factory=dict)
     last_contact_ms: dict[int, int] = field(default_factory=dict)

@@ -1,6 +1,4 @@
-"""Marks for what one change of a partition is: which kind of election, which case of ELR maintenance, what of a
-reassignment (§13, §15).
-"""
+"""Selects the marks of a partition change: election, ELR maintenance, reassignment (§13, §15)."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ CANCELLED_FROM_ELR = sometimes("reassignment: ended while there was somebody in 
 
 
 def marks_of(old: PartitionState, new: PartitionState) -> Iterator[Mark]:
-    """What a change is."""
+    """The marks of one change of a partition."""
     yield from _election(old, new)
     yield from _eligibility(old, new)
     yield from _reassignment(old, new)

@@ -1,4 +1,4 @@
-"""A replica's log on disk: segments of record batches, leader epochs, producers, and its recovery."""
+"""A replica's log on disk: segments of record batches, leader epochs, producer state, and recovery."""
 
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.errors import AppendError, CorruptBatch, CorruptLog, EpochOutOfRange, OffsetMismatch

@@ -1,4 +1,4 @@
-"""Kafka's checkpoint files: one offset per partition, as text, in the log directory.
+"""Reads and writes Kafka's checkpoint files: one offset per partition, as text, in the log directory.
 
 ```
 0                  format
@@ -21,13 +21,13 @@ LOG_START = "log-start-offset-checkpoint"
 
 
 class Unusable(NamedTuple):
-    """A checkpoint that is missing, empty or garbage (ST-7): the caller has to do without."""
+    """A checkpoint that is missing, empty or garbage (ST-7): the caller has to continue without it."""
 
     reason: str
 
 
 def read_checkpoint(files: Files, name: str) -> dict[tuple[str, int], int] | Unusable:
-    """Offsets by (topic, partition), or why there are none to be had. All or nothing: half a file is no file."""
+    """Offsets by (topic, partition), or why the file is unusable. All or nothing: a partial file counts as none."""
     data = files.read(name, 0, files.size(name))
     if not data:
         return Unusable(f"expected offsets in {name}, found no file or an empty one")
@@ -45,7 +45,7 @@ def read_checkpoint(files: Files, name: str) -> dict[tuple[str, int], int] | Unu
 
 
 def write_checkpoint(files: Files, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Put the offsets in place, atomically and durably."""
+    """Write the offsets, atomically and durably."""
     lines = ["0", str(len(offsets))]
     lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
     files.replace(name, ("\n".join(lines) + "\n").encode())

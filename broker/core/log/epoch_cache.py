@@ -1,4 +1,4 @@
-"""Which leader epoch began where: what divergence is found with (§12.1, KIP-101, KIP-279)."""
+"""Maps leader epochs to their start offsets, to detect divergence (§12.1, KIP-101, KIP-279)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a log refuses to do, by type."""
+"""Errors of a log, by type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from broker.core.ports.files import StorageError
 
 
 class CorruptLog(StorageError):
-    """A log file does not hold what its index, its name or its neighbours say: the directory has failed (TR-6)."""
+    """A log file contradicts its index, its name or its neighbours: the directory has failed (TR-6)."""
 
 
 class AppendError(Exception):

@@ -1,7 +1,7 @@
-"""The sparse indexes of a segment, in Kafka's layouts.
+"""Reads and writes a segment's sparse offset and time indexes in Kafka's layouts.
 
 `.index` holds (relative offset i32, position i32): the last offset of a batch and where it begins. `.timeindex` holds
-(timestamp i64, relative offset i32): the latest timestamp up to there, and the last offset of the batch that bears it.
+(timestamp i64, relative offset i32): the latest timestamp so far, and the last offset of the batch that has it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class Indexes:
         self.time_offsets = array("q")
 
     def copy(self) -> Indexes:
-        """The same entries, independent of these."""
+        """A copy of the entries."""
         twin = Indexes()
         twin.offsets, twin.positions = self.offsets[:], self.positions[:]
         twin.timestamps, twin.time_offsets = self.timestamps[:], self.time_offsets[:]
         return twin
 
     def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """Enter a batch, and the latest timestamp of all batches up to it."""
+        """Add a batch, and the latest timestamp of all batches up to it."""
         self.offsets.append(last_offset)
         self.positions.append(position)
         self.add_time(max_timestamp, max_timestamp_offset)
 
     def add_time(self, timestamp: int, offset: int) -> None:
-        """Enter the latest timestamp if it is news."""
+        """Add the latest timestamp if it is greater than the last entry's."""
         if not self.timestamps or timestamp > self.timestamps[-1]:
             self.timestamps.append(timestamp)
             self.time_offsets.append(offset)
@@ -72,7 +72,7 @@ class Indexes:
         del self.timestamps[kept_times:], self.time_offsets[kept_times:]
 
     def write(self, files: Files, stem: str, base_offset: int) -> None:
-        """Write both files anew, durably."""
+        """Rewrite both files durably."""
         entries = zip(self.offsets, self.positions, strict=True)
         times = zip(self.timestamps, self.time_offsets, strict=True)
         files.replace(
@@ -86,7 +86,7 @@ class Indexes:
 
     @classmethod
     def read(cls, files: Files, stem: str, base_offset: int, log_size: int) -> Indexes:
-        """What the two files hold; nothing if it contradicts itself or the size of the log file."""
+        """Read the two files; empty if they contradict themselves or the size of the log file."""
         indexes = cls()
         for relative, position in _entries(files, stem + INDEX_SUFFIX, _INDEX_ENTRY):
             indexes.offsets.append(base_offset + relative)

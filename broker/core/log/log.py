@@ -1,9 +1,9 @@
-"""The log of one replica: batches in segments, with the leader epochs and producers that belong to them.
+"""The log of one replica: batches in segments, with their leader epochs and producer state.
 
-A log is a synchronous state machine over `Files`: what it appends is in the page cache; `unflushed_files` says what a
-`Flush` has to name, and `mark_flushed` what it achieved. Offsets that end something are exclusive.
+A log is a synchronous state machine over `Files`: appended data is in the page cache; `unflushed_files` lists what a
+`Flush` has to name, and `mark_flushed` records its completion. End offsets are exclusive.
 
-A `StorageError` leaves a log in doubt: its owner must give the directory up (TR-6, KAFKA-10778).
+After a `StorageError` a log's state is uncertain: its owner must take the directory offline (TR-6, KAFKA-10778).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LogConfig(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Where batches came to lie; `last_offset` is inclusive. `rolled`: they begin a new segment."""
+    """Position of appended batches; `last_offset` is inclusive. `rolled`: they begin a new segment."""
 
     base_offset: int
     last_offset: int
@@ -65,15 +65,15 @@ class Log:
     directory: str
     start_offset: int
     end_offset: int
-    """The log end offset: that of the next record."""
+    """The log end offset: the offset of the next record."""
     flushed_offset: int
-    """All below is on the disk: the recovery point."""
+    """The recovery point: everything below is on the disk."""
     truncations: int
-    """How often the end moved back since the log was opened; tells `mark_flushed` an outdated flush."""
+    """Number of truncations since the log was opened; lets `mark_flushed` detect an outdated flush."""
     epochs: EpochCache
     producers: ProducerStates
     recovery: Recovery
-    """What opening took."""
+    """What opening the log read and cut."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class Log:
     ) -> Log:
         """Open the log in `directory`, or create an empty one.
 
-        If the last stop was not `clean`, everything from the segment of `recovery_point` on is read, and what is not
-        valid is cut off (ST-6). `start_offset` is the log start offset last checkpointed; a log that ends below it
+        If the last stop was not `clean`, everything from the segment of `recovery_point` on is read, and invalid data
+        is cut off (ST-6). `start_offset` is the log start offset last checkpointed; a log that ends below it
         (its end was lost) is emptied and begins there.
         """
         rewritten = RewrittenRange(files, directory)
@@ -124,7 +124,7 @@ class Log:
         if not clean:
             log.flushed_offset = min(trusted, log.end_offset)
         if log.end_offset < max(recovery_point, log.start_offset):
-            log._rewritten.note(log.end_offset, max(recovery_point, log.start_offset))
+            log._rewritten.extend(log.end_offset, max(recovery_point, log.start_offset))
         if log.end_offset < log.start_offset:
             log.truncate_fully(log.start_offset)
         log.epochs.truncate_from_end(log.end_offset)
@@ -133,7 +133,7 @@ class Log:
         return log
 
     def copy(self, files: Files) -> Log:
-        """The same log over another disk (which must hold the same bytes), independent of this one."""
+        """A copy of the log on another disk (which must hold the same bytes)."""
         twin = Log.__new__(Log)
         for slot in self.__slots__:
             setattr(twin, slot, getattr(self, slot))
@@ -169,9 +169,9 @@ class Log:
     def append_as_leader(
         self, records: bytes, leader_epoch: int, headers: Sequence[BatchHeader] | None = None
     ) -> Appended:
-        """PR-3: append whole batches under the next offsets and `leader_epoch`, whatever they bore before.
+        """PR-3: append whole batches under the next offsets and `leader_epoch`, replacing those they had.
 
-        `headers` are those of `records`, if they have been read already. Checking is the caller's: `check_batches`
+        `headers` are those of `records`, if they have been read already. The caller validates: `check_batches`
         for what a client sends, `producers.verdict` for an idempotent one.
         """
         if headers is None:
@@ -189,7 +189,7 @@ class Log:
             last_offset = offset + header.last_offset_delta
             segment.add(last_offset, header.size, header.max_timestamp)
             if header.producer_id >= 0:
-                self._note_producer(header, offset, last_offset)
+                self._record_producer(header, offset, last_offset)
             offset = last_offset + 1
         self.end_offset = offset
         return Appended(base_offset, offset - 1, rolled)
@@ -197,7 +197,7 @@ class Log:
     def append_as_follower(self, records: bytes, max_epoch: int) -> int:
         """TR-6: append the whole batches among `records` as the leader numbered them; the new log end offset.
 
-        An incomplete batch at the end is passed over. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
+        An incomplete batch at the end is ignored. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
         `CorruptBatch` if one does not fit.
         """
         expected = self._next_batch_offset(records)
@@ -217,12 +217,12 @@ class Log:
             last_offset = header.base_offset + header.last_offset_delta
             segment.add(last_offset, header.size, header.max_timestamp)
             if header.producer_id >= 0 and self.config.rules.feeds_producers_from_leader():
-                self._note_producer(header, header.base_offset, last_offset)
+                self._record_producer(header, header.base_offset, last_offset)
         self.end_offset = last_offset + 1
         return last_offset + 1
 
     def _next_batch_offset(self, records: bytes) -> int:
-        """Where the leader's next batch has to begin: at the log end, but that of an empty log may lie inside it."""
+        """Where the leader's next batch must begin: at the log end, but an empty log's end may lie inside it."""
         if self.start_offset < self.end_offset or not self.config.rules.may_begin_inside_batch():
             return self.end_offset
         try:
@@ -231,7 +231,7 @@ class Log:
             return self.end_offset
         return min(first.base_offset, self.end_offset) if first.last_offset >= self.end_offset else self.end_offset
 
-    def _note_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
+    def _record_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
         self.producers.update(
             header.producer_id,
             header.producer_epoch,
@@ -242,14 +242,14 @@ class Log:
         )
 
     def _make_room(self, size: int) -> bool:
-        """Begin a new segment if the last one has no room for `size` bytes, and say so."""
+        """Roll to a new segment if the last one has no room for `size` bytes; returns whether it did."""
         if self._last.size + size <= self.config.segment_bytes or not self._last.size:
             return False
         self._roll()
         return True
 
     def _roll(self) -> None:
-        """Begin a new segment at the log end."""
+        """Start a new segment at the log end."""
         self._last.write_indexes()
         self._last.forget_tail()
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
@@ -281,14 +281,14 @@ class Log:
     def offset_for_timestamp(self, timestamp_ms: int, upto: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record below `upto` that is not older than `timestamp_ms`.
 
-        Of a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
+        For a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
         return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto)
 
     def latest_timestamp(self, upto: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first among the records below `upto` with the largest timestamp.
 
-        Of a batch whose records this broker cannot read it is the first offset. None if no record has a timestamp.
+        For a batch whose records this broker cannot read it is the first offset. None if no record has a timestamp.
         """
         return latest_timestamp(self._segments, self.start_offset, upto)
 
@@ -305,8 +305,8 @@ class Log:
     def truncate_to(self, offset: int) -> int:
         """TR-3: cut off everything from the batch that contains `offset`; the new log end offset.
 
-        Below the log start everything goes, and the log restarts at `offset` (TR-4). The cut is not durable: after a
-        power failure what was cut off may be back, as if the cut had never been made.
+        Below the log start all is dropped, and the log restarts at `offset` (TR-4). The cut is not durable: after a
+        power failure the truncated records may be back.
         """
         if offset < self.start_offset:
             self.truncate_fully(offset)
@@ -317,23 +317,23 @@ class Log:
             return self.end_offset
         index = self._index_of(offset)
         segment = self._segments[index]
-        place = segment.locate(offset)
-        end_offset = segment.header_at(place.position).base_offset
-        self._rewritten.note(end_offset, self.flushed_offset)
+        batch = segment.locate(offset)
+        end_offset = segment.header_at(batch.position).base_offset
+        self._rewritten.extend(end_offset, self.flushed_offset)
         self._drop_segments(index + 1)
-        segment.truncate(place.position)
+        segment.truncate(batch.position)
         self._end_at(end_offset)
         if self.config.rules.cuts_epochs_with_log():
             self.epochs.truncate_from_end(end_offset)
         if self.producers.states and self.config.rules.restores_producers():
             restore_producers(self._files, self.directory, self.producers, self._segments, end_offset)
-        else:  # none now means none before: no need to read the log for them
+        else:  # none now means none before: the log need not be read for them
             delete_snapshots_above(self._files, self.directory, end_offset)
         return end_offset
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
-        self._rewritten.note(0, self.flushed_offset)
+        self._rewritten.extend(0, self.flushed_offset)
         self._drop_segments(0)
         self._last = Segment.create(self._files, self.directory, start_offset, self.config.index_interval_bytes)
         self._segments.append(self._last)
@@ -345,9 +345,9 @@ class Log:
         self.flushed_offset = start_offset
 
     def advance_start(self, offset: int) -> None:
-        """Forget the records below `offset` and delete the segments that hold nothing else (LO-3).
+        """Raise the log start to `offset` and delete the segments below it (LO-3).
 
-        Never beyond the log end, never back.
+        Never beyond the log end, never backwards.
         """
         self.start_offset = start = max(self.start_offset, min(offset, self.end_offset))
         self.epochs.truncate_from_start(start)
@@ -361,8 +361,8 @@ class Log:
     def expire(self, before_ms: int, bound: int) -> None:
         """Delete the oldest segments as long as all records of one are older than `before_ms` (LO-3).
 
-        Never one that goes beyond offset `bound`. If it comes to the last segment, a new one is on the disk before that
-        one is deleted: it alone then says, after a power failure, where the log goes on.
+        Never one that extends beyond offset `bound`. Before the last segment is deleted, a new one is durable:
+        after a power failure only its name says where the log continues.
         """
         end = end_of_older(self._segments, before_ms, bound)
         if end is None:
@@ -388,13 +388,13 @@ class Log:
 
     @property
     def flush_due(self) -> bool:
-        """Whether `flush_messages` asks for a flush."""
+        """Whether a flush is due by `flush_messages`."""
         return 0 < self.config.flush_messages <= self.end_offset - self.flushed_offset
 
     def unflushed_files(self) -> tuple[str, ...]:
         """Files to sync so that all up to the log end offset is on the disk, oldest first.
 
-        All others of a log (epochs, indexes, snapshots) are durable as soon as they are written.
+        A log's other files (epochs, indexes, snapshots) are durable as soon as they are written.
         """
         flushed = self.flushed_offset
         if self._last.base_offset <= flushed < self.end_offset:
@@ -402,10 +402,10 @@ class Log:
         return tuple(segment.name for segment in self._segments if segment.end_offset > flushed and segment.size)
 
     def mark_flushed(self, upto_offset: int, truncations: int | None = None) -> None:
-        """A flush has ended that was asked for when the log ended at `upto_offset`.
+        """Record the completion of a flush that was requested when the log ended at `upto_offset`.
 
-        `truncations` is the attribute's value of then: a flush that was overtaken by a truncation proves nothing
-        about what was written since, and is ignored.
+        `truncations` is the attribute's value at the request: a flush overtaken by a truncation proves nothing
+        about later writes, and is ignored.
         """
         if truncations is not None and truncations != self.truncations:
             return
@@ -415,13 +415,13 @@ class Log:
             self._rewritten.forget(self.flushed_offset)
 
     def sync(self) -> None:
-        """Put everything on the disk before returning."""
+        """Flush everything before returning."""
         for name in self.unflushed_files():
             self._files.sync(name)
         self.mark_flushed(self.end_offset)
 
     def close_clean(self) -> None:
-        """Put everything on the disk, with what makes the next opening quick (BL-8). Nothing may be appended after."""
+        """Flush everything, with indexes and snapshots for a fast reopening (BL-8). Nothing may be appended after."""
         self.sync()
         self._last.write_indexes()
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)

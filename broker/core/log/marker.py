@@ -1,10 +1,10 @@
-"""The file that says "the last stop was a clean one" (BL-8, BL-9).
+"""Reads and writes the clean-shutdown file (BL-8, BL-9).
 
-It is written last of all when stopping and deleted first of all when starting. It carries the broker epoch of the life
-that ended, by which the controller knows it again (RG-5).
+It is the last file written at a stop and the first deleted at a start. It holds the broker epoch of the incarnation
+that stopped, by which the controller recognizes it (RG-5).
 
-With several log directories each has one, and only all of them together count. So that a directory which is no longer
-in `log.dirs` is missed, each then also says how many there were; Kafka passes over that field.
+With several log directories each has one, and all of them must be valid. To detect a directory that is no longer
+in `log.dirs`, each then also holds the number of directories; Kafka ignores that field.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FILE_NAME = ".kafka_cleanshutdown"
 
 
 def read_clean_shutdown(files: Files, directory: int = 0, directories: int = 1) -> int | None:
-    """Broker epoch of the life that was stopped cleanly; None if there was no clean stop or the file is garbage.
+    """Broker epoch of the incarnation that stopped cleanly; None if the stop was not clean or the file is garbage.
 
-    `directory` is the place in `log.dirs` of the one to look at, `directories` how many there are.
+    `directory` is the index in `log.dirs` of the one to read, `directories` their number.
     """
     name = name_in(directory, FILE_NAME)
     try:
@@ -41,5 +41,5 @@ def write_clean_shutdown(files: Files, broker_epoch: int, directories: int = 1) 
 
 
 def delete_clean_shutdown(files: Files, directory: int = 0) -> None:
-    """BL-9: take the mark away, before any log is opened for writing."""
+    """BL-9: delete the marker, before any log is opened for writing."""
     files.delete(name_in(directory, FILE_NAME))

@@ -1,8 +1,8 @@
-"""What a log remembers of idempotent producers, to know a repeated batch from a new one (PR-5, KIP-98, KAFKA-5494).
+"""Tracks idempotent producers of a log, to recognize repeated batches (PR-5, KIP-98, KAFKA-5494).
 
-It is a function of the log's contents: followers and recovery feed every batch in without validation, and truncation
-goes back to a snapshot and feeds in what remains. Only what is forgotten of idle producers depends on time, and is each
-replica's own affair; it may be back after a truncation or a restart.
+It is a function of the log's contents: followers and recovery add every batch without validation, and truncation
+restores a snapshot and adds the remaining batches. Only the expiration of idle producers depends on time; it is each
+replica's own, and truncation or a restart may undo it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.core.ports.files import Files
 from broker.core.records import BatchHeader
 
 CACHED_BATCHES = 5
-"""As many as a producer may have in flight."""
+"""As many batches as a producer may have in flight."""
 SNAPSHOT_SUFFIX = ".snapshot"
 MEMORY_SNAPSHOT_BATCHES = 512
 MEMORY_SNAPSHOTS = 4
@@ -51,7 +51,7 @@ class ProducerState(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What to do with a batch: append it (`ACCEPT`), answer with the offsets of its original, or refuse it."""
+    """The decision on a batch: append it (`ACCEPT`), answer with the offsets of its original, or refuse it."""
 
     error: ErrorCode = ErrorCode.NONE
     duplicate_of: tuple[int, int] | None = None
@@ -75,7 +75,7 @@ class ProducerStates:
         self._since_snapshot = 0
 
     def copy(self) -> ProducerStates:
-        """The same state, independent of this one."""
+        """A copy of the state."""
         twin = ProducerStates()
         twin.states = self.states.copy()
         twin._snapshots = self._snapshots.copy()
@@ -83,9 +83,9 @@ class ProducerStates:
         return twin
 
     def verdict(self, header: BatchHeader) -> Verdict:
-        """Whether a leader may append this batch of a producer.
+        """Decide whether a leader may append this batch of a producer.
 
-        An old duplicate is only called one when all of its sequence numbers are known to be in the log: a client takes
+        An old batch is a duplicate only if all of its sequence numbers are known to be in the log: a client takes
         that answer for success. After lost state the run is short and the answer is "out of order".
         """
         if header.producer_id < 0:
@@ -119,7 +119,7 @@ class ProducerStates:
         last_offset: int,
         control: bool,
     ) -> None:
-        """Take note of an appended batch, whatever its verdict would be."""
+        """Record an appended batch, whatever its verdict would be."""
         if producer_id < 0 or base_sequence < 0 or control:
             return
         delta = last_offset - base_offset
@@ -141,19 +141,19 @@ class ProducerStates:
             del self._snapshots[:-MEMORY_SNAPSHOTS]
 
     def forget(self, producer_id: int) -> None:
-        """Know nothing of a producer any more: its next batch may begin with any sequence number."""
+        """Drop a producer's state: its next batch may begin with any sequence number."""
         del self.states[producer_id]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all producers."""
         self.states = {}
         self._snapshots = []
         self._since_snapshot = 0
 
     def roll_back(self, files: Files, directory: str, end_offset: int) -> int | None:
-        """Go back to the newest snapshot, in memory or on disk, at or below `end_offset`, and return its offset.
+        """Restore the newest snapshot, in memory or on disk, at or below `end_offset`, and return its offset.
 
-        Without one, forget all and return None. Later snapshots are deleted, useless ones passed over.
+        Without one, drop all state and return None. Later snapshots are deleted, unreadable ones skipped.
         """
         while self._snapshots and self._snapshots[-1][0] > end_offset:
             self._snapshots.pop()
@@ -174,7 +174,7 @@ class ProducerStates:
         return in_memory
 
     def write_snapshot(self, files: Files, directory: str, end_offset: int) -> None:
-        """Keep the state of a log that ends at `end_offset`, durably."""
+        """Write a snapshot for a log that ends at `end_offset`, durably."""
         body = [_SNAPSHOT_HEADER.pack(_FORMAT, 0, end_offset, len(self.states))[_CHECKSUMMED_FROM:]]
         for producer_id, state in sorted(self.states.items()):
             body.append(_PRODUCER.pack(producer_id, state.epoch, state.run_records, len(state.batches)))
@@ -196,7 +196,7 @@ def snapshot_offsets(files: Files, directory: str) -> list[int]:
 
 
 def prune_snapshots(files: Files, directory: str, kept: Collection[int]) -> None:
-    """Delete the snapshots at all other offsets than `kept`."""
+    """Delete all snapshots but those at the `kept` offsets."""
     for offset in snapshot_offsets(files, directory):
         if offset not in kept:
             files.delete(snapshot_name(directory, offset))

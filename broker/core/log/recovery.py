@@ -1,4 +1,4 @@
-"""Opening a log: after a clean stop by trusting its files, else by reading it from the recovery point on (ST-6)."""
+"""Opens a log: trusts its files after a clean stop, otherwise reads it from the recovery point on (ST-6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Recovery(NamedTuple):
-    """What opening a log took: bytes read and checked, bytes cut off, and why ("" if nothing was wrong)."""
+    """Work done to open a log: bytes read and checked, bytes cut off, and why ("" if nothing was wrong)."""
 
     scanned_bytes: int = 0
     truncated_bytes: int = 0
@@ -28,7 +28,7 @@ class Recovery(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The parts of a log, ready for use, and the log start offset as far as the files tell it."""
+    """The parts of a log, ready for use, and the log start offset according to the files."""
 
     segments: list[Segment]
     epochs: EpochCache
@@ -45,9 +45,9 @@ def open_parts(
     clean: bool,
     recovery_point: int,
 ) -> Opened:
-    """Open or create the log of a directory. `recovery_point` counts only if the stop was not `clean`.
+    """Open or create the log of a directory. `recovery_point` is used only if the stop was not `clean`.
 
-    A log that turns out to be damaged in spite of a clean stop is recovered from its start.
+    A log that is damaged in spite of a clean stop is recovered from its start.
     """
     segments = _list_segments(files, directory, start_offset, index_interval_bytes)
     if clean:
@@ -62,7 +62,7 @@ def open_parts(
 def restore_producers(
     files: Files, directory: str, producers: ProducerStates, segments: Sequence[Segment], end_offset: int
 ) -> None:
-    """Compute the producers' state of the log up to `end_offset`, from the nearest snapshot and what follows it."""
+    """Rebuild the producer state up to `end_offset` from the nearest snapshot and the batches after it."""
     snapshot = producers.roll_back(files, directory, end_offset)
     offset = 0 if snapshot is None else snapshot
     for segment in segments:
@@ -159,12 +159,12 @@ def _load_epochs(files: Files, directory: str, segments: Sequence[Segment]) -> E
 
 
 def _has_lost_its_head(segments: Sequence[Segment], epochs: EpochCache | None) -> bool:
-    """Whether the epoch cache knows of records before the first segment; it forgets them before they are deleted."""
+    """Whether the epoch cache has entries below the first segment; entries are removed before segments are deleted."""
     return epochs is not None and bool(epochs.entries) and epochs.entries[0][1] < segments[0].base_offset
 
 
 def _start_over(files: Files, directory: str, segments: list[Segment], epochs: EpochCache) -> Opened:
-    """The first segment was lost, a later one was not: what is left does not continue anything, so drop it."""
+    """The first segment was lost but not a later one: the rest has no beginning, so drop it."""
     start_offset = epochs.entries[0][1]
     reason = f"{segments[0].name}: expected offset {start_offset} to come first"
     truncated = sum(files.size(segment.name) for segment in segments)
@@ -178,7 +178,7 @@ def _start_over(files: Files, directory: str, segments: list[Segment], epochs: E
 
 
 def _start_offset(segments: Sequence[Segment], entries: Sequence[tuple[int, int]]) -> int:
-    """The epoch cache is durable at once, the checkpoint of the log start is not: the cache may know better."""
+    """The epoch cache is durable at once, the log-start checkpoint is not: the cache may be newer."""
     first_known = entries[0][1] if entries else 0
     return max(segments[0].base_offset, min(first_known, segments[-1].end_offset))
 
@@ -195,7 +195,7 @@ def _first_untrusted(segments: list[Segment], recovery_point: int) -> int:
 
 
 def _scan(files: Files, segment: Segment, size: int, entries: list[tuple[int, int]], producers: ProducerStates) -> str:
-    """Read a segment and take in its valid batches; what is wrong with the first that is not, "" if all are valid."""
+    """Read a segment and add its valid batches; returns what is wrong with the first invalid one, "" if none is."""
     segment.clear()
     expected_offset = segment.base_offset
     last_epoch = entries[-1][0] if entries else -1

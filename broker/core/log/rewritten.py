@@ -1,9 +1,9 @@
-"""The file that protects a truncated log from a recovery point that is out of date.
+"""Protects a truncated log from an outdated recovery point.
 
-A recovery point says "all below me is on the disk". After a truncation the offsets above the cut are written anew, so
-that an older recovery point promises too much. Kafka rewrites the checkpoint of the whole directory at each truncation;
-here the log notes in its own directory from where on it may have been rewritten, and up to where an old recovery point
-may claim otherwise, until it has been flushed beyond that.
+A recovery point says that everything below it is on the disk. After a truncation the offsets above the cut are
+rewritten, so an older recovery point claims too much. Kafka rewrites the directory's checkpoint at each truncation;
+here the log stores in its own directory the range that may have been rewritten and that an old recovery point
+may wrongly cover, until the log has been flushed beyond it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _EVERYTHING = (0, 1 << 62)
 
 
 class RewrittenRange:
-    """Offsets of one log, from a start to an end, that no recovery point may be trusted about; often none."""
+    """A log's range of offsets for which recovery points cannot be trusted; often empty."""
 
     __slots__ = ("_files", "_name", "_range")
 
     def __init__(self, files: Files, directory: str) -> None:
-        """Read what was noted; garbage means that nothing can be trusted."""
+        """Load the stored range; garbage means that no recovery point is trusted."""
         self._files = files
         self._name = f"{directory}/{FILE_NAME}"
         self._range: tuple[int, int] | None = None
@@ -28,21 +28,21 @@ class RewrittenRange:
             self._range = _parse(files.read(self._name, 0, files.size(self._name)))
 
     def copy(self, files: Files) -> RewrittenRange:
-        """The same range over another disk."""
+        """A copy of the range on another disk."""
         twin = RewrittenRange.__new__(RewrittenRange)
         twin._files, twin._name, twin._range = files, self._name, self._range
         return twin
 
     def limit(self, recovery_point: int) -> int:
-        """What can be trusted of the recovery point that was checkpointed; no other one will turn up later."""
+        """The trusted part of the checkpointed recovery point; call it once, at opening."""
         if self._range is None:
             return recovery_point
         start, end = self._range
         self._range = (start, min(end, recovery_point))
         return min(recovery_point, start)
 
-    def note(self, start: int, end: int) -> None:
-        """Add the offsets from `start` to `end`, durably; it must be done before a truncation."""
+    def extend(self, start: int, end: int) -> None:
+        """Extend the range by `start` to `end`, durably; must be done before a truncation."""
         if start >= end:
             return
         if self._range is not None:

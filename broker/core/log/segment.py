@@ -1,11 +1,11 @@
-"""One segment of a log: a file of batches, and where in it an offset is to be found.
+"""One segment of a log: a file of batches, with its indexes.
 
-The files bear Kafka's names: `<base offset>.log`, and `.index` and `.timeindex` with an entry at most every
-`index_interval_bytes`. In memory there are the two indexes and, for the segment that is being written, the exact places
+The files have Kafka's names: `<base offset>.log`, and `.index` and `.timeindex` with an entry at most every
+`index_interval_bytes`. In memory there are the two indexes and, for the segment being written, the exact positions
 of its latest batches.
 
-Index files are written when a segment is rolled or the log is closed. They are hints: whatever they lack is walked
-through, and one that contradicts itself or the log file is rebuilt.
+Index files are written when a segment is rolled or the log is closed. They are hints: batches after their last entry
+are scanned, and an index that contradicts itself or the log file is rebuilt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from broker.core.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, 
 LOG_SUFFIX = ".log"
 
 TAIL_BATCHES = 1024
-"""At least so many of the latest batches are found without looking at the file."""
+"""At least this many of the latest batches are found without reading the file."""
 _LOOKUP_BYTES = 8192
 _SCAN_BYTES = 1 << 20
 
@@ -32,7 +32,7 @@ _WALK = struct.Struct(">qi4xb6xi8xq")  # base offset, length, magic, last offset
 
 
 class FilePosition(NamedTuple):
-    """A batch in a segment's file."""
+    """Position of a batch in a segment's file."""
 
     position: int
     size: int
@@ -43,7 +43,7 @@ class FilePosition(NamedTuple):
 class Segment:
     """Batches from `base_offset` to `end_offset` (exclusive) in the first `size` bytes of one file.
 
-    A segment that was opened as sealed knows its ends from its name and its successor's; its indexes are read when
+    A segment opened as sealed takes its bounds from its name and its successor's; its indexes are read when
     they are first needed.
     """
 
@@ -78,20 +78,20 @@ class Segment:
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: int, index_interval_bytes: int) -> Segment:
-        """A new, empty segment with its file."""
+        """Create a new, empty segment with its file."""
         segment = cls(files, directory, base_offset, index_interval_bytes)
         files.append(segment.name, b"")
         return segment
 
     def emptied_at(self, base_offset: int) -> Segment:
-        """A new, empty segment of the same log."""
+        """Create a new, empty segment of the same log."""
         return Segment.create(self._files, self._directory, base_offset, self._index_interval_bytes)
 
     @classmethod
     def sealed(
         cls, files: Files, directory: str, base_offset: int, end_offset: int, index_interval_bytes: int
     ) -> Segment:
-        """An existing segment that is known to end at `end_offset`."""
+        """Open an existing segment that is known to end at `end_offset`."""
         segment = cls(files, directory, base_offset, index_interval_bytes)
         segment.size = files.size(segment.name)
         segment.end_offset = end_offset
@@ -99,7 +99,7 @@ class Segment:
         return segment
 
     def copy(self, files: Files) -> Segment:
-        """The same segment over another disk, independent of this one."""
+        """A copy of the segment on another disk."""
         twin = Segment.__new__(Segment)
         for slot in self.__slots__:
             setattr(twin, slot, getattr(self, slot))
@@ -112,7 +112,7 @@ class Segment:
     # --- writing -------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Know of no batch; the file is left alone."""
+        """Drop all batches from memory; the file is unchanged."""
         self.size = 0
         self.end_offset = self.base_offset
         self.max_timestamp = -1
@@ -129,7 +129,7 @@ class Segment:
         self._tail_last_offsets = array("q")
 
     def add(self, last_offset: int, size: int, max_timestamp: int) -> None:
-        """Take note of a batch whose bytes are, or are about to be, the file's next `size` bytes."""
+        """Record a batch whose bytes are, or are about to be, the file's next `size` bytes."""
         position = self.size
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -149,7 +149,7 @@ class Segment:
             del ends[:TAIL_BATCHES], self._tail_last_offsets[:TAIL_BATCHES]
 
     def write_indexes(self) -> None:
-        """Write both index files anew, durably."""
+        """Rewrite both index files durably."""
         self.load()
         if self.size:
             self._indexes.add_time(self.max_timestamp, self.max_timestamp_offset)
@@ -160,21 +160,21 @@ class Segment:
         self._start_tail(self.size, self.end_offset)
 
     def truncate(self, position: int) -> None:
-        """Cut the file at `position`, where a batch begins."""
+        """Truncate the file at `position`, where a batch begins."""
         self.load()
         self._files.truncate(self.name, position)
         self._indexes.truncate(position)
         self._walk_in(position)
 
     def delete(self) -> None:
-        """Delete the files, the one that makes it a segment last."""
+        """Delete the files, the `.log` file last."""
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
             self._files.delete(self._stem + suffix)
 
     # --- opening -------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read the indexes of a sealed segment and walk through what they do not cover; without effect afterwards."""
+        """Load a sealed segment's indexes and scan the batches after their last entry; later calls do nothing."""
         if self._loaded:
             return
         expected_end = self.end_offset
@@ -187,7 +187,7 @@ class Segment:
             )
 
     def open_tail(self) -> None:
-        """Find out where the segment ends, from its indexes and the batches after their last entry.
+        """Determine the segment's end from its indexes and the batches after their last entry.
 
         Raises `CorruptLog` if the file does not end with a whole batch.
         """
@@ -199,7 +199,7 @@ class Segment:
         self._walk_in(size)
 
     def _entry_holds(self, entry: int) -> bool:
-        """Whether the batch that an index entry names is where it says."""
+        """Whether the batch that an index entry refers to is at its position."""
         data = self._files.read(self.name, self._indexes.positions[entry], _WALK.size)
         if len(data) < _WALK.size:
             return False
@@ -207,13 +207,13 @@ class Segment:
         return bool(magic == MAGIC and base_offset + last_offset_delta == self._indexes.offsets[entry])
 
     def _rebuild_indexes(self) -> None:
-        """Do without index files that turned out to be damaged."""
+        """Discard damaged indexes and rebuild them from the log file."""
         size = self.size
         self.clear()
         self._walk_in(size)
 
     def _walk_in(self, size: int) -> None:
-        """Rebuild all but the indexes' entries from them and from the batches after the last one, up to `size`."""
+        """Rebuild the state from the index entries and the batches after the last one, up to `size`."""
         indexes = self._indexes
         if indexes.positions:
             position, offset = indexes.positions[-1], indexes.offsets[-1]
@@ -228,8 +228,8 @@ class Segment:
         self.size = position
         self.end_offset = self.base_offset
         self._loaded = True
-        for place in self._walk(position, size, _SCAN_BYTES):
-            self.add(place.last_offset, place.size, place.max_timestamp)
+        for batch in self._walk(position, size, _SCAN_BYTES):
+            self.add(batch.last_offset, batch.size, batch.max_timestamp)
 
     def _walk(self, position: int, end: int, chunk_bytes: int = _LOOKUP_BYTES) -> Iterator[FilePosition]:
         """All batches from `position`, where one begins, to `end`, where one ends."""
@@ -271,9 +271,9 @@ class Segment:
             self._rebuild_indexes()
             return self.locate(offset)
         position = self._indexes.positions[indexed] if indexed >= 0 else 0
-        for place in self._walk(position, self.size):
-            if place.last_offset >= offset:
-                return place
+        for batch in self._walk(position, self.size):
+            if batch.last_offset >= offset:
+                return batch
         raise self._corrupt(position)
 
     def span(self, offset: int, max_bytes: int, upto: int, minimum_one: bool) -> tuple[int, int]:
@@ -299,10 +299,10 @@ class Segment:
                 self._rebuild_indexes()
                 return self.span(offset, max_bytes, upto, minimum_one)
             end = max(end, self._indexes.positions[indexed])
-        for place in self._walk(end, self.size):
-            if place.position + place.size > limit or place.last_offset >= upto:
+        for batch in self._walk(end, self.size):
+            if batch.position + batch.size > limit or batch.last_offset >= upto:
                 break
-            end = place.position + place.size
+            end = batch.position + batch.size
         return start, end - start
 
     def headers(self, offset: int, upto: int) -> Iterator[BatchHeader]:
@@ -339,9 +339,9 @@ class Segment:
             self._rebuild_indexes()
             return self.first_at_or_after(timestamp)
         position = self._indexes.positions[indexed] if indexed >= 0 else 0
-        for place in self._walk(position, self.size, _SCAN_BYTES):
-            if place.max_timestamp >= timestamp:
-                return place
+        for batch in self._walk(position, self.size, _SCAN_BYTES):
+            if batch.max_timestamp >= timestamp:
+                return batch
         return None
 
     def header_at(self, position: int) -> BatchHeader:

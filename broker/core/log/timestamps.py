@@ -1,4 +1,4 @@
-"""Finding records by their time: for ListOffsets, and for retention."""
+"""Finds records by timestamp: for ListOffsets, and for retention."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def offset_for_timestamp(
 ) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) not older than `timestamp_ms`."""
     for segment in segments:
-        place = segment.first_at_or_after(timestamp_ms)
-        if place is None:
+        batch = segment.first_at_or_after(timestamp_ms)
+        if batch is None:
             continue
-        first = segment.header_at(place.position).base_offset
+        first = segment.header_at(batch.position).base_offset
         for header in segment.headers(first, upto):
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
                 found = _first_in_batch(segment, header, timestamp_ms, start_offset, upto)
@@ -44,7 +44,7 @@ def latest_timestamp(segments: Sequence[Segment], start_offset: int, upto: int) 
 def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int | None:
     """Where the oldest segments end (exclusive) whose records are all older than `before_ms`; None if none is.
 
-    Segments that go beyond `bound` do not count, nor do those of which no record has a timestamp: their age is unknown.
+    Segments beyond `bound` do not count, nor do those without any timestamp: their age is unknown.
     """
     end = None
     for segment in segments:
@@ -56,7 +56,7 @@ def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int
 
 
 def _latest_in_segment(segment: Segment, least: int, start_offset: int, upto: int) -> tuple[int, int, int] | None:
-    """The same for the part of one segment that lies in [start_offset, upto), if it has a timestamp above `least`."""
+    """The same for the part of one segment in [start_offset, upto), if it has a timestamp above `least`."""
     latest = None
     for header in _candidates(segment, start_offset, upto):
         if header.max_timestamp > least:
@@ -68,9 +68,9 @@ def _latest_in_segment(segment: Segment, least: int, start_offset: int, upto: in
 
 def _candidates(segment: Segment, start_offset: int, upto: int) -> Iterable[BatchHeader]:
     """The batches that may have the latest record of [start_offset, upto): one, unless the bounds cut that one."""
-    place = segment.first_at_or_after(segment.max_timestamp)
-    if place is not None:
-        header = segment.header_at(place.position)
+    batch = segment.first_at_or_after(segment.max_timestamp)
+    if batch is not None:
+        header = segment.header_at(batch.position)
         if start_offset <= header.base_offset and header.last_offset < upto:
             return (header,)
     first = segment.base_offset

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log when the leader says that the two diverge."""
+"""Computes where a follower truncates its log when the leader reports divergence."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from broker.core.log.epoch_cache import EpochCache
 
 
 def truncation_offset(own: EpochCache, own_end: int, diverging_epoch: int, diverging_end: int) -> int:
-    """TR-1: the new log end offset of a follower that was told "my epoch `diverging_epoch` ends at `diverging_end`".
+    """TR-1: the new log end offset of a follower whose leader reported that `diverging_epoch` ends at `diverging_end`.
 
-    When the follower's own nearest epoch is older than the leader's, this is a step only: the next fetch names that
+    When the follower's own nearest epoch is older than the leader's, this is only a step: the next fetch names that
     older epoch and is answered with the next step, until the two logs agree.
 
     ```

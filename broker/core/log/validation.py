@@ -1,4 +1,4 @@
-"""What a leader may take from a client (PR-1), and a follower from its leader (TR-6)."""
+"""Validates record batches from a client (PR-1) and from a leader (TR-6)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MAGIC_POSITION = 16
 
 
 def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | ErrorCode:
-    """The header of the one batch that a produce request may carry for a partition, or what is wrong with it.
+    """The header of the one batch that a produce request may carry for a partition, or the error.
 
     CORRUPT_MESSAGE: not a whole batch, or a wrong checksum. MESSAGE_TOO_LARGE: more than `max_batch_bytes`.
     INVALID_RECORD: sound, but not for a client to send: an old format, no or several batches, numbers that contradict
-    each other, control records, a producer id without sequence number. The records themselves are not looked at.
+    each other, control records, a producer id without sequence number. The records themselves are not read.
     """
     if not records:
         return ErrorCode.INVALID_RECORD
@@ -52,7 +52,7 @@ def check_replicated(
 ) -> tuple[list[BatchHeader], int]:
     """Headers of the whole batches among `records`, and their bytes, if a log that ends at `end_offset` may take them.
 
-    They must follow it and one another without gap, their leader epochs must not go back below `last_epoch` nor
+    They must be contiguous with it and one another, their leader epochs must not be below `last_epoch` nor
     exceed `max_epoch`, and their checksums must be right; otherwise one of the `AppendError`s is raised.
     """
     headers: list[BatchHeader] = []

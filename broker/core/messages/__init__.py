@@ -1,8 +1,8 @@
 """Requests and responses as plain values, with the protocol's field names in snake case.
 
 The wire codec (`broker.shell.codec`) turns them into bytes and back; the simulator passes them as they are. Only the
-fields that the core decides on are here; a version's other fields get the protocol's defaults in the codec. Topics are
-addressed by name inside; the codec of a version that speaks in topic ids carries both
+fields that the core uses are here; a version's other fields get the protocol's defaults in the codec. Topics are
+addressed by name; the codec of a version that uses topic ids carries both
 (`topic_id` is "" when not known).
 """
 

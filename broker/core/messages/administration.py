@@ -1,4 +1,4 @@
-"""What administrators ask: topics, partitions, replicas, settings, records, descriptions."""
+"""Administrative requests: topics, partitions, replicas, settings, records, descriptions."""
 
 from __future__ import annotations
 

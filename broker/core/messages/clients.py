@@ -1,4 +1,4 @@
-"""What clients ask of brokers, and followers of leaders: metadata, produce, fetch, offsets, epochs, producers."""
+"""Requests of clients to brokers and of followers to leaders: metadata, produce, fetch, offsets, epochs, producers."""
 
 from __future__ import annotations
 

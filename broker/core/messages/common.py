@@ -1,4 +1,4 @@
-"""What messages of all kinds share."""
+"""Constants that messages share."""
 
 from __future__ import annotations
 

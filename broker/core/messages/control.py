@@ -1,4 +1,4 @@
-"""What brokers and the active controller say to each other."""
+"""Requests between brokers and the active controller."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BrokerHeartbeatResponse(NamedTuple):
 
 
 LOST_DIRECTORY = "00000000-0000-0000-0000-000000000001"
-"""`DirectoryId.LOST` of KIP-858: a log directory that has failed, whichever it was."""
+"""`DirectoryId.LOST` of KIP-858: a failed log directory, whichever it was."""
 
 
 class AssignReplicasToDirsRequest(NamedTuple):

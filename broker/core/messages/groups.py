@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NO_GENERATION = -1
-"""Generation of a client that commits offsets without being a member of the group."""
+"""Generation sent by a client that commits offsets without being a member of the group."""
 
 NO_OFFSET = -1
-"""Offset of a partition for which nothing was committed."""
+"""Offset of a partition without a committed offset."""
 
 
 # --- membership ------------------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinGroupResponse(NamedTuple):
-    """The new generation; `members` only for the member that leads it and has to assign the partitions."""
+    """The new generation; `members` is sent only to the leader, which assigns the partitions."""
 
     error_code: int
     generation_id: int = NO_GENERATION
@@ -111,7 +111,7 @@ class OffsetCommitPartition(NamedTuple):
 
 
 class OffsetCommitRequest(NamedTuple):
-    """OffsetCommit (8). `generation_id` is -1 from whoever is not a member."""
+    """OffsetCommit (8). `generation_id` is -1 from a client that is not a member."""
 
     group_id: str
     generation_id: int
@@ -131,14 +131,14 @@ class OffsetCommitResponse(NamedTuple):
 
 
 class OffsetFetchGroup(NamedTuple):
-    """`partitions` None asks for all that the group has committed."""
+    """`partitions` None asks for all with committed offsets."""
 
     group_id: str
     partitions: tuple[tuple[str, int], ...] | None = None
 
 
 class OffsetFetchRequest(NamedTuple):
-    """OffsetFetch (9). `require_stable`: refuse where a commit is on its way (KIP-447)."""
+    """OffsetFetch (9). `require_stable`: fail for partitions with an uncommitted offset in progress (KIP-447)."""
 
     groups: tuple[OffsetFetchGroup, ...]
     require_stable: bool = False
@@ -195,7 +195,7 @@ class DescribeGroupsResponse(NamedTuple):
 
 
 class ListGroupsRequest(NamedTuple):
-    """ListGroups (16) of one coordinator; an empty filter lets everything through."""
+    """ListGroups (16) of one coordinator; an empty filter matches everything."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -229,7 +229,7 @@ class DeleteGroupsResponse(NamedTuple):
 
 
 class OffsetDeleteRequest(NamedTuple):
-    """OffsetDelete (47): forget what a group without members has committed for these partitions."""
+    """OffsetDelete (47): delete the offsets of a group without members for these partitions."""
 
     group_id: str
     partitions: tuple[tuple[str, int], ...]

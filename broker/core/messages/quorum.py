@@ -1,4 +1,4 @@
-"""What controllers say to each other, and what is told of their quorum."""
+"""Requests between controllers, and DescribeQuorum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker.core.messages.common import NO_LEADER, UNKNOWN
 
 
 class VoteRequest(NamedTuple):
-    """Vote (52) for one candidate; with `pre_vote` (KIP-996) the epoch is the present one and no vote is spent."""
+    """Vote (52) for one candidate; with `pre_vote` (KIP-996) the epoch is the current one and no vote is spent."""
 
     cluster_id: str
     voter_id: int
@@ -78,7 +78,7 @@ class DescribeQuorumRequest(NamedTuple):
 class QuorumReplica(NamedTuple):
     replica_id: int
     log_end_offset: int
-    last_fetch_ms: int = -1  # milliseconds since the epoch of 1970, -1 when not known
+    last_fetch_ms: int = -1  # milliseconds since 1970, -1 if unknown
     last_caught_up_ms: int = -1
 
 

@@ -1,4 +1,4 @@
-"""Refusing a whole request, in the form of its own response."""
+"""Builds responses that refuse a whole request with an error."""
 
 from __future__ import annotations
 

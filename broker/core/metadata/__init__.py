@@ -1,1 +1,1 @@
-"""The cluster's metadata: the records of its log, and the image that they add up to."""
+"""The cluster's metadata: the records of its log, and the image built from them."""

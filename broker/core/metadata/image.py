@@ -1,4 +1,4 @@
-"""The metadata image: what the records up to some offset add up to. Broker and controller apply the same records."""
+"""The metadata image: the state after all records up to an offset. Broker and controller apply the same records."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TopicImage:
 
 @dataclass(slots=True)
 class Image:
-    """Everything that the metadata log says up to `end_offset` (exclusive)."""
+    """The state after all metadata records up to `end_offset` (exclusive)."""
 
     end_offset: int = 0
     brokers: dict[int, BrokerImage] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Image:
     next_producer_id: int = 0
 
     def apply(self, offset: int, record: MetadataRecord) -> None:
-        """Apply one record that stands at `offset`. Records come in order, each once."""
+        """Apply the record at `offset`. Records come in order, each once."""
         match record:
             case BrokerRegistered():
                 self.brokers[record.broker_id] = BrokerImage(
@@ -100,7 +100,7 @@ class Image:
         self.end_offset = offset + 1
 
     def apply_batches(self, batches: bytes) -> bool:
-        """Apply whole batches of the metadata log from where the image ends; returns whether anything was new."""
+        """Apply whole batches of the metadata log from the image's end; returns whether any were new."""
         before = self.end_offset
         for position, header in iterate_headers(batches):
             if header.base_offset < self.end_offset:

@@ -1,4 +1,4 @@
-"""Records of the metadata log, and their form on disk: one JSON array per record inside ordinary record batches.
+"""The records of the metadata log: one JSON array per record inside ordinary record batches.
 
 A batch is one atomic change: its records are committed, and applied, together (CT-1, EL-0).
 """
@@ -33,11 +33,11 @@ class PartitionState(NamedTuple):
     removing: tuple[int, ...] = ()
     recovery_state: int = RECOVERED
     offline: tuple[int, ...] = ()
-    """Brokers whose replica is in a log directory that has failed (KIP-858); they count as not active here."""
+    """Brokers whose replica is in a failed log directory (KIP-858); they count as inactive for the partition."""
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker registered, fenced; its epoch is this record's offset (RG-4), which a snapshot has to state."""
+    """A broker registered, fenced; its epoch is this record's offset (RG-4), which a snapshot has to store."""
 
     broker_id: int
     incarnation_id: str
@@ -64,7 +64,7 @@ class TopicDeleted(NamedTuple):
 
 
 class PartitionSet(NamedTuple):
-    """The whole new state of a partition; `partition_epoch` is one more than before (CT-3)."""
+    """The complete new state of a partition; `partition_epoch` is one more than before (CT-3)."""
 
     topic_id: str
     partition: int
@@ -102,7 +102,7 @@ _KINDS: dict[str, type[MetadataRecord]] = {
 
 
 def encode_change(records: list[MetadataRecord], base_offset: int, leader_epoch: int) -> bytes:
-    """One record batch that holds one atomic change."""
+    """Encode one atomic change as a record batch."""
     return encode_batch(
         [(None, json.dumps([type(record).__name__, *record], separators=(",", ":")).encode()) for record in records],
         base_offset=base_offset,

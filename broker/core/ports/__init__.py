@@ -1,1 +1,1 @@
-"""What the core needs of its host and gives to it: events and effects, files, time, marks."""
+"""The core's interface to its host: events and effects, files, time, marks."""

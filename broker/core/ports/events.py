@@ -1,7 +1,7 @@
-"""What happens to a node (events) and what it wants done (effects).
+"""A node's inputs (events) and outputs (effects).
 
 A node is driven by `node.handle(now_ms, event) -> list[Effect]`, one event at a time. Its host (`broker.shell` on a
-real machine, the simulator otherwise) delivers the events and carries out the effects in their order.
+real machine, the simulator otherwise) delivers the events and executes the effects in their order.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from broker.core.ports.marks import Mark
 
 
 class Started(NamedTuple):
-    """The first event of a node's life: its logs are open, it may speak.
+    """The first event of a node: its logs are open, and it may send requests.
 
-    `wall_clock_ms` is the time of day that belongs to this event's `now_ms`, in milliseconds since 1970. From then on
-    it goes with the monotonic clock: a clock that is set while the node lives deletes nothing.
+    `wall_clock_ms` is the time of day at this event's `now_ms`, in milliseconds since 1970. From then on
+    it advances with the monotonic clock: a clock change while the node runs deletes nothing.
     """
 
     wall_clock_ms: int
 
 
 class RequestReceived(NamedTuple):
-    """A request arrived on a connection that this node accepted. `request_id` names it in the `Reply`.
+    """A request arrived on an accepted connection. `request_id` identifies it in the `Reply`.
 
-    `listener` is the name of the one that it came in by; only a node of both roles needs it.
+    `listener` is the name of the one that received it; only a combined node needs it.
     """
 
     request_id: int
@@ -40,21 +40,21 @@ class RequestReceived(NamedTuple):
 
 
 class ResponseReceived(NamedTuple):
-    """The answer to a `Send`."""
+    """The response to a `Send`."""
 
     request_id: int
     response: AnyResponse
 
 
 class RequestFailed(NamedTuple):
-    """A `Send` will get no answer: not connected, connection lost, timed out, or not understood."""
+    """A `Send` will get no response: not connected, connection lost, timed out, or malformed."""
 
     request_id: int
     reason: str
 
 
 class Disconnected(NamedTuple):
-    """A connection that this node accepted is gone; its open requests need no reply."""
+    """An accepted connection is closed; its open requests need no reply."""
 
     connection: int
 
@@ -71,7 +71,7 @@ class FlushDone(NamedTuple):
 
 
 class StopRequested(NamedTuple):
-    """The operator wants a controlled shutdown."""
+    """The operator requests a controlled shutdown."""
 
 
 Event = (
@@ -82,7 +82,7 @@ Event = (
 
 
 CONTROLLER_CHANNELS = frozenset({"control", "metadata", "quorum", "quorum-fetch"})
-"""Channels that lead to a node's controller listener; all others lead to its broker listener."""
+"""Channels to a node's controller listener; all others lead to its broker listener."""
 
 
 class Send(NamedTuple):
@@ -96,14 +96,14 @@ class Send(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Answer a request. A `response` of None closes the matter without an answer (acks=0)."""
+    """Answer a request. A `response` of None completes it without an answer (acks=0)."""
 
     request_id: int
     response: AnyResponse | None
 
 
 class CloseConnection(NamedTuple):
-    """Close a connection that this node accepted."""
+    """Close an accepted connection."""
 
     connection: int
 
@@ -120,13 +120,13 @@ class CancelTimer(NamedTuple):
 
 
 class Flush(NamedTuple):
-    """fsync these files, in this order, then report `FlushDone(token)`. The node goes on meanwhile."""
+    """fsync these files, in this order, then deliver `FlushDone(token)`. The node continues meanwhile."""
 
     token: Hashable
     files: tuple[str, ...]
 
 
-class Note(NamedTuple):
+class LogEntry(NamedTuple):
     """A line for the node's log."""
 
     level: str  # "debug", "info", "warning", "error"
@@ -134,10 +134,10 @@ class Note(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """The node is done; status 0 after a controlled shutdown."""
+    """The node stops; status 0 after a controlled shutdown."""
 
     status: int
     reason: str
 
 
-Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | Note | Mark | Exit
+Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | LogEntry | Mark | Exit

@@ -1,12 +1,12 @@
-"""The node's disk, as a narrow port: a directory tree with a page cache and a clear flush boundary.
+"""The node's disk as an interface: a directory tree with a page cache and an explicit flush.
 
 The real one is `broker.shell.files.posix_files`; the simulator has its own, which decides at a crash what survives.
 Names are relative paths with `/`. All calls but `sync` work on the page cache and are immediate. What is not synced
 may be lost, whole or in part, when the machine (not merely the process) dies.
 
-A node may have several log directories, each of which can fail alone. Names in the first are as they are; names in
-the others begin with the directory's place in `log.dirs`, as in `1/orders-0/leader-epoch-checkpoint`. So a node with
-one directory, and everything that knows of one only, needs no more than plain names.
+A node may have several log directories, each of which can fail alone. Names in the first have no prefix; names in
+the others begin with the directory's index in `log.dirs`, as in `1/orders-0/leader-epoch-checkpoint`. So a node with
+one directory, and code that handles only one, uses plain names.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Protocol
 
 
 class StorageError(Exception):
-    """The disk refused: I/O error, full disk. The log directory of `name` must be considered failed (TR-6, ST-7)."""
+    """The disk failed: I/O error, full disk. The log directory of `name` must be considered failed (TR-6, ST-7)."""
 
     def __init__(self, text: str, name: str = "") -> None:
-        """`text` is for the operator; `name` is that of the file or directory that the disk refused."""
+        """`text` is for the operator; `name` is the file or directory whose access failed."""
         super().__init__(text)
         self.name = name
 
 
 def name_in(directory: int, name: str) -> str:
-    """The name of something in a log directory, given its place in `log.dirs`, from 0."""
+    """The name of a file in a log directory, given its index in `log.dirs`, from 0."""
     return f"{directory}/{name}" if directory else name
 
 
 def directory_of(name: str) -> int:
-    """The place in `log.dirs` of the log directory that a name lies in."""
+    """The index in `log.dirs` of the log directory that contains a name."""
     first, slash, _ = name.partition("/")
     return int(first) if slash and first.isdigit() else 0
 
@@ -50,15 +50,15 @@ class Files(Protocol):
         ...
 
     def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file, which is created, with its directories, if there is none."""
+        """Append to a file; creates it, with its directories, if there is none."""
         ...
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file to `size` bytes."""
+        """Truncate a file to `size` bytes."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Put a whole small file in place, atomically and durably (write aside, sync, rename, sync directory)."""
+        """Write a whole small file atomically and durably (write aside, sync, rename, sync directory)."""
         ...
 
     def rename(self, name: str, new_name: str) -> None:
@@ -66,7 +66,7 @@ class Files(Protocol):
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a file or a directory with all that is in it; nothing happens if there is none."""
+        """Delete a file or a directory with all its contents; does nothing if there is none."""
         ...
 
     def sync(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""Marks: names for what should happen now and then, so that a sweep can say what it never saw.
+"""Marks: named events that should happen now and then, so that a sweep can report which never did.
 
-A module declares its marks at import (`RARE = sometimes("…")`) and hands them to its host as effects when they happen
-(`runtime.mark(RARE)`). The registry holds the declarations only; who counts is the host.
+A module declares its marks at import (`RARE = sometimes("…")`) and emits them as effects when they happen
+(`runtime.mark(RARE)`). The registry holds only the declarations; the host counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """An effect that says only: this has happened."""
+    """An effect that reports that the marked event has happened."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What every node needs of its host, as plain data: the present time, effects to hand out, requests that are open."""
+"""A node's runtime state: the current time, effects to emit, open requests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from broker.core.messages import AnyRequest, AnyResponse
-from broker.core.ports.events import CancelTimer, CloseConnection, Effect, Event, Note, Reply, Send, SetTimer
+from broker.core.ports.events import CancelTimer, CloseConnection, Effect, Event, LogEntry, Reply, Send, SetTimer
 from broker.core.ports.marks import Mark
 
 
 class NotServed(Exception):
-    """A request that this kind of node does not know what to do with; the text says which."""
+    """A request that this kind of node does not serve; the text says which."""
 
 
 class OpenRequest(NamedTuple):
-    """A request that this node sent and that has no answer yet. `purpose` selects who handles the answer."""
+    """A request that this node sent and that has no response yet. `purpose` selects the handler of the response."""
 
     purpose: str
     request: AnyRequest
@@ -26,7 +26,7 @@ class OpenRequest(NamedTuple):
 
 @dataclass(slots=True)
 class Runtime:
-    """The node's side of its host. All times are the host's monotonic milliseconds, but for `wall_clock_ms`."""
+    """The node's interface to its host. All times are the host's monotonic milliseconds, except `wall_clock_ms`."""
 
     now_ms: int = 0
     wall_clock_ahead_ms: int = 0
@@ -36,11 +36,11 @@ class Runtime:
 
     @property
     def wall_clock_ms(self) -> int:
-        """The time of day in milliseconds since 1970, by what the host said at the node's start."""
+        """The time of day in milliseconds since 1970, derived from the host's clock at the node's start."""
         return self.now_ms + self.wall_clock_ahead_ms
 
     def set_wall_clock(self, wall_clock_ms: int) -> None:
-        """It is that time of day at `now_ms`."""
+        """Set the time of day at `now_ms`."""
         self.wall_clock_ahead_ms = wall_clock_ms - self.now_ms
 
     def send(
@@ -53,7 +53,7 @@ class Runtime:
         purpose: str,
         context: Hashable = None,
     ) -> int:
-        """Send a request and remember who wants the answer."""
+        """Send a request and record its purpose."""
         request_id = self.next_request_id
         self.next_request_id += 1
         self.open_requests[request_id] = OpenRequest(purpose, request, to, context)
@@ -65,28 +65,28 @@ class Runtime:
         self.effects.append(Reply(request_id, response))
 
     def refuse(self, connection: int, reason: str) -> None:
-        """Close a connection on which something came that cannot be answered."""
-        self.note("warning", f"closing connection {connection}: {reason}")
+        """Close a connection that sent a request which cannot be answered."""
+        self.log("warning", f"closing connection {connection}: {reason}")
         self.effects.append(CloseConnection(connection))
 
     def set_timer(self, key: Hashable, after_ms: int) -> None:
-        """Fire `key` in `after_ms`, instead of when it was to fire."""
+        """Fire `key` in `after_ms`, replacing an earlier timer of that key."""
         self.effects.append(SetTimer(key, self.now_ms + after_ms))
 
     def cancel_timer(self, key: Hashable) -> None:
-        """Do not fire `key`."""
+        """Cancel the timer `key`."""
         self.effects.append(CancelTimer(key))
 
-    def note(self, level: str, text: str) -> None:
+    def log(self, level: str, text: str) -> None:
         """Write a line to the node's log."""
-        self.effects.append(Note(level, text))
+        self.effects.append(LogEntry(level, text))
 
     def mark(self, mark: Mark) -> None:
-        """Say that something that was declared with `sometimes` has happened."""
+        """Emit a mark declared with `sometimes`."""
         self.effects.append(mark)
 
     def take_effects(self) -> list[Effect]:
-        """Hand out what was collected."""
+        """Return the collected effects, and clear them."""
         effects, self.effects = self.effects, []
         return effects
 
@@ -95,11 +95,11 @@ class Node(Protocol):
     """A broker or a controller."""
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
-        """React to one event."""
+        """Handle one event."""
         ...
 
     def describe(self) -> dict[str, object]:
-        """What the node believes, for the admin endpoint."""
+        """The node's state, for the admin endpoint."""
         ...
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Who leads the quorum: pre-votes, votes, resignation (§18.2 … §18.4)."""
+"""Elects the quorum's leader: pre-votes, votes, resignation (§18.2 … §18.4)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CHANNEL = "quorum"
 
 
 def boot(quorum: Quorum) -> None:
-    """QU-1: take up where the stored state left off."""
+    """QU-1: continue from the stored state."""
     stored = read_stored(quorum.files)
     log_epoch = max(quorum.last_epoch_and_end()[0], 0)
     if stored is None or stored[0] < log_epoch:
@@ -83,7 +83,7 @@ def boot(quorum: Quorum) -> None:
 
 def _become(quorum: Quorum, role: QuorumRole) -> None:
     if role is not quorum.role:
-        quorum.runtime.note("info", f"quorum: {role.value} in epoch {quorum.epoch}")
+        quorum.runtime.log("info", f"quorum: {role.value} in epoch {quorum.epoch}")
     quorum.role = role
     quorum.granted = {}
 
@@ -96,7 +96,7 @@ def _set_election_timer(quorum: Quorum, after_ms: int | None = None) -> None:
 
 
 def become_unattached(quorum: Quorum, epoch: int) -> None:
-    """No leader is known in this epoch; wait for one, then try oneself."""
+    """No leader is known in this epoch; wait for one, then start an election."""
     if epoch > quorum.epoch:
         quorum.voted_for = NO_LEADER
     quorum.epoch = epoch
@@ -122,14 +122,14 @@ def become_follower(quorum: Quorum, epoch: int, leader: int) -> None:
 
 
 def heard_from_leader(quorum: Quorum, *, fetched: bool) -> None:
-    """QU-5: the leader lives; start its timeout anew."""
+    """QU-5: the leader answered; restart its timeout."""
     quorum.has_fetched = quorum.has_fetched or fetched
     timeout_ms = quorum.settings.controller_quorum_fetch_timeout_ms
     _set_election_timer(quorum, timeout_ms + quorum.jitter_ms(timeout_ms // 4))
 
 
 def become_prospective(quorum: Quorum) -> None:
-    """QU-6: ask whether we could win, without raising the epoch; nothing is persisted."""
+    """QU-6: ask whether this voter could win, without raising the epoch; nothing is persisted."""
     if not quorum.rules.first_asks_for_pre_votes():
         become_candidate(quorum)
         return
@@ -139,7 +139,7 @@ def become_prospective(quorum: Quorum) -> None:
 
 
 def become_candidate(quorum: Quorum) -> None:
-    """QU-7: a new epoch, the own vote, and everybody else's."""
+    """QU-7: start a new epoch, vote for this voter, and request the others' votes."""
     quorum.epoch += 1
     quorum.leader = NO_LEADER
     quorum.voted_for = quorum.node_id
@@ -150,7 +150,7 @@ def become_candidate(quorum: Quorum) -> None:
 
 
 def become_leader(quorum: Quorum) -> None:
-    """QU-10: begin the epoch with a record of its own, and tell everybody."""
+    """QU-10: append a leader-change record, and announce the epoch to all voters."""
     quorum.leader = quorum.node_id
     quorum.failed_rounds = 0
     quorum.persist()
@@ -167,7 +167,7 @@ def become_leader(quorum: Quorum) -> None:
 
 
 def resign(quorum: Quorum) -> None:
-    """QU-13, QU-15: lead no more in this epoch; wait, then go on as a voter."""
+    """QU-13, QU-15: stop leading in this epoch; wait, then continue as a voter."""
     quorum.leader = NO_LEADER
     _become(quorum, QuorumRole.RESIGNED)
     quorum.runtime.cancel_timer((CHECK,))
@@ -196,7 +196,7 @@ def _ask_for_votes(quorum: Quorum, *, pre_vote: bool) -> None:
 
 
 def vote_answered(quorum: Quorum, voter: int, request: VoteRequest, response: VoteResponse | None) -> None:
-    """QU-4, QU-6, QU-7: count an answer if it belongs to the present round."""
+    """QU-4, QU-6, QU-7: count a vote if it belongs to the current round."""
     if response is None or follow_newer(quorum, response.leader_epoch, response.leader_id):
         return
     expected = QuorumRole.PROSPECTIVE if request.pre_vote else QuorumRole.CANDIDATE
@@ -219,7 +219,7 @@ def _count_votes(quorum: Quorum) -> None:
 
 
 def _back_off(quorum: Quorum) -> None:
-    """QU-6, QU-7: lost; go on with the leader that is known, or wait longer after each loss."""
+    """QU-6, QU-7: the round is lost; follow the known leader, or wait longer after each loss."""
     if quorum.role is QuorumRole.PROSPECTIVE and quorum.leader != NO_LEADER:
         quorum.runtime.mark(BACK_TO_LEADER)
         become_follower(quorum, quorum.epoch, quorum.leader)
@@ -233,7 +233,7 @@ def _back_off(quorum: Quorum) -> None:
 
 
 def timed_out(quorum: Quorum) -> None:
-    """The election timer of the present role has run out."""
+    """The election timer of the current role has fired."""
     match quorum.role:
         case QuorumRole.LEADER:
             return
@@ -285,7 +285,7 @@ def handle_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
 
 
 def follow_newer(quorum: Quorum, epoch: int, leader: int) -> bool:
-    """QU-4: a newer epoch, or the leader of the present one, is taken from any answer; whether it was."""
+    """QU-4: adopt a newer epoch, or the current one's leader, from any response; returns whether it did."""
     if epoch > quorum.epoch:
         if leader not in (NO_LEADER, quorum.node_id):
             become_follower(quorum, epoch, leader)
@@ -306,7 +306,7 @@ def follow_newer(quorum: Quorum, epoch: int, leader: int) -> bool:
 
 
 def check_quorum(quorum: Quorum) -> None:
-    """QU-10, QU-13: tell the epoch to those who do not fetch; resign when no majority does."""
+    """QU-10, QU-13: announce the epoch to voters that do not fetch; resign when no majority fetches."""
     if not quorum.leads:
         return
     timeout_ms = quorum.settings.controller_quorum_fetch_timeout_ms
@@ -316,7 +316,7 @@ def check_quorum(quorum: Quorum) -> None:
     )
     if reached < quorum.majority and quorum.rules.resigns_without_majority():
         quorum.runtime.mark(RESIGNED_WITHOUT_MAJORITY)
-        quorum.runtime.note("warning", "quorum: no majority fetches from this leader; it resigns")
+        quorum.runtime.log("warning", "quorum: no majority fetches from this leader; it resigns")
         resign(quorum)
         return
     for voter, progress in quorum.voters.items():
@@ -332,7 +332,7 @@ def check_quorum(quorum: Quorum) -> None:
 
 
 def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-    """QU-3, QU-10: somebody has won."""
+    """QU-3, QU-10: another voter has won the election."""
     if request.cluster_id != quorum.settings.cluster_id:
         return BeginQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.leader_epoch < quorum.epoch:
@@ -343,7 +343,7 @@ def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> Begi
 
 
 def end_epoch(quorum: Quorum) -> None:
-    """QU-14: resign in good order; whoever has most of the log is asked to go first."""
+    """QU-14: resign in an orderly way; the voter with the longest log is named as first successor."""
     if not quorum.leads:
         return
     quorum.runtime.mark(RESIGNED_IN_ORDER)
@@ -362,7 +362,7 @@ def end_epoch(quorum: Quorum) -> None:
 
 
 def handle_end_epoch(quorum: Quorum, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
-    """QU-14: the leader goes; the first successor stands at once, the others after a while."""
+    """QU-14: the leader resigned; the first successor starts an election at once, the others after a delay."""
     if request.cluster_id != quorum.settings.cluster_id:
         return EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.leader_epoch < quorum.epoch:
@@ -371,14 +371,14 @@ def handle_end_epoch(quorum: Quorum, request: EndQuorumEpochRequest) -> EndQuoru
         become_unattached(quorum, request.leader_epoch)
     if quorum.role in (QuorumRole.FOLLOWER, QuorumRole.UNATTACHED):
         become_unattached(quorum, quorum.epoch)
-        place = (
+        rank = (
             request.preferred_successors.index(quorum.node_id)
             if quorum.node_id in request.preferred_successors
             else len(request.preferred_successors)
         )
-        quorum.runtime.mark(HANDED_OVER_LATER if place else HANDED_OVER_FIRST)
-        if place == 0:
+        quorum.runtime.mark(HANDED_OVER_LATER if rank else HANDED_OVER_FIRST)
+        if rank == 0:
             become_prospective(quorum)
         else:
-            _set_election_timer(quorum, place * quorum.settings.controller_quorum_election_timeout_ms // 2)
+            _set_election_timer(quorum, rank * quorum.settings.controller_quorum_election_timeout_ms // 2)
     return EndQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)

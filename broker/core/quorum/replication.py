@@ -1,4 +1,4 @@
-"""How the metadata log spreads: followers and observers fetch, the leader counts (§18.4, §18.5)."""
+"""Replicates the metadata log: followers and observers fetch, the leader advances the high watermark (§18.4, §18.5)."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ _REFUSED = {
 
 
 def counted_end(quorum: Quorum) -> int:
-    """QU-12: the end of the log that this voter may vouch for."""
+    """QU-12: the log end that this voter may report."""
     return quorum.rules.end_that_counts(quorum.log.flushed_offset, quorum.log.end_offset)
 
 
 def flush(quorum: Quorum) -> None:
-    """Bring what was appended to the disk."""
+    """Flush what was appended."""
     if quorum.flushing_to is None and quorum.log.flushed_offset < quorum.log.end_offset:
         quorum.flushing_to = (quorum.log.end_offset, quorum.log.truncations)
         quorum.runtime.effects.append(Flush(FLUSH, quorum.log.unflushed_files()))
 
 
 def flushed(quorum: Quorum) -> bool:
-    """What was appended is on the disk; returns whether the high watermark moved."""
+    """Appended data is on the disk; returns whether the high watermark moved."""
     if quorum.flushing_to is not None:
         quorum.log.mark_flushed(*quorum.flushing_to)
         quorum.flushing_to = None
@@ -70,7 +70,7 @@ def flushed(quorum: Quorum) -> bool:
 
 
 def advance_high_watermark(quorum: Quorum) -> bool:
-    """QU-11: the leader's count of what a majority holds."""
+    """QU-11: the leader computes what a majority holds."""
     if not quorum.leads:
         return False
     ends = [counted_end(quorum), *(progress.log_end for progress in quorum.voters.values())]
@@ -87,7 +87,7 @@ def advance_high_watermark(quorum: Quorum) -> bool:
 
 
 def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None:
-    """QU-3, QU-16: the answer to a fetch that gets no records; None if it may read."""
+    """QU-3, QU-16: the response to a fetch that gets no records; None if it may read."""
     error = ErrorCode.NONE
     if part.topic != METADATA_TOPIC or part.partition != 0:
         return FetchedPartition(part.topic, part.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -112,7 +112,7 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
         part.last_fetched_epoch < quorum.snapshot_id[1] or part.fetch_offset == quorum.log.start_offset
     ):
         quorum.runtime.mark(FETCH_OF_FORGOTTEN_EPOCH)
-        # the log has forgotten what could tell whether the fetcher's end was ever committed
+        # the log no longer shows whether the fetcher's end was ever committed
         return _answer(quorum, ErrorCode.NONE)._replace(snapshot_id=quorum.snapshot_id)
     end = quorum.log.epochs.end_offset(part.last_fetched_epoch, quorum.log.end_offset)
     if end is None:
@@ -125,8 +125,8 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
     return None
 
 
-def note_fetch(quorum: Quorum, request: FetchRequest) -> bool:
-    """QU-11: a valid fetch says what the fetcher holds; returns whether the high watermark moved."""
+def record_fetch(quorum: Quorum, request: FetchRequest) -> bool:
+    """QU-11: record a valid fetch's position as held; returns whether the high watermark moved."""
     part = request.partitions[0]
     now_ms = quorum.runtime.now_ms
     if request.replica_id in quorum.voters:
@@ -144,7 +144,7 @@ def note_fetch(quorum: Quorum, request: FetchRequest) -> bool:
 
 
 def touch_fetcher(quorum: Quorum, replica_id: int) -> None:
-    """QU-13: a fetch that diverges or needs a snapshot says nothing of the log, but that the voter is there."""
+    """QU-13: a fetch that diverges or needs a snapshot proves nothing about the log, but that the voter is alive."""
     if replica_id in quorum.voters:
         quorum.voters[replica_id].last_fetch_ms = quorum.runtime.now_ms
 
@@ -174,7 +174,7 @@ def _answer(quorum: Quorum, error: ErrorCode, records: bytes = b"") -> FetchedPa
 
 
 def fetch(quorum: Quorum) -> None:
-    """QU-12, QU-17: ask for what follows the own log, once all of that is on the disk."""
+    """QU-12, QU-17: fetch from the end of this voter's log, once all of it is on the disk."""
     if quorum.role is not QuorumRole.FOLLOWER or quorum.fetching or quorum.snapshot_transfer is not None:
         return
     if counted_end(quorum) < quorum.log.end_offset:
@@ -197,7 +197,7 @@ def fetch(quorum: Quorum) -> None:
 
 
 def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchResponse | None) -> bool:
-    """QU-4, QU-17: append, cut, or load a snapshot; returns whether the high watermark moved."""
+    """QU-4, QU-17: append, truncate, or load a snapshot; returns whether the high watermark moved."""
     quorum.fetching = False
     part = response.partitions[0] if response is not None and response.partitions else None
     asked = request.partitions[0]
@@ -229,7 +229,7 @@ def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchR
             quorum.log.append_as_follower(part.records, max_epoch=quorum.epoch)
         except AppendError as error:
             quorum.runtime.mark(APPEND_REFUSED)
-            quorum.runtime.note("error", f"metadata log: {error}")
+            quorum.runtime.log("error", f"metadata log: {error}")
             _retry(quorum)
             return False
         flush(quorum)
@@ -245,21 +245,21 @@ def _retry(quorum: Quorum) -> None:
 
 
 def _truncate(quorum: Quorum, epoch: int, end_offset: int) -> None:
-    """QU-17: cut to where the two logs part; committed metadata is never cut."""
+    """QU-17: truncate to where the logs diverge; committed metadata is never cut."""
     own = quorum.log.epochs.end_offset(epoch, quorum.log.end_offset)
     offset = min(end_offset, own[1] if own is not None else end_offset, quorum.log.end_offset)
     if not quorum.rules.may_truncate_below(offset, quorum.high_watermark):
         raise AssertionError(f"metadata log would be cut to {offset}, below high watermark {quorum.high_watermark}")
     quorum.runtime.mark(TRUNCATED)
     quorum.log.truncate_to(offset)
-    quorum.runtime.note("info", f"metadata log diverges from leader {quorum.leader}; cut to {offset}")
+    quorum.runtime.log("info", f"metadata log diverges from leader {quorum.leader}; cut to {offset}")
 
 
 # --- description -----------------------------------------------------------------------------------------------------
 
 
 def describe(quorum: Quorum) -> DescribeQuorumResponse:
-    """QU-22: how far everybody has come, by the leader's account."""
+    """QU-22: the progress of every voter and observer, according to the leader."""
     if not quorum.leads:
         return DescribeQuorumResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, quorum.leader, quorum.epoch)
     now_ms = quorum.runtime.now_ms

@@ -1,4 +1,4 @@
-"""Snapshots: what the metadata log adds up to at an offset, in a file, so that the log before it may go (§18.6).
+"""Writes, transfers and loads snapshots of the metadata image, so that the older log can be deleted (§18.6).
 
 A snapshot is one record batch whose records recreate the image; its name is `<end offset>-<epoch>.checkpoint`.
 """
@@ -50,18 +50,18 @@ def load_latest(quorum: Quorum) -> Image:
             quorum.snapshot_id = snapshot_id
             return image
         quorum.runtime.mark(UNREADABLE)
-        quorum.runtime.note("warning", image.reason)
+        quorum.runtime.log("warning", image.reason)
     return Image()
 
 
 def read(quorum: Quorum, snapshot_id: tuple[int, int]) -> Image | Unusable:
-    """One snapshot, or why it cannot be used."""
+    """Read one snapshot, or return why it cannot be used."""
     name = file_name(quorum.log.directory, snapshot_id)
     return decode(quorum.files.read(name, 0, quorum.files.size(name)), snapshot_id)
 
 
 def decode(data: bytes, snapshot_id: tuple[int, int]) -> Image | Unusable:
-    """The image that a snapshot's bytes describe, or why they cannot be used."""
+    """Decode a snapshot's image, or return why it cannot be used."""
     try:
         header = read_header(data)
         if header.size != len(data) or not check_crc(data, 0, header.size):
@@ -76,7 +76,7 @@ def decode(data: bytes, snapshot_id: tuple[int, int]) -> Image | Unusable:
 
 
 def take(quorum: Quorum, image: Image) -> None:
-    """QU-20: write a snapshot at the high watermark, and drop the log before it. `image` is the committed one."""
+    """QU-20: write a snapshot at the high watermark, and delete the log before it. `image` is the committed one."""
     end_offset = image.end_offset
     if end_offset <= quorum.snapshot_id[0] or end_offset > quorum.high_watermark:
         return
@@ -84,7 +84,7 @@ def take(quorum: Quorum, image: Image) -> None:
     _write(quorum, snapshot_id, encode_change(image.to_records(), 0, snapshot_id[1]))
     quorum.log.advance_start(end_offset)
     quorum.runtime.mark(TAKEN)
-    quorum.runtime.note("info", f"metadata snapshot at {end_offset}")
+    quorum.runtime.log("info", f"metadata snapshot at {end_offset}")
 
 
 def _write(quorum: Quorum, snapshot_id: tuple[int, int], data: bytes) -> None:
@@ -99,14 +99,14 @@ def _write(quorum: Quorum, snapshot_id: tuple[int, int], data: bytes) -> None:
 
 
 def begin_transfer(quorum: Quorum, snapshot_id: tuple[int, int]) -> None:
-    """QU-21: the leader's log no longer reaches back to ours; take its snapshot, piece by piece."""
+    """QU-21: the leader's log begins after ours ends; fetch its snapshot in chunks."""
     quorum.runtime.mark(WANTED)
     quorum.snapshot_transfer = (snapshot_id, b"")
     ask(quorum)
 
 
 def ask(quorum: Quorum) -> None:
-    """Ask for the next piece."""
+    """Request the next chunk."""
     if quorum.snapshot_transfer is None or quorum.role is not QuorumRole.FOLLOWER:
         quorum.snapshot_transfer = None
         return
@@ -128,7 +128,7 @@ def ask(quorum: Quorum) -> None:
 
 
 def handle(quorum: Quorum, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-    """QU-21: a piece of a snapshot that this leader has."""
+    """QU-21: serve a chunk of a snapshot that this leader has."""
 
     def refuse(error: ErrorCode) -> FetchSnapshotResponse:
         return FetchSnapshotResponse(error, request.snapshot_id, leader_id=quorum.leader, leader_epoch=quorum.epoch)
@@ -153,7 +153,7 @@ def handle(quorum: Quorum, request: FetchSnapshotRequest) -> FetchSnapshotRespon
 
 
 def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | None:
-    """QU-21: a piece has come; the image when it was the last. The log is then emptied and restarts after it."""
+    """QU-21: handle a chunk; returns the image after the last. The log is then emptied and restarts after it."""
     if quorum.snapshot_transfer is None:
         return None
     snapshot_id, data = quorum.snapshot_transfer
@@ -176,11 +176,11 @@ def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | N
     quorum.snapshot_transfer = None
     image = decode(data, snapshot_id)
     if isinstance(image, Unusable):
-        quorum.runtime.note("error", image.reason)
+        quorum.runtime.log("error", image.reason)
         return None
     _write(quorum, snapshot_id, data)
     quorum.log.truncate_fully(snapshot_id[0])
     quorum.high_watermark = snapshot_id[0]
     quorum.runtime.mark(LOADED)
-    quorum.runtime.note("info", f"metadata snapshot {snapshot_id} loaded")
+    quorum.runtime.log("info", f"metadata snapshot {snapshot_id} loaded")
     return image

@@ -1,4 +1,4 @@
-"""What a voter knows of the quorum (§18.1)."""
+"""The state of a voter of the quorum (§18.1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class QuorumRole(Enum):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a voter or observer has come, by its fetches from this leader."""
+    """A voter's or observer's position, by its fetches from this leader."""
 
     log_end: int = UNKNOWN
     last_fetch_ms: int = UNKNOWN
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Quorum:
-    """One voter. `epoch`, `leader` and `voted_for` are durable; all else is volatile."""
+    """One voter. `epoch`, `leader` and `voted_for` are durable; the rest is volatile."""
 
     settings: Settings
     rules: QuorumRules
@@ -52,9 +52,9 @@ class Quorum:
     voted_for: int = NO_LEADER
     role: QuorumRole = QuorumRole.UNATTACHED
     high_watermark: int = 0
-    granted: dict[int, bool] = field(default_factory=dict)  # answers to the present round of votes
+    granted: dict[int, bool] = field(default_factory=dict)  # votes of the current round
     failed_rounds: int = 0
-    has_fetched: bool = False  # from the present leader
+    has_fetched: bool = False  # from the current leader
     fetching: bool = False
     flushing_to: tuple[int, int] | None = None
     epoch_start: int = 0
@@ -67,7 +67,7 @@ class Quorum:
 
     @property
     def node_id(self) -> int:
-        """This voter."""
+        """This voter's id."""
         return self.settings.node_id
 
     @property
@@ -77,7 +77,7 @@ class Quorum:
 
     @property
     def majority(self) -> int:
-        """How many voters are one."""
+        """The size of a majority."""
         return len(self.settings.voters) // 2 + 1
 
     @property
@@ -86,17 +86,17 @@ class Quorum:
         return self.role is QuorumRole.LEADER
 
     def last_epoch_and_end(self) -> tuple[int, int]:
-        """(epoch, offset) of the end of the log, by which logs are compared."""
+        """(epoch, offset) of the log's end, by which logs are compared."""
         epoch = self.log.last_epoch
         return (epoch if epoch != UNKNOWN else self.snapshot_id[1], self.log.end_offset)
 
     def jitter_ms(self, bound_ms: int) -> int:
-        """A number below `bound_ms` that differs between voters and lives, from what the host handed in."""
+        """A number below `bound_ms` that varies by voter, incarnation and call, derived from the incarnation id."""
         self.draws += 1
         return crc32(f"{self.incarnation_id}/{self.node_id}/{self.draws}".encode()) % max(1, bound_ms)
 
     def persist(self) -> None:
-        """QU-8: durable before anything that depends on it is said."""
+        """QU-8: make the state durable before anything that depends on it is sent."""
         if not self.rules.remembers_votes():
             return
         state = {"epoch": self.epoch, "leader": self.leader, "voted": self.voted_for}
@@ -104,7 +104,7 @@ class Quorum:
 
 
 def read_stored(files: Files) -> tuple[int, int, int] | None:
-    """The stored (epoch, leader, vote); None if there is none or it is garbage: a voter with a new disk."""
+    """The stored (epoch, leader, vote); None if missing or garbage: a voter with a new disk."""
     try:
         state = json.loads(files.read(QUORUM_STATE, 0, files.size(QUORUM_STATE)))
         return int(state["epoch"]), int(state["leader"]), int(state["voted"])

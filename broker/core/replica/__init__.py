@@ -1,1 +1,1 @@
-"""One replica of one partition: its state, and what a leader and a follower do with it."""
+"""One replica of one partition: its state, and its behaviour as leader and as follower."""

@@ -1,4 +1,4 @@
-"""What a follower does with its replica: take what the leader sends, cut where the logs part (§12.3, §12.4)."""
+"""A replica as follower: appends what the leader sends, truncates where the logs diverge (§12.3, §12.4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.core.rules import Rules
 
 
 class AppendOutcome(NamedTuple):
-    """What an answer did to the replica. `retry` asks for a pause, `ask_offsets` for TR-8."""
+    """What a response did to the replica. `retry` asks for a pause, `ask_offsets` for TR-8."""
 
     appended: int = 0  # offsets
     truncated_to: int | None = None
@@ -22,7 +22,7 @@ class AppendOutcome(NamedTuple):
 
 
 def become_follower(replica: Replica, rules: Rules, *, new_leader: bool) -> int | None:
-    """RT-5: give up leading, start from the own log end. Returns the offset it was cut to, if it was."""
+    """RT-5: stop leading, start from this log's end. Returns the offset of a truncation, if there was one."""
     replica.role = Role.FOLLOWER
     replica.pending_isr = None
     replica.remotes = {}
@@ -33,7 +33,7 @@ def become_follower(replica: Replica, rules: Rules, *, new_leader: bool) -> int 
 
 
 def fetch_position(replica: Replica, rules: Rules, max_bytes: int) -> FetchPartition:
-    """What the follower asks next: its log end, the epoch of its last record, the epoch that it follows."""
+    """The follower's next fetch position: log end, epoch of its last record, epoch that it follows."""
     return FetchPartition(
         replica.topic,
         replica.partition,
@@ -73,7 +73,7 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
         return AppendOutcome(truncated_to=truncate(replica, offset))
     before = replica.log.end_offset
     if answer.log_start_offset >= before:
-        _adopt_bounds(replica, answer, rules)  # nothing of ours is left, and our end may lie inside the first batch
+        _adopt_bounds(replica, answer, rules)  # our log is empty, and its end may lie inside the first batch
     if answer.records:
         max_epoch = rules.truncation.highest_epoch(replica.leader_epoch)
         replica.log.append_as_follower(answer.records, max_epoch=max_epoch)
@@ -83,7 +83,7 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
 
 
 def _adopt_bounds(replica: Replica, answer: FetchedPartition, rules: Rules) -> None:
-    """LO-3, HW-5: the leader's log start and high watermark, as far as our log goes."""
+    """LO-3, HW-5: adopt the leader's log start and high watermark, within our log."""
     if answer.log_start_offset > replica.log.start_offset:
         replica.log.advance_start(min(answer.log_start_offset, replica.log.end_offset))
     replica.high_watermark = rules.high_watermark.of_follower(
@@ -92,7 +92,7 @@ def _adopt_bounds(replica: Replica, answer: FetchedPartition, rules: Rules) -> N
 
 
 def truncate(replica: Replica, offset: int) -> int:
-    """TR-3, TR-4, HW-8: cut the log and everything that speaks of it; returns the new log end."""
+    """TR-3, TR-4, HW-8: truncate the log and its derived state; returns the new log end."""
     log = replica.log
     log.truncate_to(offset)
     replica.high_watermark = min(replica.high_watermark, log.end_offset)
@@ -100,6 +100,6 @@ def truncate(replica: Replica, offset: int) -> int:
 
 
 def restart_at(replica: Replica, offset: int, rules: Rules) -> None:
-    """TR-8: the leader's log begins after ours ends; begin anew there."""
+    """TR-8: the leader's log begins after ours ends; restart our log there."""
     replica.log.truncate_fully(offset)
     replica.high_watermark = rules.high_watermark.on_restart(replica.high_watermark, offset)

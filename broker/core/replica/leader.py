@@ -1,4 +1,4 @@
-"""What a leader does with its replica: remote state, high watermark, ISR proposals (§8, §9, §11)."""
+"""A replica as leader: remote state, high watermark, ISR proposals (§8, §9, §11)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def become_leader(replica: Replica, rules: Rules, now_ms: int) -> None:
 
 
 def renew_leadership(replica: Replica, rules: Rules, now_ms: int) -> None:
-    """RT-3: lost and regained between two metadata updates: what is known of others is no longer true."""
+    """RT-3: leadership lost and regained between two metadata updates: the followers' known state is invalid."""
     kept = {
         member: remote
         for member, remote in replica.remotes.items()
@@ -38,7 +38,7 @@ def renew_leadership(replica: Replica, rules: Rules, now_ms: int) -> None:
 
 
 def adopt_assignment(replica: Replica, now_ms: int) -> None:
-    """RT-2: same epoch. Removed replicas are forgotten, added ones begin unknown."""
+    """RT-2: same epoch. Removed replicas are dropped, added ones begin as unknown."""
     replica.remotes = {
         member: replica.remotes.get(member) or RemoteReplica(caught_up_ms=now_ms if member in replica.isr else 0)
         for member in replica.replicas
@@ -49,7 +49,7 @@ def adopt_assignment(replica: Replica, now_ms: int) -> None:
 def record_fetch(
     remote: RemoteReplica, *, offset: int, log_start: int, broker_epoch: int, leader_end: int, now_ms: int
 ) -> None:
-    """FE-9 and LG-1: a valid fetch at `offset` says that the follower holds everything before it."""
+    """FE-9 and LG-1: a valid fetch at `offset` proves that the follower holds everything before it."""
     if offset >= leader_end:
         remote.caught_up_ms = now_ms
     elif remote.leader_end_at_last_fetch != UNKNOWN and offset >= remote.leader_end_at_last_fetch:
@@ -63,12 +63,12 @@ def record_fetch(
 
 
 def maximal_isr(replica: Replica, rules: Rules) -> frozenset[int]:
-    """ISR-0: the ISR that the controller may have or may be about to have."""
+    """ISR-0: the ISR that the controller has or may have soon."""
     return rules.isr.maximal(replica.isr, replica.pending_isr.isr if replica.pending_isr else None)
 
 
 def advance_high_watermark(replica: Replica, rules: Rules) -> bool:
-    """HW-1 … HW-4: move the high watermark as far as the rules let it; returns whether it moved."""
+    """HW-1 … HW-4: advance the high watermark as the rules allow; returns whether it moved."""
     maximal = maximal_isr(replica, rules)
     candidate = rules.high_watermark.candidate(
         replica.reported_end,
@@ -102,7 +102,7 @@ def propose_expansion(replica: Replica, follower: int, image: Image, rules: Rule
 
 
 def propose_shrink(replica: Replica, image: Image, rules: Rules, now_ms: int, lag_max_ms: int) -> tuple[int, ...]:
-    """ISR-S: propose to drop all members that lag; returns those who do."""
+    """ISR-S: propose to drop all lagging members; returns them."""
     if replica.pending_isr is not None:
         return ()
     lagging = tuple(

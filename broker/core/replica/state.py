@@ -11,7 +11,7 @@ from broker.core.messages import NO_LEADER, UNKNOWN, AlterPartitionPartition
 
 
 class Role(Enum):
-    """What a replica is at the moment."""
+    """The current role of a replica."""
 
     NONE = "none"
     LEADER = "leader"
@@ -20,7 +20,7 @@ class Role(Enum):
 
 @dataclass(slots=True)
 class RemoteReplica:
-    """What a leader knows of one of its followers (FE-9, LG-1)."""
+    """A leader's state of one of its followers (FE-9, LG-1)."""
 
     log_end: int = UNKNOWN
     log_start: int = UNKNOWN
@@ -40,7 +40,7 @@ class PendingIsr(NamedTuple):
 
 @dataclass(slots=True)
 class Replica:
-    """One replica on this broker. Offsets are exclusive ends; -1 stands for unknown."""
+    """One replica on this broker. Offsets are exclusive ends; -1 means unknown."""
 
     topic: str
     partition: int
@@ -63,9 +63,9 @@ class Replica:
     remotes: dict[int, RemoteReplica] = field(default_factory=dict)
     pending_isr: PendingIsr | None = None
     waiting_produces: dict[int, tuple[int, bool]] = field(default_factory=dict)
-    """Request id -> (offset that must be reached, whether by the high watermark or only by the own log)."""
+    """Request id -> (offset that must be reached, whether by the high watermark or only by the local log)."""
 
-    log_end_when_watched: int = UNKNOWN  # when the ISR was last looked over for who lags
+    log_end_when_watched: int = UNKNOWN  # when the ISR was last checked for lagging members
     waiting_fetches: dict[int, None] = field(default_factory=dict)  # request ids, in order
 
     # follower
@@ -86,7 +86,7 @@ class Replica:
 
     @property
     def reported_end(self) -> int:
-        """The log end that this replica may vouch for: with fsync on every write only what is on the disk."""
+        """The log end that this replica may report: with fsync on every write only what is on the disk."""
         return self.log.flushed_offset if self.acknowledges_flushed_only else self.log.end_offset
 
     @property

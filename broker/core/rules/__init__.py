@@ -1,7 +1,7 @@
-"""The protocol's decisions: one small object a subject, one method a rule.
+"""The protocol's decisions: one object per subject, one method per rule.
 
-`Rules` is what a node consults. A *generation* is a set of rules; a *flaw* is one of them replaced by what it would be
-without the care that the protocol takes (`broker.core.rules.flaws`).
+A node consults `Rules`. A protocol version (*generation*) is a set of rules; a *flaw* replaces one of them by what it
+would be without the protocol's precaution (`broker.core.rules.flaws`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from broker.core.rules.truncation import TruncationRules
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All decisions of one generation, some perhaps flawed."""
+    """All decisions of one protocol version, possibly with flaws."""
 
     produce: ProduceRules
     fetch: FetchRules

@@ -1,4 +1,4 @@
-"""Which ISR changes the controller accepts (§10). The order of the checks is part of the protocol."""
+"""Decides which ISR changes the controller accepts (§10). The order of the checks is part of the protocol."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from broker.core.metadata.records import RECOVERED, RECOVERING, PartitionState
 
 
 class AlterPartitionRules:
-    """Decisions of the controller about one partition of an AlterPartition request."""
+    """The controller's decisions on one partition of an AlterPartition request."""
 
     def check_future(self, state: PartitionState, part: AlterPartitionPartition) -> ErrorCode:
-        """AP-4: epochs beyond what this controller knows: it is behind, and not the one to ask (KAFKA-14154)."""
+        """AP-4: epochs newer than this controller's: it is behind and must not decide (KAFKA-14154)."""
         behind = part.leader_epoch > state.leader_epoch or part.partition_epoch > state.partition_epoch
         return ErrorCode.NOT_CONTROLLER if behind else ErrorCode.NONE
 
     def check_leader(self, state: PartitionState, sender: int, part: AlterPartitionPartition) -> ErrorCode:
-        """AP-5: only the leader of the present epoch may ask."""
+        """AP-5: only the leader of the current epoch may ask."""
         if part.leader_epoch < state.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.NONE if sender == state.leader else ErrorCode.INVALID_REQUEST
@@ -28,7 +28,7 @@ class AlterPartitionRules:
         return ErrorCode.INVALID_UPDATE_VERSION if older else ErrorCode.NONE
 
     def check_form(self, state: PartitionState, sender: int, part: AlterPartitionPartition) -> ErrorCode:
-        """AP-7: a set of replicas with the leader among them, and no way back from recovered to recovering."""
+        """AP-7: a set of replicas that includes the leader, and no return from recovered to recovering."""
         members = [member for member, _ in part.new_isr]
         well_formed = (
             bool(members)
@@ -41,11 +41,11 @@ class AlterPartitionRules:
         return ErrorCode.NONE if well_formed else ErrorCode.INVALID_REQUEST
 
     def is_eligible(self, image: Image, member: int, epoch: int, *, added: bool) -> bool:
-        """AP-8: active (KIP-841), and the incarnation that fetched (KIP-903); -1 only for who is in the ISR (ISR-1)."""
+        """AP-8: active (KIP-841), and the incarnation that fetched (KIP-903); -1 only for ISR members (ISR-1)."""
         return image.is_active(member) and (epoch == image.broker_epoch(member) or (epoch == -1 and not added))
 
     def check_members(self, image: Image, state: PartitionState, part: AlterPartitionPartition) -> ErrorCode:
-        """AP-8: all proposed members are eligible, the leader and the old ones too; nobody whose log has failed is."""
+        """AP-8: all proposed members are eligible, including the leader and old ones; none has a failed log."""
         for member, epoch in part.new_isr:
             offline = member in state.offline
             if offline or not self.is_eligible(image, member, epoch, added=member not in state.isr):
@@ -56,7 +56,7 @@ class AlterPartitionRules:
 def refusal(
     rules: AlterPartitionRules, image: Image, state: PartitionState, sender: int, part: AlterPartitionPartition
 ) -> ErrorCode:
-    """AP-4 … AP-8: the first check that fails, NONE if all hold.
+    """AP-4 … AP-8: the first failed check, NONE if all hold.
 
     Eligibility comes after the partition epoch: INELIGIBLE_REPLICA is proof that no copy of the request was applied
     (ISR-4).

@@ -1,4 +1,4 @@
-"""Who may lead, and who is remembered as eligible (§13)."""
+"""Decides who may lead, and who stays eligible (§13)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Election(NamedTuple):
 
 
 class ElectionRules:
-    """Decisions of the controller about leaders and the ELR."""
+    """The controller's decisions on leaders and the ELR."""
 
     def shrink(self, isr: tuple[int, ...], gone: int) -> tuple[int, ...]:
         """EL-5: a broker that is fenced leaves the ISR, which may become empty (KIP-966)."""
@@ -35,7 +35,7 @@ class ElectionRules:
         return computed
 
     def empties_elr(self) -> bool:
-        """ELR-1: an ISR of sufficient size is all that is needed; whoever else was eligible has lost its guarantee."""
+        """ELR-1: an ISR of sufficient size empties the ELR: other eligible replicas have lost their guarantee."""
         return True
 
     def forgets_elr_on_new_min_isr(self) -> bool:
@@ -43,7 +43,7 @@ class ElectionRules:
         return True
 
     def recovers_by_log(self) -> bool:
-        """UR-4, UR-6: a partition without eligible replicas goes to the best log among the last known ones."""
+        """UR-4, UR-6: a partition without eligible replicas elects the best log among the last known ones."""
         return True
 
     def eligible(
@@ -58,7 +58,7 @@ class ElectionRules:
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """ELR-1 and ELR-2: the new (ELR, LastKnownELR), both sorted, for a change of the ISR from `old_isr` to `isr`.
 
-        Below min ISR the high watermark stands still, so whoever was complete stays so, unless it stopped uncleanly.
+        Below min ISR the high watermark does not move, so a complete replica stays complete unless it stops uncleanly.
         """
         if len(isr) >= min_isr and self.empties_elr():
             return (), ()
@@ -81,7 +81,7 @@ class ElectionRules:
         """EL-3, EL-4, EL-9: keep the leader, else the first active candidate in assignment order, else none.
 
         Candidates are the ISR or, if it is empty, the ELR. With `prefer_first` the preferred replica comes before the
-        present leader. An unclean election, where it is allowed, takes the first active replica.
+        current leader. An unclean election, where it is allowed, takes the first active replica.
         """
         candidates = isr or elr
         if (
@@ -109,11 +109,11 @@ class ElectionRules:
         return active
 
     def is_recovery_quorum(self, last_known_elr: tuple[int, ...], min_isr: int) -> bool:
-        """ELR-8: at least min ISR replicas are remembered, as a rule; however many they are, all of them are asked."""
+        """ELR-8: normally at least min ISR replicas are in the set; all of them are queried, however many they are."""
         return True
 
     def accepts_log_info(self, answered: int, asked: int, registered: int, *, active: bool) -> bool:
-        """UR-7, UR-9: what a replica said counts for the incarnation that said it, as long as that one lives."""
+        """UR-7, UR-9: a replica's answer counts only for its incarnation, as long as that one is registered."""
         return active and answered == asked == registered
 
     def better_log(self, first: tuple[int, int], second: tuple[int, int]) -> bool:

@@ -1,4 +1,4 @@
-"""What a leader answers to a fetch (§7)."""
+"""Decides how a leader answers a fetch (§7)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from broker.core.messages.errors import ErrorCode
 
 
 class FetchRules:
-    """Decisions about reads by consumers and followers."""
+    """Decisions on reads by consumers and followers."""
 
     def check_epoch(self, given: int, local: int) -> ErrorCode:
-        """FE-2: an older epoch is fenced, a newer one unknown; clients that give none are not checked."""
+        """FE-2: an older epoch is fenced, a newer one unknown; clients that send none are not checked."""
         if given in (UNKNOWN, local):
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH if given < local else ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def check_replica(self, assigned: bool, epoch_given: bool) -> ErrorCode:
-        """FE-4: a follower must be one of the replicas; with an epoch given it is a race with the metadata."""
+        """FE-4: a follower must be a replica; a fetch with an epoch may merely be ahead of the metadata."""
         if assigned:
             return ErrorCode.NONE
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch_given else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -28,19 +28,19 @@ class FetchRules:
         return ErrorCode.NONE
 
     def diverges(self, fetch_offset: int, last_fetched_epoch: int, epoch: int, end_offset: int) -> bool:
-        """FE-6: the leader's log leaves the follower's before the fetch offset."""
+        """FE-6: the two logs diverge before the fetch offset."""
         return epoch < last_fetched_epoch or end_offset < fetch_offset
 
     def is_in_log(self, fetch_offset: int, log_start: int, log_end: int) -> bool:
-        """FE-7: an offset is to be read at only if it is in the log, or at its end."""
+        """FE-7: the offset is in the log, or at its end."""
         return log_start <= fetch_offset <= log_end
 
     def moves_follower_state(self, error: ErrorCode, diverging: bool) -> bool:
-        """FE-9: only a valid fetch says what the follower holds, not one that diverges (KAFKA-13141)."""
+        """FE-9: only a valid fetch proves what the follower holds, not one that diverges (KAFKA-13141)."""
         return error == ErrorCode.NONE and not diverging
 
     def kept_in_session(self, part: FetchPartition) -> FetchPartition:
-        """FE-11: a session keeps all that was asked last, the leader epoch too (KAFKA-9338)."""
+        """FE-11: a session keeps everything last asked for, including the leader epoch (KAFKA-9338)."""
         return part
 
     def deletion_bound(self, high_watermark: int, log_end: int) -> int:

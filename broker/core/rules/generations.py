@@ -1,4 +1,4 @@
-"""The KRaft generations (§19): each is the next one with rules left out."""
+"""The KRaft protocol versions K1 to K5 (§19): each one is the next with rules removed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from broker.core.rules.truncation import TruncationRules
 
 
 def k5() -> Rules:
-    """KRaft with KIP-841, KIP-903 and both parts of KIP-966: the correct protocol as it stands today."""
+    """KRaft with KIP-841, KIP-903 and both parts of KIP-966: the complete protocol as of today."""
     return Rules(
         produce=ProduceRules(),
         fetch=FetchRules(),
@@ -48,7 +48,7 @@ class _LastLeaderKnown(ElectionRules):
     def last_known(
         self, before: tuple[int, tuple[int, ...]], leader: int, isr: tuple[int, ...], computed: tuple[int, ...]
     ) -> tuple[int, ...]:
-        """UR-4 in K4: only the last leader is remembered, while there is none and the ISR is empty."""
+        """UR-4 in K4: only the last leader is kept, while there is none and the ISR is empty."""
         if leader != NO_LEADER or isr:
             return ()
         return before[1] if before[0] == NO_LEADER else (before[0],)
@@ -60,7 +60,7 @@ class _LastLeaderKnown(ElectionRules):
 
 class _CompleteWhenAdded(ReassignmentRules):
     def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
-        """RA-3 before KAFKA-15665: the added replicas are in sync; whoever else of the target may be out."""
+        """RA-3 before KAFKA-15665: the added replicas are in sync; other target replicas may be out of sync."""
         return bool(isr) and set(adding) <= set(isr)
 
 
@@ -74,7 +74,7 @@ def k4() -> Rules:
 
 class _KeepLastMember(ElectionRules):
     def shrink(self, isr: tuple[int, ...], gone: int) -> tuple[int, ...]:
-        """EL-5 before KIP-966: the ISR never becomes empty; its last member stays, dead or alive."""
+        """EL-5 before KIP-966: the ISR never becomes empty; its last member stays, active or not."""
         return super().shrink(isr, gone) or isr
 
     def eligible(
@@ -104,7 +104,7 @@ class _AdvanceBelowMinIsr(HighWatermarkRules):
 
 
 def k3() -> Rules:
-    """KIP-841 and KIP-903: the design of the "v3.5" description, where the last replica standing may lose all."""
+    """KIP-841 and KIP-903: the design of the "v3.5" description, where the last in-sync replica may lose everything."""
     return replace(k4(), elections=_KeepLastMember(), high_watermark=_AdvanceBelowMinIsr())
 
 
@@ -130,7 +130,7 @@ class _EpochlessAlterPartition(AlterPartitionRules):
 
 
 def k2() -> Rules:
-    """KIP-841 only: whoever is active is eligible, in whatever incarnation it fetched."""
+    """KIP-841 only: any active broker is eligible, whichever incarnation fetched."""
     return replace(k3(), fetch=_EpochlessFetch(), isr=_EpochlessIsr(), alter_partition=_EpochlessAlterPartition())
 
 
@@ -156,7 +156,7 @@ class _RaiseEpochOnShrink(_KeepLastMember):
 
 
 def k1() -> Rules:
-    """The first KRaft: fenced and stopping brokers may be in the ISR."""
+    """The first KRaft version: fenced and stopping brokers may be in the ISR."""
     return replace(k2(), isr=_AnyoneInSync(), alter_partition=_AnyoneAccepted(), elections=_RaiseEpochOnShrink())
 
 

@@ -1,4 +1,4 @@
-"""Who is in sync: the leader's side of ISR changes (§9)."""
+"""Decides who is in sync: the leader's side of ISR changes (§9)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.core.metadata.image import BrokerImage
 
 
 class AfterAnswer(Enum):
-    """What the leader does with its pending ISR change when an answer to it comes (ISR-4)."""
+    """What the leader does with its pending ISR change on a response (ISR-4)."""
 
     ADOPT = "adopt"
     ROLL_BACK = "roll back"
@@ -29,7 +29,7 @@ _WAIT_FOR_METADATA = {
 
 
 class InsyncReplicaRules:
-    """Decisions about the ISR by the leader of a partition."""
+    """The leader's decisions on the ISR of a partition."""
 
     def maximal(self, committed: tuple[int, ...], proposed: tuple[int, ...] | None) -> frozenset[int]:
         """ISR-0, ISR-3: an expansion in flight counts at once, a shrink only when it is committed (KIP-497)."""
@@ -44,19 +44,19 @@ class InsyncReplicaRules:
         return replica is not None and replica.active and fetched_with_epoch in (-1, replica.epoch)
 
     def keeps_remote_state(self, in_isr: bool) -> bool:
-        """RT-3, RT-4: a change of the own epoch that nobody told of in time hides elections, removals and additions.
+        """RT-3, RT-4: an epoch change that was not observed hides elections, removals and additions.
 
-        Nobody keeps what was known of it: not one that may be new, and not an ISR member (`in_isr`) either, which
-        meanwhile may have cut its log after another leader.
+        The leader keeps no replica's state: neither of one that may be new, nor of an ISR member (`in_isr`), which
+        may meanwhile have truncated its log under another leader.
         """
         return False
 
     def expands_from_memory(self) -> bool:
-        """ISR-E4: who may join is judged by the fetch that shows it, never by what was remembered before."""
+        """ISR-E4: eligibility is judged by the fetch that shows it, never by remembered state."""
         return False
 
     def is_watched(self, appended_since: bool) -> bool:
-        """ISR-S: every partition is looked at, idle ones too (KAFKA-1097, KAFKA-1170)."""
+        """ISR-S: every partition is checked, idle ones too (KAFKA-1097, KAFKA-1170)."""
         return True
 
     def ms_until_request(self) -> int:
@@ -64,13 +64,13 @@ class InsyncReplicaRules:
         return 0
 
     def lags(self, end: int, leader_end: int, since_caught_up_ms: int, lag_max_ms: int) -> bool:
-        """ISR-S: behind the leader's end, and not caught up within the time that is allowed."""
+        """ISR-S: behind the leader's end, and not caught up within the allowed time."""
         return end != leader_end and since_caught_up_ms > lag_max_ms
 
     def after_answer(self, error: int | None) -> AfterAnswer:
-        """ISR-4: only an answer that proves that no copy of the request was applied may roll the change back.
+        """ISR-4: only a response that proves that no copy of the request was applied may roll the change back.
 
-        `error` None stands for no answer at all: timeout or lost connection.
+        `error` None means no response: timeout or lost connection.
         """
         if error == ErrorCode.NONE:
             return AfterAnswer.ADOPT

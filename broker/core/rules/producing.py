@@ -1,4 +1,4 @@
-"""What a leader answers to a produce request, and when (§6)."""
+"""Decides how and when a leader answers a produce request (§6)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from broker.core.messages.errors import ErrorCode
 
 
 class ProduceRules:
-    """Decisions about appending and acknowledging."""
+    """Decisions on appends and acknowledgements."""
 
     def refuse(self, acks: int, committed_isr: tuple[int, ...], min_insync_replicas: int) -> ErrorCode:
         """PR-1 and PR-2: acks must be -1, 0 or 1; acks=all needs the *configured* number of in-sync replicas."""
@@ -17,7 +17,7 @@ class ProduceRules:
         return ErrorCode.NONE
 
     def closes_connection_on_error(self) -> bool:
-        """PR-4: a client that asked for no answer learns of an error by losing its connection (KAFKA-955)."""
+        """PR-4: a client that asked for no response learns of an error by a closed connection (KAFKA-955)."""
         return True
 
     def waits_for_replicas(self, acks: int) -> bool:
@@ -27,7 +27,7 @@ class ProduceRules:
     def outcome(
         self, required_offset: int, high_watermark: int, maximal_isr_size: int, min_insync_replicas: int
     ) -> ErrorCode | None:
-        """PR-6: how a waiting produce ends; None while it has to wait. Being deposed is handled by the role change."""
+        """PR-6: the outcome of a waiting produce; None while it has to wait. A role change handles lost leadership."""
         if high_watermark < required_offset:
             return None
         if maximal_isr_size < min_insync_replicas:

@@ -8,30 +8,30 @@ from broker.core.messages import NO_LEADER, UNKNOWN
 
 
 class QuorumRules:
-    """Who may vote, who may lead, what is committed."""
+    """Decisions on who may vote, who may lead, and what is committed."""
 
     def may_act_in_stored_epoch(self, was_leader: bool) -> bool:
-        """QU-1: who led the stored epoch before a restart never leads or votes in it again (KAFKA-10527, -10661)."""
+        """QU-1: the leader of the stored epoch never leads or votes in it after a restart (KAFKA-10527, -10661)."""
         return not was_leader
 
     def first_asks_for_pre_votes(self) -> bool:
-        """QU-5, QU-6: a voter that misses its leader asks whether it could win before it raises the epoch (KIP-996)."""
+        """QU-5, QU-6: a voter without its leader asks whether it could win before it raises the epoch (KIP-996)."""
         return True
 
     def grants_vote(
         self, candidate: int, voted_for: int, leader: int, candidate_end: tuple[int, int], own_end: tuple[int, int]
     ) -> bool:
-        """QU-8: one vote an epoch, none once a leader is known, only for a log that is as complete as the own one."""
+        """QU-8: one vote per epoch, none once a leader is known, only for a log at least as complete as its own."""
         return leader == NO_LEADER and voted_for in (NO_LEADER, candidate) and candidate_end >= own_end
 
     def grants_pre_vote(
         self, leads: bool, hears_leader: bool, candidate_end: tuple[int, int], own_end: tuple[int, int]
     ) -> bool:
-        """QU-9: not while there is a leader to be heard."""
+        """QU-9: not while the leader is reachable."""
         return not leads and not hears_leader and candidate_end >= own_end
 
     def remembers_votes(self) -> bool:
-        """QU-8: a vote is on the disk before it is told."""
+        """QU-8: a vote is durable before it is sent."""
         return True
 
     def high_watermark(self, voter_ends: Iterable[int], present: int, epoch_start: int) -> int:

@@ -1,10 +1,10 @@
-"""When a reassignment is complete, and what its end does to the sets of replicas (§15)."""
+"""Decides when a reassignment is complete, and how its end changes the replica sets (§15)."""
 
 from __future__ import annotations
 
 
 class ReassignmentRules:
-    """Decisions of the controller about moving replicas."""
+    """The controller's decisions on moving replicas."""
 
     def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
         """RA-3: every target replica is in sync (KAFKA-15665). `isr` is without the removed; `min_isr` the target's."""
@@ -13,14 +13,14 @@ class ReassignmentRules:
     def drops(self, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
         """EL-0: whether replicas leave, as they do when those that were to be added are given up (RA-1, RA-6).
 
-        The leader epoch then rises. Else one that is added again, and hears of its first time only now, could fetch as
-        a replica of today, join the ISR, and delete its log when it hears of the end of that first time (RT-8).
+        The leader epoch then rises. Otherwise a replica that is added again, and learns of its first addition only now,
+        could fetch as a current replica, join the ISR, and delete its log on learning of its first removal (RT-8).
         """
         return not set(before) <= set(after)
 
     def eligible_among(self, target: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
         """ELR-5: after completion or cancellation only replicas of the target may be remembered as eligible.
 
-        `before` are those who were replicas or in sync until now.
+        `before` are the previous replicas and ISR members.
         """
         return target

@@ -1,1 +1,1 @@
-"""Kafka's wire protocol: bytes to the core's messages and back."""
+"""Kafka's wire protocol: converts between bytes and the core's messages."""

@@ -1,7 +1,7 @@
-"""ApiVersions (18), versions 0 to 4, which the server answers without asking the node.
+"""Codec of ApiVersions (18), versions 0 to 4, which the server answers without asking the node.
 
-A version that we do not know gets the answer of version 0 with UNSUPPORTED_VERSION and the list, from which
-the client learns what to ask instead (KIP-511).
+An unknown version gets the response of version 0 with UNSUPPORTED_VERSION and the list, from which
+the client learns which version to use (KIP-511).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLEXIBLE = 3
 
 
 def answer(header: RequestHeader, frame: bytes, position: int, apis: Iterable[AnyCodec]) -> bytes:
-    """Answer an ApiVersions request with the ranges of `apis`, those of the listener that it came to."""
+    """Answer an ApiVersions request with the version ranges of `apis`, those of its listener."""
     ranges = sorted([(API_KEY, *_VERSIONS), *((codec.api_key, *codec.versions) for codec in apis)])
     version, error = header.api_version, ErrorCode.NONE
     if _VERSIONS[0] <= version <= _VERSIONS[1]:

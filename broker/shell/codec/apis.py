@@ -1,6 +1,6 @@
-"""Which APIs there are, and on which listener each is served.
+"""The table of APIs, by the listener that serves them.
 
-Clients never see the APIs between nodes: those have listeners of their own.
+The APIs between nodes have listeners of their own, which clients do not use.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ LISTENER_APIS: dict[str, dict[int, AnyCodec]] = {
         (CONTROLLER_LISTENER, _CONTROLLER),
     )
 }
-"""Listener → API key → codec. ApiVersions is everywhere and not here: the server answers it itself."""
+"""Listener → API key → codec. ApiVersions is served everywhere and not listed: the server answers it itself."""
 
 CODECS: tuple[AnyCodec, ...] = tuple(
     {codec.api_key: codec for apis in LISTENER_APIS.values() for codec in apis.values()}.values()
@@ -108,9 +108,9 @@ CODECS: tuple[AnyCodec, ...] = tuple(
 _OF_REQUEST: dict[type, AnyCodec] = {
     codec.request_type: codec for apis in LISTENER_APIS.values() for codec in apis.values()
 }
-"""Where two APIs carry the same request, the one that nodes serve each other counts: its listener comes later."""
+"""If two APIs carry the same request, the one between nodes counts: its listener comes later."""
 
 
 def codec_of(request: AnyRequest) -> AnyCodec | None:
-    """Find the codec for a request of the core; None if no listener serves it."""
+    """The codec of a core request; None if no listener serves it."""
     return _OF_REQUEST.get(type(request))

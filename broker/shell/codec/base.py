@@ -1,4 +1,4 @@
-"""What it takes to speak one API: four functions between bytes and the core's messages, in versions."""
+"""The codec of one API: four functions between bytes and the core's messages, by version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Codec(Generic[Request, Response]):
     api_key: int
     name: str
     versions: tuple[int, int]
-    """Lowest and highest that we serve; the highest is the one that nodes speak among themselves."""
+    """Lowest and highest served version; nodes use the highest among themselves."""
 
     flexible_from: int
     """First version with compact types and tagged fields (KIP-482), in the body and in the headers."""
@@ -31,13 +31,13 @@ class Codec(Generic[Request, Response]):
     encode_response: Callable[[Response, int], Parts]
 
     version_for: Callable[[Request], int] | None = None
-    """Version in which to send a request between nodes, where it is not always the highest."""
+    """Version in which to send a request between nodes, if not always the highest."""
 
     name_topics: Callable[[Response, Request], Response] | None = None
-    """Fill in the topic names of a response that speaks in ids, from the request that it answers."""
+    """Fill in the topic names of a response that has only ids, from its request."""
 
     def serves(self, version: int) -> bool:
-        """Whether a version is one of ours."""
+        """Whether a version is served."""
         return self.versions[0] <= version <= self.versions[1]
 
     def flexible(self, version: int) -> bool:

@@ -1,7 +1,7 @@
-"""What can be wrong with bytes from the network."""
+"""Errors in bytes from the network."""
 
 from __future__ import annotations
 
 
 class DecodeError(Exception):
-    """The bytes are not a message that we speak; nothing after them on the connection can be trusted."""
+    """The bytes are not a message of a served API; the connection's remaining bytes cannot be trusted."""

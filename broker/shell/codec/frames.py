@@ -30,10 +30,10 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """Read the header of a request without its tagged fields, which only the API's codec knows to expect."""
+    """Read the header of a request without its tagged fields, which only the API's codec expects."""
     with guarded("a request header"):
         api_key, api_version, correlation_id = _HEAD.unpack_from(frame)
-        # The client id is of the old string type in all versions, so that any broker can read it.
+        # The client id has the non-compact string type in all versions, so that any broker can read it.
         client_id, position = wire.read_nullable_string(frame, _CLIENT_ID_AT, flexible=False)
     return RequestHeader(api_key, api_version, correlation_id, client_id or ""), position
 
@@ -68,7 +68,7 @@ def request_frame(
 def response_frame(
     codec: Codec[AnyRequest, AnyResponse], version: int, correlation_id: int, response: AnyResponse
 ) -> bytes:
-    """Write the answer to a request of that version."""
+    """Encode the response to a request of that version."""
     head = INT32.pack(correlation_id)
     tail = NO_TAGS if codec.flexible(version) else b""
     return _framed(head + tail, codec.encode_response(response, version))
@@ -81,7 +81,7 @@ def read_response(
     frame: bytes,
     request: AnyRequest,
 ) -> AnyResponse:
-    """Read the answer to a request that was sent with `correlation_id`."""
+    """Decode the response to a request that was sent with `correlation_id`."""
     with guarded(f"a {codec.name} response of version {version}"):
         (found,) = INT32.unpack_from(frame)
         if found != correlation_id:

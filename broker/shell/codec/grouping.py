@@ -1,4 +1,4 @@
-"""The wire nests partitions in topics, the core's messages list partitions: the way from one to the other."""
+"""Groups partitions by topic: the wire nests partitions in topics, the core's messages list them flat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def by_topic(pairs: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
-    """Group what belongs to one topic (a name or an id), in the order in which topics first appear."""
+    """Group the values of each topic (a name or an id), in the order in which topics first appear."""
     topics: dict[str, list[T]] = {}
     for topic, element in pairs:
         topics.setdefault(topic, []).append(element)

@@ -1,4 +1,4 @@
-"""kafka-python's message classes, as a codec for everything that is not hot.
+"""Uses kafka-python's message classes as a codec for every API that is not performance-critical.
 
 They are generated from Kafka's own schemas, which kafka-python ships for the APIs of clients. For the APIs
 between brokers the schemas are in `schemas/`, written after Kafka's published message formats.
@@ -21,15 +21,15 @@ WireMessage = Any
 
 
 def define(name: str) -> WireMessage:
-    """Make the message class for `schemas/<name>.json`."""
+    """Create the message class for `schemas/<name>.json`."""
     return type(ApiMessage)(name, (ApiMessage,), {}, load_json=schemas)
 
 
 def decode(message: WireMessage, data: bytes, position: int, version: int) -> WireMessage:
     """Read one message that starts at `position`.
 
-    This is `ApiMessage.decode` but for the position where reading ended, which the public function keeps to
-    itself. It is needed because kafka-python takes a string that the frame cuts short for a shorter string.
+    This is `ApiMessage.decode`, but returns the position where reading ended, which the public function does not.
+    The position is needed because kafka-python reads a string cut short by the frame as a shorter string.
     """
     flexible = message.flexible_version_q(version)
     read = message._struct.compiled_decode_from(version, compact=flexible, tagged=flexible, data_class=message)
@@ -45,12 +45,12 @@ def encode(message: WireMessage, version: int, **fields: object) -> Parts:
 
 
 def elements(array: Iterable[WireMessage] | None) -> Iterable[WireMessage]:
-    """Iterate over an array's elements; null is as good as none."""
+    """Iterate over an array's elements; null counts as empty."""
     return () if array is None else array
 
 
 def uuid_text(value: uuid.UUID | None) -> str:
-    """Turn a UUID to text, "" for the all-zero one, which means unknown."""
+    """A UUID as text, "" for the all-zero one, which means unknown."""
     return "" if value is None or value.int == 0 else str(value)
 
 

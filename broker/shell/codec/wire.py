@@ -1,4 +1,4 @@
-"""Kafka's primitive types, for the two APIs whose codecs are written out by hand (Produce and Fetch).
+"""Kafka's primitive types, for the hand-written codecs (Produce, Fetch, FetchSnapshot).
 
 Readers take the whole frame and a position and return the value and the position after it. A length that
 points outside the frame raises `DecodeError`; a number cut short raises `IndexError` or `struct.error`,
@@ -37,7 +37,7 @@ _MALFORMED: tuple[type[Exception], ...] = (
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """Turn whatever a decoder trips over into a `DecodeError` that names `what` was being read."""
+    """Convert any error of a decoder into a `DecodeError` that names `what` was being read."""
     try:
         yield
     except DecodeError as error:
@@ -103,7 +103,7 @@ def read_string(data: bytes, position: int, flexible: bool) -> tuple[str, int]:
 
 
 def read_records(data: bytes, position: int, flexible: bool) -> tuple[bytes, int]:
-    """Read record batches; null is as good as none."""
+    """Read record batches; null counts as empty."""
     if flexible:
         size, position = read_unsigned_varint(data, position)
         size -= 1
@@ -116,7 +116,7 @@ def read_records(data: bytes, position: int, flexible: bool) -> tuple[bytes, int
 
 
 def read_array_size(data: bytes, position: int, flexible: bool) -> tuple[int, int]:
-    """Read how many elements follow; null is as good as none."""
+    """Read the number of elements that follow; null counts as none."""
     if flexible:
         size, position = read_unsigned_varint(data, position)
         return max(size - 1, 0), position
@@ -133,7 +133,7 @@ def read_topic_id(data: bytes, position: int) -> tuple[str, int]:
 
 
 def read_tags(data: bytes, position: int) -> tuple[dict[int, tuple[int, int]], int]:
-    """Find where each tagged field lies: tag → (start, end). What we do not know we ignore (KIP-482)."""
+    """Locate each tagged field: tag → (start, end). Unknown tags are ignored (KIP-482)."""
     count, position = read_unsigned_varint(data, position)
     fields = {}
     for _ in range(count):
@@ -147,7 +147,7 @@ def read_tags(data: bytes, position: int) -> tuple[dict[int, tuple[int, int]], i
 
 
 def skip_tags(data: bytes, position: int) -> int:
-    """Step over tagged fields that nobody wants."""
+    """Skip tagged fields."""
     if data[position] == 0:
         return position + 1
     return read_tags(data, position)[1]

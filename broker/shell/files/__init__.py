@@ -1,1 +1,1 @@
-"""The node's disk: POSIX files, several log directories, fsync on threads, a ledger of what was synced."""
+"""The node's disk: POSIX files, several log directories, fsync on threads, a ledger of synced data."""

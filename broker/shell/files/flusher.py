@@ -1,7 +1,7 @@
-"""fsync on threads of its own, so that a slow disk does not stop the node.
+"""Runs fsync on separate threads, so that a slow disk does not block the node.
 
-Flushes of one token are done one after the other, in the order in which they were asked for; those of
-different tokens go side by side. The threads are daemons: a disk that hangs must not keep the process
+Flushes of one token run one after the other, in the order of their requests; those of
+different tokens run in parallel. The threads are daemons: a disk that hangs must not keep the process
 from ending.
 """
 
@@ -23,7 +23,7 @@ Failed = Callable[[BaseException], None]
 
 
 class Flusher:
-    """Carries out `Flush` effects; `done` and `failed` are called on one of its threads."""
+    """Executes `Flush` effects; `done` and `failed` are called on one of its threads."""
 
     def __init__(self, sync: Callable[[str], None], done: Done, failed: Failed) -> None:
         self._sync = sync
@@ -31,7 +31,7 @@ class Flusher:
         self._failed = failed
         self._work: SimpleQueue[Flush | None] = SimpleQueue()
         self._waiting: dict[Hashable, deque[Flush]] = {}
-        """Tokens that are being flushed, with what came for them meanwhile."""
+        """Tokens that are being flushed, with the requests that arrived meanwhile."""
 
         self._syncs = 0
         self._sync_seconds = 0.0
@@ -52,12 +52,12 @@ class Flusher:
         self._work.put(flush)
 
     def syncs(self) -> tuple[int, float]:
-        """How many files were synced so far, and how many seconds that took, waiting threads added up."""
+        """How many files were synced so far, and the seconds that took, summed over threads."""
         with self._lock:
             return self._syncs, self._sync_seconds
 
     def close(self) -> None:
-        """Let the threads end once the flushes under way are done; the others are forgotten."""
+        """Let the threads end once the running flushes are done; queued ones are dropped."""
         with self._lock:
             self._waiting = {}
         for _ in self._threads:

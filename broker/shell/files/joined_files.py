@@ -1,6 +1,6 @@
-"""Several log directories as the one tree that the core's `Files` is: names tell which directory they lie in.
+"""Presents several log directories as one `Files` tree; a name's prefix selects the directory.
 
-A directory that could not be opened refuses everything from then on, which is how the core learns of it.
+Every access to a directory that could not be opened raises its error, from which the core learns of the failure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class JoinedFiles:
     """Joins several `broker.core.ports.files.Files`: the first for plain names, the others by a prefix of the name."""
 
     def __init__(self, directories: Sequence[Files | StorageError]) -> None:
-        """Join directories in the order of `log.dirs`; an error stands for one that could not be opened."""
+        """Join directories in the order of `log.dirs`; an error takes the place of one that could not be opened."""
         self._directories = directories
 
     def list(self, directory: str) -> list[str]:
@@ -33,15 +33,15 @@ class JoinedFiles:
         return self._do(name, lambda files, inner: files.read(inner, position, size))
 
     def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file."""
+        """Append to a file."""
         self._do(name, lambda files, inner: files.append(inner, data))
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file to `size` bytes."""
+        """Truncate a file to `size` bytes."""
         self._do(name, lambda files, inner: files.truncate(inner, size))
 
     def replace(self, name: str, data: bytes) -> None:
-        """Put a whole small file in place, atomically and durably."""
+        """Write a whole small file atomically and durably."""
         self._do(name, lambda files, inner: files.replace(inner, data))
 
     def rename(self, name: str, new_name: str) -> None:
@@ -52,7 +52,7 @@ class JoinedFiles:
         self._do(name, lambda files, inner: files.rename(inner, new_name.removeprefix(prefix)))
 
     def delete(self, name: str) -> None:
-        """Delete a file or a directory with all that is in it."""
+        """Delete a file or a directory with all its contents."""
         self._do(name, lambda files, inner: files.delete(inner))
 
     def sync(self, name: str) -> None:
@@ -60,12 +60,12 @@ class JoinedFiles:
         self._do(name, lambda files, inner: files.sync(inner))
 
     def _do(self, name: str, work: Callable[[Files, str], T]) -> T:
-        """Do something in the directory of a name; what it refuses, it refuses under that name."""
-        place = directory_of(name)
-        files = self._directories[place]
+        """Run an action in the directory of a name; errors get the prefixed name."""
+        index = directory_of(name)
+        files = self._directories[index]
         if isinstance(files, StorageError):
             raise StorageError(str(files), name)
         try:
-            return work(files, name.removeprefix(name_in(place, "")).rstrip("/"))
+            return work(files, name.removeprefix(name_in(index, "")).rstrip("/"))
         except StorageError as error:
             raise StorageError(str(error), name) from error

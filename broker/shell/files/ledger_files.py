@@ -1,15 +1,15 @@
-"""A page cache in user space: real files with a ledger of what was synced, so that a power failure can be played.
+"""Simulates a page cache in user space: real files with a ledger of what was synced, to simulate power failures.
 
-A process that is killed loses nothing that it wrote: the kernel has it. A machine that loses power keeps what was
-synced. To play the latter with the former, `LedgerFiles` writes down how much of each file is durable, and
-`lose_unsynced`, run on the directory of a dead node, cuts every file to that.
+A killed process loses nothing that it wrote: the kernel has it. A machine that loses power keeps only what was
+synced. To turn the former into the latter, `LedgerFiles` records how much of each file is durable, and
+`lose_unsynced`, run on the directory of a dead node, truncates every file to that size.
 
 The ledger maps inode numbers to durable sizes, so that renaming needs no entry. It lies outside the data and holds one
 slot of 16 bytes per file. A slot never crosses a page, so that a kill does not tear it, and it is written in the order
 that makes a kill between ledger and file harmless: before a truncation, after a sync, a replacement or a deletion.
 
 Limits: directory entries and renames count as durable at once, as does `replace`. Files that others put into the
-directory count as durable in whole; so does the bare name of a file when the kill came between its creation and its
+directory count as durable in whole; so does the name of an empty file if the kill came between its creation and its
 entry in the ledger.
 """
 
@@ -25,7 +25,7 @@ from broker.core.ports.files import StorageError
 from broker.shell.files.posix_files import ASIDE_SUFFIX, OPEN_FILES_MAX, PosixFiles, files_under
 
 NEVER_SYNCED = -1
-"""Durable size of a file of which not even the name would survive."""
+"""Durable size of a file whose name would not survive either."""
 
 _SLOT = struct.Struct("<Qq")  # inode number, durable size; inode number 0: a free slot
 _FREE = 0
@@ -34,7 +34,7 @@ _FREE = 0
 class LedgerFiles(PosixFiles):
     """`PosixFiles` that keep a ledger; by default it is the file `<root>.ledger`.
 
-    Nothing is recorded per append. A new ledger takes all that it finds in `root` for durable.
+    Nothing is recorded per append. A new ledger counts everything in `root` as durable.
     """
 
     def __init__(self, root: Path, ledger: Path | None = None, open_files_max: int = OPEN_FILES_MAX) -> None:
@@ -45,7 +45,7 @@ class LedgerFiles(PosixFiles):
             self._ledger = _Ledger(ledger or ledger_of(root), root)
 
     def close(self) -> None:
-        """Close all file descriptors. What was not synced remains so."""
+        """Close all file descriptors. Unsynced data remains unsynced."""
         super().close()
         self._ledger.close()
 
@@ -81,21 +81,21 @@ class LedgerFiles(PosixFiles):
                 self._ledger.record(syncing.inode, syncing.size)
 
     def _cut_short(self, inode: int, size: int) -> None:
-        """A sync that is under way proves nothing about what is written after a cut."""
+        """A running sync proves nothing about what is written after a truncation."""
         for syncing in self._syncing:
             if syncing.inode == inode:
                 syncing.size = min(syncing.size, size)
 
 
 def ledger_of(root: Path) -> Path:
-    """Where the ledger of a directory is kept unless told otherwise."""
+    """The default path of a directory's ledger."""
     return root.with_name(root.name + ".ledger")
 
 
 def lose_unsynced(
     root: Path, ledger: Path | None = None, keep: Callable[[str, int, int], int] | None = None
 ) -> dict[str, tuple[int, int]]:
-    """Play a power failure on the directory of a dead node; sizes (before, after) by name of the files that lost.
+    """Simulate a power failure on the directory of a dead node; returns (before, after) sizes of files that lost data.
 
     Every file is cut to its durable size, or, for a partial loss, to what `keep(name, durable size, size)` chooses
     between the two. A file that was never synced and keeps nothing is deleted.
@@ -125,7 +125,7 @@ def lose_unsynced(
 
 
 class _Syncing:
-    """A sync under way: once it is done, the first `size` bytes are durable."""
+    """A running sync: once it is done, the first `size` bytes are durable."""
 
     __slots__ = ("inode", "size")
 
@@ -135,7 +135,7 @@ class _Syncing:
 
 
 class _Ledger:
-    """The ledger's file, and what is in it."""
+    """The ledger's file and its slots."""
 
     def __init__(self, path: Path, root: Path) -> None:
         known = _read_slots(path)

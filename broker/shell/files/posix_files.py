@@ -18,7 +18,7 @@ from broker.core.ports.files import StorageError
 
 OPEN_FILES_MAX = 256
 ASIDE_SUFFIX = ".aside"
-"""Of the file that `replace` writes before it takes the old one's place; it is not listed."""
+"""Suffix of the temporary file that `replace` writes before the rename; it is not listed."""
 
 
 class PosixFiles:
@@ -37,7 +37,7 @@ class PosixFiles:
     # --- Files -----------------------------------------------------------------------------------------------
 
     def list(self, directory: str) -> list[str]:
-        """Names in a directory, sorted; without those that an interrupted `replace` left."""
+        """Names in a directory, sorted; without leftovers of an interrupted `replace`."""
         with self._failing("list", directory):
             try:
                 with os.scandir(self._root / directory) as entries:
@@ -47,7 +47,7 @@ class PosixFiles:
 
     def size(self, name: str) -> int:
         """Bytes in a file; 0 if there is none."""
-        with self._failing("look at", name):
+        with self._failing("inspect", name):
             try:
                 return (self._root / name).stat().st_size
             except FileNotFoundError:
@@ -71,7 +71,7 @@ class PosixFiles:
             raise self._storage_error("read", name, error) from error
 
     def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file; what was written of `data` when the disk refused is taken back."""
+        """Append to a file; if the disk fails, a partly written `data` is removed again."""
         try:
             try:
                 descriptor = self._descriptor(name)
@@ -84,14 +84,14 @@ class PosixFiles:
             raise self._storage_error("append to", name, error) from error
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file to `size` bytes."""
+        """Truncate a file to `size` bytes."""
         with self._failing("truncate", name):
             descriptor = self._descriptor(name)
             self._before_truncate(descriptor, size)
             os.ftruncate(descriptor, size)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Put a whole small file in place, atomically and durably."""
+        """Write a whole small file atomically and durably."""
         with self._failing("replace", name):
             path = self._root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ class PosixFiles:
             self._sync_directories(new_name)
 
     def delete(self, name: str) -> None:
-        """Delete a file or a directory with all that is in it, durably."""
+        """Delete a file or a directory with all its contents, durably."""
         with self._failing("delete", name):
             self._close(name)
             path = self._root / name
@@ -144,7 +144,7 @@ class PosixFiles:
             self._sync_directories(name)
 
     def sync(self, name: str) -> None:
-        """Block until a file's bytes, and the names that lead to it, are on the disk; nothing if there is no file."""
+        """Block until a file's bytes, and the names on its path, are on the disk; does nothing if there is no file."""
         with self._failing("sync", name):
             with self._closing:
                 cached = self._descriptors.get(name)
@@ -163,22 +163,22 @@ class PosixFiles:
                 self._new_names.discard(name)
 
     def close(self) -> None:
-        """Close all file descriptors. What was not synced remains so."""
+        """Close all file descriptors. Unsynced data remains unsynced."""
         self._close("")
 
-    # --- for a subclass that keeps account of what is durable ----------------------------------------------------
+    # --- hooks of subclasses that track what is durable ----------------------------------------------------------
 
     def _after_create(self, descriptor: int) -> None:
-        """A file was created."""
+        """Called after a file was created."""
 
     def _before_truncate(self, descriptor: int, size: int) -> None:
-        """A file is about to be cut."""
+        """Called before a file is truncated."""
 
     def _after_remove(self, inodes: Sequence[int]) -> None:
-        """These files are gone."""
+        """Called after these files were deleted."""
 
     def _sync_descriptor(self, descriptor: int) -> None:
-        """Put a file's bytes on the disk."""
+        """Flush a file's descriptor with fsync."""
         os.fsync(descriptor)
 
     # --- descriptors -----------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class PosixFiles:
             raise
 
     def _sync_directories(self, name: str) -> None:
-        """Make a change of directory entry durable, and the entries of directories that are new."""
+        """Make a change of a directory entry durable, and the entries of new directories."""
         directory = (self._root / name).parent
         while directory.exists():
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Cutting a byte stream into Kafka's frames."""
+"""Splits a byte stream into Kafka's frames."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _LENGTH_BYTES = 4
 
 
 class FrameBuffer:
-    """Bytes that came in and are not yet handed on."""
+    """Received bytes that are not yet returned as frames."""
 
     def __init__(self, size_max: int) -> None:
-        """Refuse frames of more than `size_max` bytes."""
+        """Reject frames of more than `size_max` bytes."""
         self._size_max = size_max
         self._buffer = bytearray()
         self._start = 0
@@ -20,16 +20,16 @@ class FrameBuffer:
         return len(self._buffer) - self._start
 
     def feed(self, data: bytes) -> None:
-        """Take what the socket gave."""
+        """Add received bytes."""
         if self._start:
             del self._buffer[: self._start]
             self._start = 0
         self._buffer += data
 
     def take(self) -> bytes | None:
-        """Hand on the next frame without its length, or None if it is not all there yet.
+        """Return the next frame without its length, or None if it is incomplete.
 
-        Raises `DecodeError` for a length that no honest peer sends, before anything of that size is stored.
+        Raises `DecodeError` for an invalid length, before anything of that size is stored.
         """
         if len(self) < _LENGTH_BYTES:
             return None

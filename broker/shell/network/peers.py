@@ -1,8 +1,8 @@
-"""Connections to other nodes: one for each node and channel, made when there is something to send.
+"""Connections to other nodes: one per node and channel, opened when there is something to send.
 
 Every `Send` ends in a `ResponseReceived` or a `RequestFailed`, within its timeout. A request that finds
 no connection waits for the next attempt, which comes after a short, growing pause; if that fails, so do
-all that wait for it. Answers come in order, so one that is late closes the connection and fails
+all that wait for it. Responses come in order, so a late one closes the connection and fails
 everything behind it.
 """
 
@@ -26,17 +26,17 @@ from broker.shell.observability.traffic import PEERS, Traffic
 LOG = logging.getLogger(__name__)
 
 CONNECT_S_MAX = 1.0
-"""Patience with one attempt to connect. TCP's own retries grow to seconds: too slow after a healed cut."""
+"""Timeout of one attempt to connect. TCP's own retries take seconds: too slow after a healed partition."""
 
 BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
 
 AddressOf = Callable[[int, str], Address | None]
-"""Where a node is reached on a channel; None if nobody knows."""
+"""The address of a node on a channel; None if unknown."""
 
 
 class Outgoing:
-    """A request on its way."""
+    """A sent or queued request."""
 
     def __init__(self, send: Send, codec: AnyCodec, correlation_id: int) -> None:
         self.send = send
@@ -46,13 +46,13 @@ class Outgoing:
         self.timer: asyncio.TimerHandle | None = None
 
     def settle(self) -> None:
-        """Stop the clock: it has its answer, or will have none."""
+        """Cancel the timeout: the request has its response, or will have none."""
         if self.timer is not None:
             self.timer.cancel()
 
 
 class Link(asyncio.Protocol):
-    """The way to one node on one channel, connected or not."""
+    """The connection to one node on one channel, open or not."""
 
     def __init__(self, peers: Peers, node_id: int, channel: str) -> None:
         self._peers = peers
@@ -83,7 +83,7 @@ class Link(asyncio.Protocol):
             self._connecting.add_done_callback(self._connect_ended)
 
     def close(self) -> None:
-        """Drop the connection; nobody waits for answers any more."""
+        """Drop the connection and its requests."""
         if self._connecting is not None:
             self._connecting.cancel()
         for outgoing in (*self._waiting, *self._sent):
@@ -93,10 +93,10 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # --- what asyncio calls -------------------------------------------------------------------------------
+    # --- asyncio protocol -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send what has waited."""
+        """Send the queued requests."""
         sockets.configure(transport, to_peer=True)
         self._transport = cast("asyncio.Transport", transport)
         self._incoming = FrameBuffer(self._peers.frame_bytes_max)
@@ -106,7 +106,7 @@ class Link(asyncio.Protocol):
             self._write(outgoing)
 
     def data_received(self, data: bytes) -> None:
-        """Match answers with requests, first with first."""
+        """Match responses with requests in order."""
         self._peers.traffic.bytes_in[PEERS] += len(data)
         self._incoming.feed(data)
         try:
@@ -116,13 +116,13 @@ class Link(asyncio.Protocol):
             self._give_up(f"answer not understood: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail everything that was under way."""
+        """Fail all outstanding requests."""
         self._transport = None
         self._back_off()
         sent, self._sent = self._sent, deque()
         self._fail(sent, self._lost_because if exc is None else f"{self._lost_because}: {exc}")
 
-    # --- inner workings -----------------------------------------------------------------------------------
+    # --- implementation -----------------------------------------------------------------------------------
 
     def _write(self, outgoing: Outgoing) -> None:
         assert self._transport is not None, "written to only while connected"
@@ -164,7 +164,7 @@ class Link(asyncio.Protocol):
 
     def _unreachable(self, reason: str) -> None:
         self._back_off()
-        # A request that the node sends while it hears of this failure must start a new attempt.
+        # A request that the node sends while handling this failure must start a new attempt.
         self._connecting = None
         waiting, self._waiting = self._waiting, deque()
         self._fail(waiting, f"no connection to node {self._node_id} ({self._channel}): {reason}")
@@ -198,7 +198,7 @@ class Link(asyncio.Protocol):
 
 
 class Peers:
-    """All links of a node."""
+    """All connections of a node to its peers."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class Peers:
         self._links: dict[tuple[int, str], Link] = {}
 
     def send(self, send: Send) -> None:
-        """Carry out a `Send`. What cannot be said on the wire fails like what cannot be delivered."""
+        """Execute a `Send`. A request that cannot be encoded fails like one that cannot be delivered."""
         codec = codec_of(send.request)
         if codec is None:
             reason = f"no listener serves {type(send.request).__name__}"

@@ -1,8 +1,8 @@
-"""The listeners of a node, and the connections that it accepted.
+"""A node's listeners, and the connections they accept.
 
 A connection has one request in progress at a time: the next frame is decoded only when the node has
-replied to the one before, which gives the order of replies that clients rely on (and the order of
-pipelined produce requests). Whatever is not a request of an API of that listener closes the connection,
+replied to the previous one, which gives the order of replies that clients rely on (and the order of
+pipelined produce requests). Anything but a request of an API of that listener closes the connection,
 with one line in the log.
 """
 
@@ -27,15 +27,15 @@ from broker.shell.observability.traffic import Traffic
 LOG = logging.getLogger(__name__)
 
 HALF_FRAME_S_MAX = 30.0
-"""How long a frame may take to arrive once its first byte has."""
+"""How long a frame may take to arrive after its first byte."""
 
 _SWEEP_S = 5.0
 _CLOSE_S_MAX = 1.0
 _READ_AHEAD_BYTES_MAX = 1 << 16
-"""What may wait behind the request in progress before reading stops."""
+"""Bytes that may wait behind the request in progress before reading pauses."""
 
 
-class OpenRequest(NamedTuple):
+class RequestInProgress(NamedTuple):
     """A request that the node has not yet replied to."""
 
     request_id: int
@@ -54,13 +54,13 @@ class Connection(asyncio.Protocol):
         self._apis: Mapping[int, AnyCodec] = LISTENER_APIS[listener]
         self._incoming = FrameBuffer(server.frame_bytes_max)
         self._outgoing: list[bytes] = []
-        self._open: OpenRequest | None = None
+        self._open: RequestInProgress | None = None
         self._advancing = False
         self._write_paused = False
         self._transport: asyncio.Transport | None = None
         self._active_at = self._frame_began_at = server.loop.time()
 
-    # --- what asyncio calls -------------------------------------------------------------------------------
+    # --- asyncio protocol -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start."""
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, hand on what is complete."""
+        """Add received bytes, process complete frames."""
         self._active_at = self._server.loop.time()
         self._traffic.bytes_in[self.listener] += len(data)
         if not self._incoming:
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the node."""
+        """Report the disconnect to the node."""
         LOG.debug("connection %d is gone (%s)", self.number, exc)
         self._transport = None
         request_id = None if self._open is None else self._open.request_id
@@ -86,18 +86,18 @@ class Connection(asyncio.Protocol):
         self._server.lost(self.number, request_id)
 
     def pause_writing(self) -> None:
-        """Hold back further requests: the client does not read what we answer."""
+        """Pause further requests: the client does not read our responses."""
         self._write_paused = True
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resume."""
         self._write_paused = False
         self._advance()
 
     # --- requests and replies -----------------------------------------------------------------------------
 
     def reply(self, response: AnyResponse | None) -> None:
-        """Answer the request in progress (None: do not) and go on to the next."""
+        """Answer the request in progress (None: no response) and continue with the next."""
         assert self._open is not None, "only the request in progress is replied to"
         _, codec, header = self._open
         self._open = None
@@ -108,7 +108,7 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def close(self) -> None:
-        """Send what is to be sent, then close."""
+        """Send what is buffered, then close."""
         if self._transport is not None:
             self._flush()
             self._transport.close()
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def sweep(self, now: float, idle_s_max: float) -> None:
-        """Close if the other side has gone quiet in the middle of a frame, or altogether."""
+        """Close if the peer has stopped in the middle of a frame, or has been idle too long."""
         if self._transport is None or self._open is not None:
             return
         if self._transport.is_closing():
@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _advance(self) -> None:
-        # A reply that comes while a request is being handed on lands here again; the loop below then goes on.
+        # A reply during the delivery of a request re-enters here; the loop below then continues.
         if self._advancing:
             return
         self._advancing = True
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
             raise DecodeError(f"API {header.api_key} is not served on {self.listener}")
         request = read_request(codec, header, frame, position)
         request_id = self._server.next_request_id(self)
-        self._open = OpenRequest(request_id, codec, header)
+        self._open = RequestInProgress(request_id, codec, header)
         version, client_id = header.api_version, header.client_id
         self._server.deliver(
             RequestReceived(request_id, self.number, request, version, client_id, listener=self.listener)
@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
 
 
 class Server:
-    """All listeners of a node. Events go to `deliver`; `reply` and `close_connection` carry out effects."""
+    """All listeners of a node. Events go to `deliver`; `reply` and `close_connection` execute effects."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class Server:
         self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
 
     async def listen(self, listener: Listener) -> int:
-        """Bind a listener and return its port. Raises OSError if the address is taken or not ours."""
+        """Bind a listener and return its port. Raises OSError if the address is taken or not local."""
 
         def connection() -> Connection:
             self._last_connection += 1
@@ -229,13 +229,13 @@ class Server:
         return int(server.sockets[0].getsockname()[1])
 
     def reply(self, request_id: int, response: AnyResponse | None) -> None:
-        """Carry out a `Reply`; one to a connection that is gone is lost, like any answer to nobody."""
+        """Execute a `Reply`; one to a closed connection is dropped."""
         connection = self._open_requests.pop(request_id, None)
         if connection is not None:
             connection.reply(response)
 
     def close_connection(self, number: int) -> None:
-        """Carry out a `CloseConnection`."""
+        """Execute a `CloseConnection`."""
         connection = self._connections.get(number)
         if connection is not None:
             connection.close()
@@ -255,13 +255,13 @@ class Server:
             connection.abort()
 
     def opened(self, connection: Connection) -> None:
-        """Remember a new connection."""
+        """Register a new connection."""
         self._all_gone.clear()
         self._connections[connection.number] = connection
         self.traffic.connections[connection.listener] += 1
 
     def lost(self, number: int, request_id: int | None) -> None:
-        """Forget a connection and its request in progress."""
+        """Drop a connection and its request in progress."""
         connection = self._connections.pop(number)
         self.traffic.connections[connection.listener] -= 1
         if not self._connections:
@@ -271,7 +271,7 @@ class Server:
         self.deliver(Disconnected(number))
 
     def next_request_id(self, connection: Connection) -> int:
-        """Name a request, so that its reply finds the way back."""
+        """Assign a request id that maps the reply to its connection."""
         self._last_request += 1
         self._open_requests[self._last_request] = connection
         return self._last_request

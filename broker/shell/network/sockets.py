@@ -1,8 +1,8 @@
-"""Options of TCP sockets.
+"""Sets the options of TCP sockets.
 
-The kernel's own idea of a dead connection is a quarter of an hour away. Nodes must learn within seconds
-that a link was cut, or they would spend a fault's whole duration, and more after it, on connections that
-lead nowhere.
+The kernel's default takes a quarter of an hour to give up a dead connection. Nodes must learn within seconds
+that a link was cut, or they would spend a fault's whole duration, and more after it, on dead
+connections.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from asyncio import BaseTransport
 from contextlib import suppress
 
 UNACKNOWLEDGED_MS_MAX = 3_000
-"""How long bytes to a peer may stay unacknowledged before its connection is given up."""
+"""How long bytes to a peer may stay unacknowledged before its connection is closed."""
 
 _KEEPALIVE_IDLE_S = 5
 _KEEPALIVE_INTERVAL_S = 1
@@ -20,9 +20,9 @@ _KEEPALIVE_PROBES = 3
 
 
 def configure(transport: BaseTransport, *, to_peer: bool) -> None:
-    """Send small messages at once and probe silent connections; give up early on links to peers.
+    """Disable Nagle's algorithm and probe idle connections; on links to peers, limit unacknowledged time.
 
-    An accepted connection has no such limit: a client that is slow to read has the right to be.
+    An accepted connection has no such limit: a client may read slowly.
     """
     connection = transport.get_extra_info("socket")
     options = [
@@ -34,7 +34,7 @@ def configure(transport: BaseTransport, *, to_peer: bool) -> None:
     ]
     if to_peer:
         options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS_MAX))
-    # A peer that has gone already may make the options fail; the transport is about to say so itself.
+    # The options may fail if the peer has closed already; the transport reports that itself.
     with suppress(OSError):
         for option in options:
             connection.setsockopt(*option)

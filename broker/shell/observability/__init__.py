@@ -1,1 +1,1 @@
-"""What a node shows of itself: the admin endpoint, metrics, logs."""
+"""A node's admin endpoint, metrics and logs."""

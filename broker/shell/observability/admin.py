@@ -1,8 +1,8 @@
-"""The admin endpoint: what a node believes, as JSON, by HTTP/1.1 over a Unix socket, where no network fault
+"""The admin endpoint: a node's state as JSON, by HTTP/1.1 over a Unix socket, where no network fault
 reaches it.
 
 `GET /state`, `GET /log?topic=T&partition=P&offset=O&limit=N` and `GET /metrics`; one request for each connection.
-`/metrics`, and nothing else, is served over TCP too if the operator wants it there.
+Only `/metrics` is also served over TCP, if configured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.shell.observability.metrics import CONTENT_TYPE
 
 _REQUEST_S_MAX = 5.0
 _LOG_LIMIT = 1000
-"""Records in an answer to `GET /log` that does not say how many it wants."""
+"""Records in an answer to `GET /log` without a limit."""
 
 Answer = tuple[HTTPStatus, Mapping[str, object] | str]
 """JSON, or metrics as text."""
@@ -39,7 +39,7 @@ async def serve(path: str, node: Node, metrics: Metrics) -> asyncio.Server:
 
 
 async def serve_metrics(address: Address, metrics: Metrics) -> asyncio.Server:
-    """Listen on TCP for whoever collects metrics. Raises OSError if the address is taken or not ours."""
+    """Listen on TCP for metrics collectors. Raises OSError if the address is taken or not local."""
     return await asyncio.start_server(partial(_connected, partial(answer_metrics, metrics)), *address)
 
 
@@ -52,7 +52,7 @@ async def _connected(
             writer.write(_response(*respond(head)))
             await writer.drain()
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        pass  # the asker has gone, or never was one: nobody is left to hear of it
+        pass  # the client has disconnected: there is no one to report to
     finally:
         writer.close()
 
@@ -78,7 +78,7 @@ def answer(node: Node, metrics: Metrics, head: bytes) -> Answer:
 
 
 def answer_metrics(metrics: Metrics, head: bytes) -> Answer:
-    """Answer one request where there are metrics only."""
+    """Answer one request on the metrics-only listener."""
     try:
         method, path, _ = _request(head)
     except BadQueryError as error:

@@ -1,4 +1,4 @@
-"""A node's log: one line an event on standard error, `12:00:01.234 INFO  text`, time in UTC."""
+"""Configures a node's log: one line per event on standard error, `12:00:01.234 INFO  text`, time in UTC."""
 
 from __future__ import annotations
 

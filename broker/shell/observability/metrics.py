@@ -1,4 +1,4 @@
-"""`GET /metrics`: a node in Prometheus' text format, version 0.0.4."""
+"""Renders `GET /metrics`: a node's metrics in Prometheus' text format, version 0.0.4."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Metric(NamedTuple):
 
 
 def render(node: Node, traffic: Traffic, flusher: Flusher) -> str:
-    """All metrics of a node now."""
+    """All current metrics of a node."""
     metrics = (*_of_traffic(traffic), *_of_flusher(flusher), *_of_node(node.describe()))
     return "".join(line for metric in metrics for line in _lines(metric))
 
@@ -105,8 +105,8 @@ def _by_listener(counts: Mapping[str, int]) -> list[Sample]:
 def _lines(metric: Metric) -> Iterator[str]:
     yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n"
     for labels, value in metric.samples:
-        told = ",".join(f'{name}="{_escaped(str(label))}"' for name, label in labels.items())
-        yield f"{metric.name}{{{told}}} {value}\n" if told else f"{metric.name} {value}\n"
+        rendered = ",".join(f'{name}="{_escaped(str(label))}"' for name, label in labels.items())
+        yield f"{metric.name}{{{rendered}}} {value}\n" if rendered else f"{metric.name} {value}\n"
 
 
 def _escaped(label: str) -> str:

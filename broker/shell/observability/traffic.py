@@ -1,4 +1,4 @@
-"""What a node has done so far, counted where it happens; `broker.shell.observability.metrics` tells it."""
+"""Counts a node's requests, connections and bytes; `broker.shell.observability.metrics` renders the counts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from broker.core.messages import AnyResponse
 from broker.core.messages.errors import ErrorCode
 
 PEERS = "PEERS"
-"""Stands for a listener where bytes are counted on connections that the node has made itself."""
+"""Label in place of a listener for bytes on connections that the node opened itself."""
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Counters that only grow, by the name of the API or of the listener; connections come and go."""
+    """Monotonic counters by API or listener name."""
 
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)  # API, error
     connections: Counter[str] = field(default_factory=Counter)
@@ -27,7 +27,7 @@ class Traffic:
 
 
 def error_name(response: AnyResponse) -> str:
-    """The first error that a response tells, of the whole or of one of its parts; NONE if there is none."""
+    """The first error in a response, of the whole or of one of its parts; NONE if there is none."""
     code = _first_error(response)
     try:
         return ErrorCode(code).name

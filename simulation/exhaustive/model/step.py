@@ -31,7 +31,7 @@ from broker.core.ports.events import (
     Event,
     Flush,
     FlushDone,
-    Note,
+    LogEntry,
     RequestFailed,
     RequestReceived,
     ResponseReceived,
@@ -308,7 +308,7 @@ class _Step:
                 self.timers.add(key)
             case Flush():
                 flushes.append(effect)
-            case Note(_, text):
+            case LogEntry(_, text):
                 self.notes.append(text)
             case _:
                 pass

@@ -1,4 +1,4 @@
-"""A node that is broker and controller at once."""
+"""A combined node: broker and controller in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch sessions: what a reader need not repeat, and what a leader must not forget (KIP-227)."""
+"""Fetch sessions: what a reader may omit, and what a leader must keep (KIP-227)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_first_answer_has_all_partitions_the_next_only_those_with_news(clust
     answer = reader.fetch()
     assert partitions(answer) == [2]
     assert answer.partitions[0].records
-    assert partitions(reader.fetch(at(2, 1))) == [2], "what was asked anew is answered"
+    assert partitions(reader.fetch(at(2, 1))) == [2], "a partition that is sent again is answered"
     assert partitions(reader.fetch()) == []
 
 
@@ -154,7 +154,7 @@ def test_there_are_no_more_sessions_than_slots() -> None:
 
 
 def test_an_incremental_fetch_is_checked_against_the_leader_epoch_that_was_asked_last(cluster: Cluster) -> None:
-    """KAFKA-9338: the session had lost it."""
+    """KAFKA-9338: the session had lost the leader epoch."""
     reader = Reader(cluster)
     epoch = cluster.view()["leader_epoch"]
     assert isinstance(epoch, int)
@@ -187,12 +187,12 @@ def test_followers_at_rest_ask_for_nothing_and_stay_in_sync() -> None:
     cluster.run(1_000)
     asked = []
 
-    def note(source: int, target: int, message: object) -> bool:
+    def record(source: int, target: int, message: object) -> bool:
         if isinstance(message, FetchRequest) and target != CONTROLLER:
             asked.append(message)
         return False
 
-    cluster.held = note
+    cluster.held = record
     cluster.run(5_000)
     assert len(asked) > 20
     assert not [part for request in asked for part in request.partitions]

@@ -1,4 +1,4 @@
-"""Requests that no honest client sends, to every API of broker and controller: an answer or none, never a crash."""
+"""Invalid requests to every API of broker and controller get a response or none, and never crash the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent producers that write nothing for long are forgotten by all replicas; others are not (KIP-98)."""
+"""All replicas expire the state of idle idempotent producers, and only of idle ones (KIP-98)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def new_cluster() -> Cluster:
 
 
 def write(cluster: Cluster, producer: int, sequence: int) -> int | None:
-    """The answer to one batch of one record whose own timestamp is of 1970."""
+    """The response to a batch of one record whose own timestamp is of 1970."""
     batch = encode_batch([(None, bytes(8))], 0, 0, 0, producer, 0, sequence)
     asked = cluster.ask(cluster.leader(), ProduceRequest(-1, 2000, (ProducePartition(TOPIC, 0, batch),)))
     cluster.run_until(lambda: cluster.error_of(asked) is not None)
@@ -29,7 +29,7 @@ def write(cluster: Cluster, producer: int, sequence: int) -> int | None:
 
 
 def known(cluster: Cluster) -> list[list[int]]:
-    """The producers that each broker remembers."""
+    """The producers that each broker has state of."""
     states = [cluster.machines[number].node.state for number in (1, 2, 3)]  # type: ignore[union-attr]
     return [sorted(state.replicas[TOPIC, 0].log.producers.states) for state in states]
 

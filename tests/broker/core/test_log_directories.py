@@ -68,9 +68,9 @@ def test_administrators_see_what_each_directory_holds():
     assert cluster.produce(cluster.leader(0), 1, 2, 3) == ErrorCode.NONE
     cluster.run_until(cluster.is_whole)
     for number in (1, 2, 3):
-        told = described(cluster, number)
-        assert {p: path for path, (_, logs) in told.items() for p in logs} == places(cluster, number)
-        logs = {p: log for _, logs in told.values() for p, log in logs.items()}
+        found = described(cluster, number)
+        assert {p: path for path, (_, logs) in found.items() for p in logs} == places(cluster, number)
+        logs = {p: log for _, logs in found.values() for p, log in logs.items()}
         assert logs[0].size > 0
         assert (logs[1].size, logs[0].offset_lag) == (0, 0)
     asked = (DescribeLogDirsPartition(TOPIC, 2), DescribeLogDirsPartition("unknown", 0))
@@ -82,10 +82,10 @@ def test_administrators_see_that_a_directory_has_failed():
     partition = led_in(cluster, 1, "/b")
     break_directory(cluster, 1, 1)
     cluster.produce(1, 1, partition=partition)
-    told = described(cluster, 1)
-    assert told["/b"] == (ErrorCode.KAFKA_STORAGE_ERROR, {})
-    assert told["/a"][0] == ErrorCode.NONE
-    assert sorted(told["/a"][1]) == sorted(partitions_in(cluster, 1, "/a"))
+    found = described(cluster, 1)
+    assert found["/b"] == (ErrorCode.KAFKA_STORAGE_ERROR, {})
+    assert found["/a"][0] == ErrorCode.NONE
+    assert sorted(found["/a"][1]) == sorted(partitions_in(cluster, 1, "/a"))
 
 
 def test_new_partitions_go_to_the_directory_with_the_fewest():

@@ -1,4 +1,4 @@
-"""Random faults within the durability budget: whatever is acknowledged by all must be there in the end."""
+"""Random faults within the durability budget: every record acknowledged with acks=all can be read at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BROKERS = (1, 2, 3)
 def _torment(
     seed: int, flaws: tuple[str, ...] = (), *, lossy_shutdowns: bool = True, **settings: object
 ) -> tuple[list[int], list[int]]:
-    """Acknowledged values, and what is read in the end."""
+    """Acknowledged values, and the values read at the end."""
     draw = random.Random(seed)
     cluster = Cluster(seed=seed, flaws=flaws, **settings)
     cluster.create_topic()

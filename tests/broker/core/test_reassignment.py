@@ -68,13 +68,13 @@ def test_the_leader_epoch_rises_when_a_replica_that_was_to_be_added_is_given_up(
     assert _reassign(cluster, (1, 2, 4)) == ErrorCode.NONE
     epoch = cluster.view()["leader_epoch"]
     assert _reassign(cluster, (2, 1, 4)) == ErrorCode.NONE
-    assert cluster.view()["leader_epoch"] == epoch, "nobody has left"
+    assert cluster.view()["leader_epoch"] == epoch, "no replica has left"
     assert _reassign(cluster, None) == ErrorCode.NONE
     assert cluster.view()["leader_epoch"] == epoch + 1  # type: ignore[operator]
 
 
 def test_a_replica_that_hears_late_of_having_been_given_up_does_not_join_the_isr_and_delete_its_log() -> None:
-    cluster = Cluster(brokers=4, metadata_fetch_max_bytes=1)  # it hears of one change at a time
+    cluster = Cluster(brokers=4, metadata_fetch_max_bytes=1)  # it receives one change at a time
     cluster.create_topic()
     assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
     cluster.isolate(4)

@@ -119,7 +119,7 @@ def test_a_controlled_stop_moves_leadership_away_and_keeps_the_epoch_clean(clust
 
 
 def test_a_lost_answer_to_an_isr_change_does_not_shrink_the_maximal_isr() -> None:
-    """KAFKA-13916 and ISR-4: the change was applied, its answer lost; the retry is answered with an error."""
+    """KAFKA-13916 and ISR-4: the change was applied, its response lost; the retry gets an error."""
     cluster = Cluster()
     cluster.create_topic()
     leader = cluster.leader()
@@ -155,7 +155,7 @@ def test_the_latest_offset_waits_for_the_high_watermark_after_an_election(cluste
 
 
 def test_all_replicas_lossy_recover_the_best_log_and_go_on(cluster: Cluster) -> None:
-    """UR-4, Balanced: nobody is eligible any more; when all last known ones are back the longest log leads."""
+    """UR-4, Balanced: no replica is eligible; once all last known ones are back the longest log leads."""
     assert cluster.produce(cluster.leader(), 1, 2) == ErrorCode.NONE
     cluster.run_until(cluster.is_whole)
     for number in (1, 2, 3):

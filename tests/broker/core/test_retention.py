@@ -1,4 +1,4 @@
-"""Records that are older than `retention.ms` go, on leader and followers; others stay (LO-3)."""
+"""Records older than `retention.ms` are deleted, on leader and followers; others stay (LO-3)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster_of(configs: dict[str, str] | None = None, **settings: object) -> Clu
 
 
 def write(cluster: Cluster, *ages_ms: int, leader: int = 0, acks: int = -1) -> None:
-    """One batch of one record each, as old as is said."""
+    """One batch of one record each, of the given ages."""
     for age_ms in ages_ms:
         batch = encode_batch([(None, bytes(8))], 0, 0, NOW_MS + cluster.now_ms - age_ms)
         request = ProduceRequest(acks, 2000, (ProducePartition(TOPIC, 0, batch),))

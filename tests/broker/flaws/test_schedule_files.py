@@ -16,7 +16,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("format = 2", "expected format = 1, found 2"),
         ("format = 1\nsteps = 3", "found 'steps'"),
@@ -30,15 +30,15 @@ def written(tmp_path: Path, text: str) -> Path:
         ),
     ],
 )
-def test_a_file_that_cannot_be_played_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_cannot_be_played_is_reported_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ScheduleError, match=r"^story\.toml: ") as caught:
         files.load(written(tmp_path, text))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "message"),
     [
         ('[[step]]\ndo = "start"\nnode = 1', "step 1 (start): expected node 1 to be down, found it up"),
         ('[[step]]\ndo = "crash"\nnode = 7', "step 1 (crash): expected a node, found 7"),
@@ -49,10 +49,10 @@ def test_a_file_that_cannot_be_played_is_told_in_one_line(tmp_path: Path, text: 
         ),
     ],
 )
-def test_an_impossible_step_is_told_with_its_number(tmp_path: Path, steps: str, told: str) -> None:
+def test_an_impossible_step_is_reported_with_its_number(tmp_path: Path, steps: str, message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         directed.run(written(tmp_path, GOOD + steps), flawed=False)
-    assert str(caught.value) == f"story.toml: {told}"
+    assert str(caught.value) == f"story.toml: {message}"
 
 
 def test_a_schedule_is_played_the_same_each_time() -> None:

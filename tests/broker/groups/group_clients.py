@@ -1,4 +1,4 @@
-"""The client libraries' group consumers behind one narrow face: poll, say what is assigned, commit, leave."""
+"""One interface to the group consumers of the client libraries: poll, assignment, commit, leave."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CALL_S_MAX = 60.0
 
 
 class Member(ABC):
-    """One consumer of one library, subscribed to one topic. Offsets are committed by hand."""
+    """One consumer of one library, subscribed to one topic. Offsets are committed explicitly."""
 
     module: str
 
     @classmethod
     def needs(cls) -> None:
-        """Skip the test if the library is not there."""
+        """Skip the test if the library is not installed."""
         if importlib.util.find_spec(cls.module) is None:
             pytest.skip(f"{cls.module} is not installed")
 
@@ -34,15 +34,15 @@ class Member(ABC):
 
     @abstractmethod
     def poll(self) -> list[int]:
-        """Numbers that have come within a moment."""
+        """The numbers received within a short time."""
 
     @abstractmethod
     def assigned(self) -> set[int]:
-        """Partitions that this member has."""
+        """The partitions assigned to this member."""
 
     @abstractmethod
     def commit(self) -> None:
-        """Commit the position, and wait until that is acknowledged."""
+        """Commit the position, and wait for the acknowledgement."""
 
     @abstractmethod
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Member(ABC):
 
 
 class KafkaPython(Member):
-    """Polled by a thread of its own: with this library a join that ends while nobody polls has to be repeated."""
+    """Polled by a separate thread: with this library a join that ends between polls has to be repeated."""
 
     module = "kafka"
 

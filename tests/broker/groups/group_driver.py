@@ -31,7 +31,7 @@ BROKERS = (1, 2, 3)
 
 
 def make_cluster(**settings: object) -> Cluster:
-    """Three brokers, a topic of two partitions, and groups that begin without delay."""
+    """Three brokers, a topic of two partitions, and groups without initial delay."""
     cluster = Cluster(**{"group_initial_rebalance_delay_ms": 100, **settings})  # type: ignore[arg-type]
     cluster.create_topic(partitions=2)
     return cluster
@@ -42,7 +42,7 @@ def living(cluster: Cluster) -> int:
 
 
 def coordinator_of(cluster: Cluster, group_id: str = GROUP) -> int:
-    """Ask until there is a coordinator that serves the group."""
+    """Send FindCoordinator until there is a coordinator that serves the group."""
 
     def found() -> int:
         answer = cluster.call(living(cluster), FindCoordinatorRequest(0, (group_id,)))
@@ -63,7 +63,7 @@ def describe(cluster: Cluster, group_id: str = GROUP) -> DescribedGroup:
 
 
 def replica_of_group(cluster: Cluster, number: int, group_id: str = GROUP) -> dict[str, object]:
-    """What a broker believes of its replica of the group's partition of the offsets topic."""
+    """A broker's state of its replica of the group's partition of the offsets topic."""
     node = cluster.machines[number].node
     partitions = cluster.machines[number].settings.offsets_topic_num_partitions
     for state in node.describe()["partitions"] if node else ():  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def replica_of_group(cluster: Cluster, number: int, group_id: str = GROUP) -> di
 
 @dataclass
 class Driver:
-    """One member. Every method asks the coordinator of the time when the driver was made or last `moved`."""
+    """One member. Every method calls the coordinator found at the driver's creation or last `moved`."""
 
     cluster: Cluster
     coordinator: int
@@ -166,7 +166,7 @@ def join_all(cluster: Cluster, *members: Driver) -> None:
 
 
 def sync_all(cluster: Cluster, *members: Driver) -> None:
-    """The leader assigns each member its own name in bytes, and all hear of it."""
+    """The leader assigns each member its own name in bytes, and all receive it."""
     assignments = {member.member_id: member.member_id.encode() for member in members}
     asked = [(member, member.ask_sync(assignments if member.leads else None)) for member in members]
     cluster.run_until(lambda: all(own_id in cluster.answers for _, own_id in asked))
@@ -190,7 +190,7 @@ def loner(cluster: Cluster, group_id: str = GROUP) -> Driver:
 
 
 def fail_over(cluster: Cluster, member: Driver) -> int:
-    """Kill the coordinator, page cache and all, and find the next one. Returns who was killed."""
+    """Kill the coordinator, page cache included, and find the next one. Returns the killed broker."""
     killed = member.coordinator
     cluster.kill(killed, lose_page_cache=True)
     member.moved()

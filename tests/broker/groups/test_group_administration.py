@@ -1,4 +1,4 @@
-"""What administrators ask of groups: lists, descriptions, the end of groups and of offsets."""
+"""Group administration: list, describe, delete groups, delete offsets."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def topic(admin, request):
 
 @pytest.fixture(params=MEMBERS)
 def join(request, cluster, topic):
-    """Makes members of one group, named like the topic; all have left by the end."""
+    """Creates members of one group, named like the topic; all have left by the end."""
     kind = MEMBERS[request.param]
     kind.needs()
     members: list[Member] = []
@@ -77,7 +77,7 @@ def produce(cluster: LocalCluster, topic: str, numbers: range) -> None:
 
 
 def share(*members: Member) -> None:
-    """Poll until the members have all partitions between them, none twice, each some."""
+    """Poll until the members share all partitions: none assigned twice, at least one each."""
 
     def shared() -> bool:
         for member in members:
@@ -158,7 +158,7 @@ def test_two_members_go_on_through_the_controlled_stop_of_their_coordinator(clus
         share(first, second)
         produce(cluster, topic, range(40))
         assert set(read_between((first, second), 40)) == set(range(40))
-        # A client that has not found the new coordinator yet leaves without a word to it. One that has committed has.
+        # Without the commit a client may not have found the new coordinator, and leaves without LeaveGroup.
         first.commit()
         second.commit()
         join.leave(first)
@@ -187,7 +187,7 @@ def test_kcat_resumes_where_it_committed(cluster, topic):
 
 
 class KcatMember:
-    """`kcat -G`, which says on standard error what it is assigned."""
+    """`kcat -G`, which prints its assignment on standard error."""
 
     def __init__(self, cluster: LocalCluster, topic: str) -> None:
         arguments = ["-b", ",".join(cluster.bootstrap), "-G", topic, topic]
@@ -297,7 +297,7 @@ def test_aiokafka_administers_groups(cluster, topic):
     assert read(member, 40) == list(range(40))
     member.commit()
 
-    async def told():
+    async def described():
         admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
         await admin.start()
         try:
@@ -307,7 +307,7 @@ def test_aiokafka_administers_groups(cluster, topic):
             await admin.close()
         return {group[0] for group in listed}, {each.partition: at.offset for each, at in offsets.items()}
 
-    groups, offsets = asyncio.run(told())
+    groups, offsets = asyncio.run(described())
     member.close()
     assert topic in groups
     assert offsets == dict.fromkeys(range(PARTITIONS), 10)

@@ -1,4 +1,4 @@
-"""Joining, assigning, leaving: a group's way from one generation to the next."""
+"""Joining, assigning, leaving: a group's transition from one generation to the next."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_rebalance_waits_for_its_time_only(cluster: Cluster) -> None:
     own_id = first.ask_join() if first.leads else Driver(cluster, first.coordinator).ask_join()
     began_ms = cluster.now_ms
     while own_id not in cluster.answers:
-        silent.heartbeat()  # alive, and deaf to what it is told
+        silent.heartbeat()  # alive, but ignores the responses
         cluster.run(500)
     assert REBALANCE_MS <= cluster.now_ms - began_ms <= REBALANCE_MS + 1_000
     assert silent.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID

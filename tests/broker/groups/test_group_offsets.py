@@ -1,4 +1,4 @@
-"""What a group has committed, who may commit, and what is kept of it when the coordinator goes."""
+"""Committed offsets: who may commit, what is stored, and what survives a change of coordinator."""
 
 from __future__ import annotations
 
@@ -268,12 +268,12 @@ def test_whoever_waits_for_a_deposed_coordinator_is_sent_to_look_for_the_next() 
 
 
 def leader_but(cluster: Cluster, old: int) -> int:
-    """Another broker that leads the group's partition, 0 if there is none yet."""
+    """The broker that now leads the group's partition, 0 if there is none yet."""
     return next((n for n in BROKERS if n != old and replica_of_group(cluster, n).get("role") == "leader"), 0)
 
 
 def test_a_new_coordinator_serves_nobody_before_it_has_read_what_was_committed(cluster: Cluster) -> None:
-    """HW-9: until the high watermark has reached the start of its epoch it does not know."""
+    """HW-9: the coordinator does not answer until the high watermark has reached the start of its epoch."""
     (member,) = group_of(cluster, 1)
     assert member.commit(4) == ErrorCode.NONE
     old = member.coordinator
@@ -334,7 +334,7 @@ def test_the_same_seed_tells_the_same_story_and_ids_never_repeat() -> None:
 
 
 def test_a_request_is_never_answered_twice_whatever_comes_after() -> None:
-    """The client went away and came back with the same member id while its first join was waiting."""
+    """The client disconnected and reconnected with the same member id while its first join was waiting."""
     cluster = make_cluster()
     first, _ = group_of(cluster, 2)
     newcomer = Driver(cluster, first.coordinator)

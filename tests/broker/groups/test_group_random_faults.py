@@ -1,4 +1,4 @@
-"""Committed offsets under random kills, cuts and lost page caches: what was acknowledged never goes back."""
+"""Committed offsets never go back under random kills, cuts and lost page caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 60
 
 
 class Committer:
-    """Commits 1, 2, 3 … one after the other, through whoever says that it is the coordinator."""
+    """Commits 1, 2, 3 … in sequence, through any broker that claims to be the coordinator."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -48,7 +48,7 @@ class Committer:
             self.acknowledged = part.offset
 
     def fetch(self, through: int) -> int | None:
-        """What a coordinator says is committed, None if it does not say. It must not have forgotten anything."""
+        """The committed offset by a coordinator, None if it does not answer. Acknowledged commits must be included."""
         coordinator = self._coordinator(through)
         if coordinator < 0:
             return None
@@ -59,7 +59,7 @@ class Committer:
 
 
 def shake(cluster: Cluster, source: random.Random) -> None:
-    """One fault or one healing; at most one broker is down or cut off at a time, as min ISR 2 of 3 allows."""
+    """One fault or one repair; at most one broker is down or cut off at a time, as min ISR 2 of 3 allows."""
     down = [number for number in BROKERS if cluster.machines[number].node is None]
     match source.randrange(5):
         case 0 if not down and not cluster.cut:
@@ -95,7 +95,7 @@ def test_an_acknowledged_commit_is_never_forgotten(seed: int) -> None:
 
 
 def test_a_coordinator_that_does_not_wait_for_replicas_forgets() -> None:
-    """The flaw that the other tests would find."""
+    """The flaw that the other tests would detect."""
     cluster = make_cluster(flaws=("ack-before-replication",))
     committer = Committer(cluster)
     cluster.run_until(lambda: committer.fetch(1) == -1)

@@ -1,4 +1,4 @@
-"""What stands in the offsets topic, byte for byte as Kafka has it, and which partition a group falls on."""
+"""The records of the offsets topic, byte for byte as in Kafka, and the partition of a group."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ def cache(*entries: tuple[int, int]) -> EpochCache:
 @pytest.mark.parametrize(
     ("epoch", "start", "after"),
     [
-        (4, 30, ((1, 0), (2, 10), (3, 20), (4, 30))),  # a newer epoch further on
-        (3, 30, ((1, 0), (2, 10), (3, 20))),  # the latest epoch goes on
-        (2, 30, ((1, 0), (2, 10))),  # not the latest: what is newer goes
-        (2, 20, ((1, 0), (2, 10))),  # an older epoch goes on after one without records, where it began
+        (4, 30, ((1, 0), (2, 10), (3, 20), (4, 30))),  # a newer epoch at a higher offset
+        (3, 30, ((1, 0), (2, 10), (3, 20))),  # the latest epoch continues
+        (2, 30, ((1, 0), (2, 10))),  # not the latest: newer entries are removed
+        (2, 20, ((1, 0), (2, 10))),  # an older epoch continues after one without records, where it began
         (4, 20, ((1, 0), (2, 10), (4, 20))),  # an epoch without records is overwritten
         (4, 5, ((1, 0), (4, 5))),
         (0, 0, ((0, 0),)),

@@ -1,4 +1,4 @@
-"""The log against a naive model: a list of batches. Every step is a rule; what must always hold is at the end."""
+"""The log against a naive model, a list of batches. Every step is a rule; the invariants are at the end."""
 
 from __future__ import annotations
 

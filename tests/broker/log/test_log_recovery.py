@@ -1,4 +1,4 @@
-"""What a log makes of its files when it is opened: the valid prefix, and a reason for the rest (ST-6, ST-7)."""
+"""Opening a log from its files: the valid prefix is kept, and the reason for a cut reported (ST-6, ST-7)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reopened(files: MemoryFiles, **settings: int) -> Log:
 
 
 def expected_end(segment: int, intact_bytes: int) -> int:
-    """Log end offset when of this segment only so many bytes are as they were."""
+    """Log end offset when only this many bytes of the segment are intact."""
     return LOG.segment_offsets[segment] + 2 * sum(end <= intact_bytes for end in BATCH_ENDS[SEGMENTS[segment]])
 
 

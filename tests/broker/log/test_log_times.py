@@ -1,4 +1,4 @@
-"""What a log makes of its records' timestamps: which is the latest, and which segments are out of date (LO-3)."""
+"""Record timestamps: which is the latest, and which segments have expired (LO-3)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_without_timestamps_there_is_no_latest_record() -> None:
 def test_the_latest_record_of_a_batch_that_cannot_be_decompressed_is_its_first() -> None:
     log = written((5,))
     unreadable = bytearray(batch(9))
-    unreadable[22] |= 4  # a codec that this broker does without
+    unreadable[22] |= 4  # a codec that this broker does not support
     log.append_as_leader(bytes(unreadable), 3)
     assert log.latest_timestamp(4) == (9, 2, 3)
 

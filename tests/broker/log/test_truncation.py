@@ -1,4 +1,4 @@
-"""TR-9: two logs diverge, and where the follower cuts. A log is written as (epoch, number of records) runs."""
+"""TR-9: where a follower truncates a diverging log. A log is written as (epoch, number of records) runs."""
 
 from __future__ import annotations
 

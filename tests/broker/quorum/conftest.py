@@ -1,4 +1,4 @@
-"""Real clusters whose metadata is kept by more than one controller."""
+"""Real clusters with several controllers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT_S = 20.0
 
 
 class Driven:
-    """A cluster, and what a client wants of it."""
+    """A cluster, and a client's operations on it."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
@@ -59,11 +59,11 @@ class Driven:
         eventually(condition, LIMIT_S, what)
 
     def wait_for_one_leader(self) -> None:
-        """Wait until all controllers follow the same one."""
+        """Wait until all controllers agree on the leader."""
 
         def agreed() -> bool:
-            told = [node.quorum() for node in self.cluster.nodes.values() if node.process is not None]
-            return len({(each["epoch"], each["controller"]) for each in told if each}) == 1
+            described = [node.quorum() for node in self.cluster.nodes.values() if node.process is not None]
+            return len({(each["epoch"], each["controller"]) for each in described if each}) == 1
 
         self.wait(lambda: self.cluster.active_controller() is not None and agreed(), "all follow one controller")
 

@@ -1,4 +1,4 @@
-"""Three nodes, each of which is broker and controller, in one process each."""
+"""Three combined nodes, each with broker and controller in one process."""
 
 from __future__ import annotations
 

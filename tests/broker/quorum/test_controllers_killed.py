@@ -1,4 +1,4 @@
-"""Three controllers, five brokers, one machine: any controller may be killed, and everything goes on."""
+"""Three controllers, five brokers, one machine: any controller may be killed without stopping the cluster."""
 
 from __future__ import annotations
 

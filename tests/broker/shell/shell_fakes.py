@@ -1,4 +1,4 @@
-"""A node that says what it is told to, files that sync when they are told to, and a client that speaks frames."""
+"""A scripted node, files whose sync the test releases, and a client that sends raw frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEADLINE_S = 10.0
 
 
 class ScriptedNode:
-    """Handles events with a function; keeps them all."""
+    """Handles events with a function; records them all."""
 
     def __init__(self, script: Callable[[Event], list[Effect]]) -> None:
         self.script = script
@@ -46,7 +46,7 @@ class ScriptedNode:
         return {"topic": topic, "partition": partition, "offset": offset, "limit": limit}
 
     def seen(self, kind: type) -> list[Event]:
-        """Events of a kind, in their order."""
+        """Events of a kind, in order."""
         return [event for _, event in self.events if isinstance(event, kind)]
 
 
@@ -63,7 +63,7 @@ class GatedFiles:
 
     def sync(self, name: str) -> None:
         if name in self.gates:
-            assert self.gates[name].wait(DEADLINE_S), f"nobody opened the gate of {name}"
+            assert self.gates[name].wait(DEADLINE_S), f"the test did not open the gate of {name}"
         if name in self.errors:
             raise self.errors[name]
         self.synced.append(name)
@@ -86,7 +86,7 @@ def settings(**changes: object) -> Settings:
 
 
 class RawClient:
-    """A connection that sends what it is told and reads whole frames."""
+    """A connection that sends raw bytes and reads whole frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -111,7 +111,7 @@ class RawClient:
             return await self._reader.readexactly(size)
 
     async def is_closed(self) -> bool:
-        """Wait for the end of the stream; whatever comes before it is an error of the test."""
+        """Wait for the end of the stream; any data before it fails the test."""
         async with asyncio.timeout(DEADLINE_S):
             try:
                 return await self._reader.read(1) == b""

@@ -1,4 +1,4 @@
-"""The admin endpoint, asked over its socket as `curl --unix-socket` would ask."""
+"""The admin endpoint, queried over its socket as `curl --unix-socket` would."""
 
 from __future__ import annotations
 

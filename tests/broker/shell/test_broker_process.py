@@ -1,4 +1,4 @@
-"""The process of a node: exit statuses, signals and what it prints."""
+"""The process of a node: exit statuses, signals and output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PACKAGE = [sys.executable, "-m", "broker.shell"]
 
 STUBBORN = """
 import sys
-from broker.core.ports.events import Note
+from broker.core.ports.events import LogEntry
 from broker.shell.main import run
 
 class Stubborn:
     def __init__(self, *arguments): pass
-    def handle(self, now_ms, event): return [Note("info", type(event).__name__)]
+    def handle(self, now_ms, event): return [LogEntry("info", type(event).__name__)]
     def is_ready(self): return True
     def broker_address(self, node_id): return None
 

@@ -1,4 +1,4 @@
-"""Settings from a file: what is right becomes typed, what is wrong becomes one line."""
+"""Settings from a file: valid values become typed, invalid ones an error of one line."""
 
 from __future__ import annotations
 

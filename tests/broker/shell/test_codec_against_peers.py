@@ -1,6 +1,4 @@
-"""Our bytes read by two other implementations of the protocol, kafka-python and kio, and written by them
-again.
-"""
+"""Two other implementations of the protocol, kafka-python and kio, read our bytes and write them again."""
 
 from __future__ import annotations
 
@@ -81,7 +79,7 @@ NAMED_BY_US = [
 @pytest.mark.parametrize("kind", ["request", "response"])
 @pytest.mark.parametrize(("codec", "version"), NAMED_BY_US)
 def test_the_fields_of_our_own_schemas_mean_what_kio_says(codec, version, kind):
-    """Equal bytes do not tell two fields of one type apart; their values under their names do."""
+    """Equal bytes do not distinguish two fields of one type; their values under their names do."""
     schema = (load_request_schema if kind == "request" else load_response_schema)(codec.api_key, version)
     for seed in SEEDS:
         message = sample(codec, seed, kind)
@@ -93,7 +91,7 @@ def test_the_fields_of_our_own_schemas_mean_what_kio_says(codec, version, kind):
 
 
 def by_name(value):
-    """Scalar fields by name, outer ones first; of arrays only those with one element are looked into."""
+    """Scalar fields by name, outer ones first; arrays are included only if they have one element."""
     fields = {}
     for name, each in leaves(value):
         fields.setdefault(name, []).append(each)

@@ -1,4 +1,4 @@
-"""Bytes that nobody meant: a decoder either understands them or raises `DecodeError`, nothing else, and soon."""
+"""Random bytes: a decoder either accepts them or raises `DecodeError`, nothing else, and quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one node writes, another reads as the same message, in every version that is served."""
+"""A message written by one node is read as the same message by another, in every served version."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_message_that_was_read_is_written_with_the_same_bytes_again(codec, ver
 
 
 LOSSY = {"AlterConfigs"}
-"""Read as another API's request, which says more."""
+"""Read as another API's request, which has more fields."""
 
 
 @pytest.mark.parametrize("codec", [pytest.param(codec, id=codec.name) for codec in CODECS if codec.name not in LOSSY])

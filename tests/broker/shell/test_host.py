@@ -1,4 +1,4 @@
-"""The host with a scripted node: effects are carried out, in order, and their events come back."""
+"""The host with a scripted node: effects are executed in order, and their events are delivered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from broker.core.ports.events import (
     Exit,
     Flush,
     FlushDone,
-    Note,
+    LogEntry,
     Reply,
     RequestFailed,
     RequestReceived,
@@ -264,7 +264,7 @@ def test_a_broker_is_reached_where_the_operator_says_and_a_controller_where_it_v
 def test_a_request_that_cannot_be_sent_fails_only_after_the_event_that_sent_it():
     def script(event):
         if isinstance(event, Started):
-            return [Send(1, 55, BrokerHeartbeatRequest(1, 1, 1, True, False), "c", 1000), Note("info", "sent")]
+            return [Send(1, 55, BrokerHeartbeatRequest(1, 1, 1, True, False), "c", 1000), LogEntry("info", "sent")]
         return STOP
 
     node, _ = run(script)
@@ -300,7 +300,7 @@ def test_a_node_that_raises_ends_the_process_with_a_traceback(caplog):
 
 
 def test_an_effect_that_cannot_be_carried_out_is_a_crash_too():
-    nonsense = [Reply(1, None), Note("no level of that name", "text")]
+    nonsense = [Reply(1, None), LogEntry("no level of that name", "text")]
     assert run(on(Started, nonsense))[1] == EXIT_CRASHED
 
 
@@ -326,7 +326,7 @@ def test_a_bug_under_a_flush_is_a_crash():
 @pytest.mark.parametrize(("level", "number"), [("info", logging.INFO), ("error", logging.ERROR)])
 def test_notes_go_to_the_log(level, number, caplog):
     with caplog.at_level(logging.DEBUG):
-        run(on(Started, [Note(level, "100 % strange"), *STOP]))
+        run(on(Started, [LogEntry(level, "100 % strange"), *STOP]))
     assert ("broker.node", number, "100 % strange") in caplog.record_tuples
 
 

@@ -1,4 +1,4 @@
-"""Several directories as one tree: names say which one they lie in."""
+"""Several directories as one tree: a name's prefix selects the directory."""
 
 from __future__ import annotations
 

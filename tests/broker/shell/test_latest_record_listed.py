@@ -1,4 +1,4 @@
-"""ListOffsets for the record with the largest timestamp (KIP-734): from its bytes to the answer's."""
+"""ListOffsets for the record with the largest timestamp (KIP-734), from request bytes to response bytes."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_without_a_ledger_there_is_nothing_to_lose_by(root: Path) -> None:
 def test_the_ledger_may_lie_elsewhere_and_does_not_grow_with_appends_syncs_or_turnover(
     root: Path, tmp_path: Path
 ) -> None:
-    ledger = tmp_path / "elsewhere"
+    ledger = tmp_path / "remote"
     files = LedgerFiles(root, ledger)
     for turn in range(100):
         files.append("f", b"x")
@@ -188,7 +188,7 @@ def test_a_failed_sync_proves_nothing(files: LedgerFiles, root: Path, monkeypatc
 
 
 def work(files: Files, seed: int) -> Iterator[None]:
-    """An endless and reproducible life of a few files, one operation per step."""
+    """An endless, reproducible sequence of operations on a few files."""
     choose = random.Random(seed)
     names = ["a", "b", "d/a", "d/b"]
     sizes = dict.fromkeys(names, 0)
@@ -259,7 +259,7 @@ def test_a_process_killed_at_any_point_leaves_exactly_what_it_had_synced(root: P
     os.close(done)
 
     lose_unsynced(root)
-    # The step that the kill interrupted has happened or has not, or has come as far as the name of a new file.
+    # The step that the kill interrupted was done or not, or had only created the name of a new file.
     left = contents(root)
     assert any(left in (expected, expected | empty(left, expected)) for expected in outcomes(seed, steps))
 

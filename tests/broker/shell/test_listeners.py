@@ -1,4 +1,4 @@
-"""What is served where: every message of the core has a codec, every request that a listener lets in is dealt with."""
+"""The APIs of each listener: every core message has a codec, every admitted request is handled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def members(union):
 
 
 WITHOUT_CODEC: dict[str, str] = {}
-"""Requests of the core that no wire carries, and why."""
+"""Core requests without a wire format, and why."""
 
 
 def test_every_request_of_the_core_has_a_codec_or_a_reason_to_have_none():
@@ -91,7 +91,7 @@ SERVED = [
 
 @pytest.mark.parametrize(("node_id", "codec"), SERVED)
 def test_whatever_a_listener_lets_in_does_not_end_the_node(node_id, codec):
-    """Requests are nonsense as a rule: topics, replicas and epochs that never were."""
+    """Most requests are nonsense: unknown topics, replicas and epochs."""
     cluster = Cluster()
     cluster.run(5_000)
     node = cluster.machines[node_id].node

@@ -1,4 +1,4 @@
-"""The plain cluster that tests use: nothing of it outlives the process that made it."""
+"""The process cluster of the tests: none of its processes outlives the one that started it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real broker of which one log directory fails goes on with the other."""
+"""A real broker with one failed log directory continues with the other."""
 
 from __future__ import annotations
 

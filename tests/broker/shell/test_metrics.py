@@ -1,4 +1,4 @@
-"""Metrics: the text that Prometheus reads, and that the numbers in it are those of the node."""
+"""Metrics: the text is valid for Prometheus, and its numbers match the node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def flusher():
 
 
 def parse(text):
-    """Samples by name and labels; every line must be one, or a comment of its metric that stands before it."""
+    """Samples by name and labels; every line must be one, or a comment of its metric that precedes it."""
     assert text.endswith("\n")
     found, described = {}, set()
     for line in text.splitlines():

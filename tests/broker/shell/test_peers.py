@@ -1,4 +1,4 @@
-"""Outgoing connections, against a node's own server and against nothing at all."""
+"""Outgoing connections, to a node's own server and to unreachable addresses."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_late_answer_fails_its_request_and_all_behind_it():
 
 
 def test_a_request_that_waits_for_a_connection_still_has_its_timeout():
-    # A full backlog on loopback stands for a cut link: the handshake gets no answer.
+    # A full backlog on loopback simulates a cut link: the handshake gets no answer.
     async def scenario():
         with socket.socket() as full:
             full.bind(("127.0.0.1", 0))

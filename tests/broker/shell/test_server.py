@@ -1,4 +1,4 @@
-"""The listeners against clients good, bad and slow."""
+"""The listeners with valid, invalid and slow clients."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def running(listener="CLIENT", idle_ms_max=60_000):
 
 
 async def still_serves(run):
-    """A new client gets its answer."""
+    """A new client gets its response."""
     run.reply_to_all()
     client = await RawClient.connect(run.port)
     await client.request(4, 1, InitProducerIdRequest(producer_id=77))

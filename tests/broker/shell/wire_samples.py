@@ -1,4 +1,4 @@
-"""Random messages of the core, within the ranges that the wire can carry, from a seed."""
+"""Random messages of the core, within the ranges of the wire format, from a seed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NOBODY = -1
 
 
 class Sets(NamedTuple):
-    """What a case is about: the leader, the ISR, and the two sets that remember."""
+    """One case: the leader, the ISR, and the two eligibility sets."""
 
     leader: int
     isr: tuple[int, ...]

@@ -1,10 +1,10 @@
-"""HB-2: the next standing of a broker, row by row of the table (§5.2)."""
+"""HB-2: the next state of a broker, row by row of the table (§5.2)."""
 
 from __future__ import annotations
 
 import pytest
 
-from broker.core.controller.membership import BrokerState, next_standing
+from broker.core.controller.membership import BrokerControlState, next_state
 from broker.core.controller.node import ControllerNode
 from broker.core.messages import BrokerHeartbeatRequest
 from broker.core.metadata.image import BrokerImage, TopicImage
@@ -18,10 +18,10 @@ EPOCH = 10
 SHUTDOWN_OFFSET = 30
 
 
-def standing(
+def state_after(
     fenced: bool, shutting: bool, request: BrokerHeartbeatRequest, *, leads: bool = False, others: int = 50
-) -> BrokerState:
-    """The next standing of broker 1 while broker 2, which is active, has seen the metadata up to `others`."""
+) -> BrokerControlState:
+    """The next state of broker 1 while broker 2, which is active, has applied the metadata up to `others`."""
     settings = Settings(node_id=100, roles=("controller",), voters={100: ("c", 1)}, listeners=(), log_dirs=("/",))
     controller = ControllerNode(settings, MemoryFiles(), "c").state
     broker = BrokerImage(1, EPOCH, "one", (), None, fenced, shutting)
@@ -33,7 +33,7 @@ def standing(
     controller.image.topics = {"t": TopicImage("t", "id", {0: partition})}
     controller.metadata_offsets = {1: request.current_metadata_offset, 2: others}
     controller.shutdown_offsets = {1: SHUTDOWN_OFFSET}
-    return next_standing(controller, broker, request)
+    return next_state(controller, broker, request)
 
 
 def beat(offset: int = EPOCH, *, fence: bool = False, stop: bool = False) -> BrokerHeartbeatRequest:
@@ -43,37 +43,39 @@ def beat(offset: int = EPOCH, *, fence: bool = False, stop: bool = False) -> Bro
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        pytest.param(beat(stop=True), BrokerState.SHUTDOWN_NOW, id="wants to stop"),
-        pytest.param(beat(), BrokerState.UNFENCED, id="has caught up"),
-        pytest.param(beat(EPOCH - 1), BrokerState.FENCED, id="is behind"),
-        pytest.param(beat(fence=True), BrokerState.FENCED, id="wants to be fenced"),
+        pytest.param(beat(stop=True), BrokerControlState.SHUTDOWN_NOW, id="wants to stop"),
+        pytest.param(beat(), BrokerControlState.UNFENCED, id="has caught up"),
+        pytest.param(beat(EPOCH - 1), BrokerControlState.FENCED, id="is behind"),
+        pytest.param(beat(fence=True), BrokerControlState.FENCED, id="wants to be fenced"),
     ],
 )
-def test_from_fenced(request_: BrokerHeartbeatRequest, expected: BrokerState) -> None:
-    assert standing(True, False, request_) is expected
+def test_from_fenced(request_: BrokerHeartbeatRequest, expected: BrokerControlState) -> None:
+    assert state_after(True, False, request_) is expected
 
 
 @pytest.mark.parametrize(
     ("request_", "leads", "expected"),
     [
-        pytest.param(beat(), True, BrokerState.UNFENCED, id="goes on"),
-        pytest.param(beat(fence=True), True, BrokerState.FENCED, id="wants to be fenced"),
-        pytest.param(beat(fence=True, stop=True), True, BrokerState.SHUTDOWN_NOW, id="wants both"),
-        pytest.param(beat(stop=True), True, BrokerState.CONTROLLED_SHUTDOWN, id="wants to stop and leads"),
-        pytest.param(beat(stop=True), False, BrokerState.SHUTDOWN_NOW, id="wants to stop and leads nothing"),
+        pytest.param(beat(), True, BrokerControlState.UNFENCED, id="goes on"),
+        pytest.param(beat(fence=True), True, BrokerControlState.FENCED, id="wants to be fenced"),
+        pytest.param(beat(fence=True, stop=True), True, BrokerControlState.SHUTDOWN_NOW, id="wants both"),
+        pytest.param(beat(stop=True), True, BrokerControlState.CONTROLLED_SHUTDOWN, id="wants to stop and leads"),
+        pytest.param(beat(stop=True), False, BrokerControlState.SHUTDOWN_NOW, id="wants to stop and leads nothing"),
     ],
 )
-def test_from_unfenced(request_: BrokerHeartbeatRequest, leads: bool, expected: BrokerState) -> None:
-    assert standing(False, False, request_, leads=leads) is expected
+def test_from_unfenced(request_: BrokerHeartbeatRequest, leads: bool, expected: BrokerControlState) -> None:
+    assert state_after(False, False, request_, leads=leads) is expected
 
 
 @pytest.mark.parametrize(
     ("leads", "others", "expected"),
     [
-        pytest.param(True, 50, BrokerState.CONTROLLED_SHUTDOWN, id="still leads"),
-        pytest.param(False, SHUTDOWN_OFFSET - 1, BrokerState.CONTROLLED_SHUTDOWN, id="others have not heard of it"),
-        pytest.param(False, SHUTDOWN_OFFSET, BrokerState.SHUTDOWN_NOW, id="all have heard of it"),
+        pytest.param(True, 50, BrokerControlState.CONTROLLED_SHUTDOWN, id="still leads"),
+        pytest.param(
+            False, SHUTDOWN_OFFSET - 1, BrokerControlState.CONTROLLED_SHUTDOWN, id="others have not heard of it"
+        ),
+        pytest.param(False, SHUTDOWN_OFFSET, BrokerControlState.SHUTDOWN_NOW, id="all have heard of it"),
     ],
 )
-def test_from_controlled_shutdown(leads: bool, others: int, expected: BrokerState) -> None:
-    assert standing(False, True, beat(stop=True), leads=leads, others=others) is expected
+def test_from_controlled_shutdown(leads: bool, others: int, expected: BrokerControlState) -> None:
+    assert state_after(False, True, beat(stop=True), leads=leads, others=others) is expected

@@ -1,4 +1,4 @@
-"""docs/internals/spec-tests.md names tests and schedules that exist."""
+"""docs/internals/spec-tests.md names only tests and schedules that exist."""
 
 from __future__ import annotations
 

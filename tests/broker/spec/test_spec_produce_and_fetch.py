@@ -27,7 +27,7 @@ RULES = rules_for("K5", ())
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Three replicas of one partition with three records, written in the second leader epoch; and a broker without."""
+    """Three replicas of one partition with three records of the second leader epoch; and a broker without one."""
     cluster = Cluster(brokers=4)
     cluster.create_topic()
     cluster.produce(cluster.leader(), 1, 2)
@@ -120,10 +120,10 @@ def test_fe_1_to_fe_5_the_first_check_that_fails_is_the_answer(cluster: Cluster)
     assert error(other, current_leader_epoch=epoch - 1) == ErrorCode.FENCED_LEADER_EPOCH
     assert error(leader, current_leader_epoch=epoch + 1, fetch_offset=99) == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert error(other, current_leader_epoch=epoch) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    # FE-4: whoever is no replica.
+    # FE-4: a broker that is no replica.
     assert error(leader, replica=outsider, current_leader_epoch=epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert error(leader, replica=outsider) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    # FE-5 comes before FE-7: a fetch of an earlier life of the follower.
+    # FE-5 comes before FE-7: a fetch of an earlier incarnation of the follower.
     old_life = {"replica": other, "replica_epoch": cluster.broker_epoch(other) - 1, "current_leader_epoch": epoch}
     assert error(leader, **old_life, fetch_offset=99) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -53,7 +53,7 @@ def test_ra_8_ii_five_replicas_become_three() -> None:
     cluster = placed(5, (1, 2, 3, 4, 5))
     without(cluster, 1, 2, 3)
     reassign(cluster, 4, 1, 2, 3)
-    assert cluster.view()["replicas"] == [1, 2, 3, 4, 5], "nobody of the target is in sync"
+    assert cluster.view()["replicas"] == [1, 2, 3, 4, 5], "no target replica is in sync"
     for broker in (1, 2):
         cluster.start(broker)
         cluster.run_until(lambda back=broker: back in cluster.view()["isr"])

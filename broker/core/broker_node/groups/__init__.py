@@ -1,1 +1,1 @@
-"""The group coordinator: consumer groups of the classic protocol, replicated through the offsets topic (KIP-62 …)."""
+"""The group coordinator: classic consumer groups, replicated through the offsets topic (KIP-62 …)."""

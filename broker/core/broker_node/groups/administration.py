@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups, for administrators."""
+"""Serves DescribeGroups, ListGroups and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from broker.core.messages.groups import (
 )
 
 CLASSIC = "classic"
-"""The type of all groups here, as KIP-848 calls it."""
+"""The type of every group here, by KIP-848's naming."""
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
-    """A group as it is; one that is not known is dead, which is how Kafka has it."""
+    """A group's description; an unknown group is "Dead", as in Kafka."""
     group = shard.groups.get(group_id)
     if group is None:
         return DescribedGroup(ErrorCode.NONE, group_id, GroupState.DEAD.value)
@@ -49,7 +49,7 @@ def _described(group: Group, member: Member) -> DescribedMember:
 
 
 def list_groups(broker: BrokerState, request: ListGroupsRequest) -> ListGroupsResponse:
-    """The groups of this coordinator; others have others."""
+    """The groups that this broker coordinates."""
     states = {state.lower() for state in request.states}
     types = {kind.lower() for kind in request.types}
     listed = []
@@ -67,7 +67,7 @@ def list_groups(broker: BrokerState, request: ListGroupsRequest) -> ListGroupsRe
 
 
 def delete(broker: BrokerState, request_id: int, shards: dict[str, Shard | ErrorCode]) -> None:
-    """Delete groups without members, by name with the shard of each; answered when all that is replicated."""
+    """Delete groups without members, by name with the shard of each; answered once all deletions are replicated."""
     waiting = WaitingDeletion({}, 0)
     broker.coordinator.deletions[request_id] = waiting
     for group_id, shard in shards.items():
@@ -78,7 +78,7 @@ def delete(broker: BrokerState, request_id: int, shards: dict[str, Shard | Error
 
 
 def _delete(broker: BrokerState, shard: Shard, request_id: int, group_id: str) -> ErrorCode | None:
-    """Begin to delete a group; None while its end is on its way to the replicas."""
+    """Begin to delete a group; None while the deletion is being replicated."""
     group = shard.groups.get(group_id)
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -96,7 +96,7 @@ def _delete(broker: BrokerState, shard: Shard, request_id: int, group_id: str) -
 
 
 def deleted(broker: BrokerState, write: DeletionWrite, error: ErrorCode) -> None:
-    """One of the groups of a request is gone, or it cannot be told."""
+    """Record that one group of a request is deleted, or that its deletion has an unknown outcome."""
     waiting = broker.coordinator.deletions[write.request_id]
     waiting.results[write.group_id] = error
     waiting.missing -= 1

@@ -1,4 +1,4 @@
-"""The coordinator's doors: requests, timers, and news of the partitions of the offsets topic."""
+"""Entry points of the group coordinator: requests, timers, and changes of the offsets topic's partitions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = ["TIMER", "find_shard", "handle", "settle", "timer_fired"]
 
 
 def handle(broker: BrokerState, event: RequestReceived, request: GroupRequest) -> None:
-    """Serve a request that speaks of groups."""
+    """Serve a group request."""
     request_id = event.request_id
     match request:
         case DescribeGroupsRequest():
@@ -99,7 +99,7 @@ def _handle_for_group(
 def find_shard(broker: BrokerState, group_id: str, *, may_be_nameless: bool = False) -> Shard | ErrorCode:
     """The shard of a group, if this broker coordinates it and has loaded it.
 
-    The name "" is allowed where Kafka allows it: offsets without a group's management.
+    The name "" is allowed where Kafka allows it: for offsets stored without group membership.
     """
     if (not group_id and not may_be_nameless) or len(group_id.encode()) > STRING_BYTES_MAX:
         return ErrorCode.INVALID_GROUP_ID
@@ -117,10 +117,10 @@ def _refuse(broker: BrokerState, request_id: int, request: GroupRequest, error: 
     match request:
         case JoinGroupRequest():
             broker.runtime.reply(request_id, JoinGroupResponse(error, member_id=request.member_id))
-        case SyncGroupRequest():  # the rebalance was lost with the old coordinator: start it over, here
+        case SyncGroupRequest():  # the rebalance was lost with the old coordinator: restart it here
             answer = ErrorCode.REBALANCE_IN_PROGRESS if loading_now else error
             broker.runtime.reply(request_id, SyncGroupResponse(answer))
-        case HeartbeatRequest():  # nobody is thrown out for our loading
+        case HeartbeatRequest():  # members do not expire because of the time that loading takes
             broker.runtime.reply(request_id, HeartbeatResponse(ErrorCode.NONE if loading_now else error))
         case LeaveGroupRequest():
             broker.runtime.reply(request_id, LeaveGroupResponse(error))
@@ -152,7 +152,7 @@ def _fetch(broker: BrokerState, request: OffsetFetchRequest) -> OffsetFetchRespo
 
 
 def timer_fired(broker: BrokerState, key: Hashable) -> None:
-    """A timer whose key begins with `TIMER`. One of a group or shard that is gone means nothing any more."""
+    """Handle a timer whose key begins with `TIMER`; timers of deleted groups and shards are ignored."""
     coordinator = broker.coordinator
     match key:
         case (_, writing.DEADLINE, int(partition), int(required)):
@@ -180,11 +180,11 @@ def _group_timer_fired(broker: BrokerState, shard: Shard, name: str, group_id: s
         rebalancing.sync_timer_fired(broker, shard, group)
 
 
-# --- news of the offsets topic ---------------------------------------------------------------------------------------
+# --- changes of the offsets topic ------------------------------------------------------------------------------------
 
 
 def settle(broker: BrokerState, key: tuple[str, int]) -> None:
-    """Role, log or high watermark of a replica may have changed: drop what is no longer ours, load, let go on.
+    """Follow a change of a replica's role, log or high watermark: drop lost shards, load new ones, complete writes.
 
     Level-triggered like roles themselves (MD-2), and fenced by the leader epoch: another epoch is another shard.
     """
@@ -210,7 +210,7 @@ def settle(broker: BrokerState, key: tuple[str, int]) -> None:
 
 
 def _replicated(broker: BrokerState, shard: Shard, purpose: Purpose, error: ErrorCode, *, answer: bool) -> None:
-    """A write is in the log for good. `answer`: its client has not been told anything yet."""
+    """A write is committed. `answer`: its client has not been answered yet."""
     match purpose:
         case OffsetsWrite():
             offsets.apply(shard, purpose)
@@ -232,7 +232,7 @@ def _replicated(broker: BrokerState, shard: Shard, purpose: Purpose, error: Erro
 
 
 def _given_up(broker: BrokerState, shard: Shard, purpose: Purpose, error: ErrorCode) -> None:
-    """A write that came too late, or whose end another coordinator will see: whoever waits is told that."""
+    """A write timed out or another coordinator will see its outcome: answer the waiting client with the error."""
     match purpose:
         case OffsetsWrite():
             offsets.answer(broker, purpose, error)
@@ -243,4 +243,4 @@ def _given_up(broker: BrokerState, shard: Shard, purpose: Purpose, error: ErrorC
         case DeletionWrite():
             administration.deleted(broker, purpose, error)
         case _:
-            pass  # with the leadership, `loading.give_up` has told those who wait
+            pass  # `loading.give_up` has answered the waiting clients when leadership was lost

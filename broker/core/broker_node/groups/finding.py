@@ -1,4 +1,4 @@
-"""FindCoordinator: who leads the partition of a group; without the topic, it is created first."""
+"""Serves FindCoordinator: the leader of the group's offsets partition; creates the offsets topic if it is missing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from broker.core.settings import CLIENT_LISTENER
 
 CREATE = "create-offsets-topic"
 GROUP_KEY = 0
-"""The `key_type` of a group; others are transactions and share groups, which have no coordinator here."""
+"""The `key_type` of a group; transactions and share groups have no coordinator here."""
 
 
 def find(broker: BrokerState, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """The coordinator of every key, as this broker's image has it."""
+    """The coordinator of every key, by this broker's image."""
     if request.key_type != GROUP_KEY:
         message = "this broker coordinates consumer groups only"
         return FindCoordinatorResponse(
@@ -48,10 +48,10 @@ def _unavailable(group_id: str, message: str) -> Coordinator:
 
 
 def _create_topic(broker: BrokerState) -> None:
-    """Ask the controller, unless it is being asked. Whoever wants a coordinator will ask again.
+    """Ask the controller to create the topic, unless a request is open; clients ask for the coordinator again.
 
-    With fewer brokers than in-sync replicas wanted, the topic asks for fewer of these too: else no group could ever
-    be written down.
+    With fewer brokers than the wanted in-sync replicas, the topic's min ISR is lowered too: otherwise no group could
+    ever be stored.
     """
     settings = broker.settings
     if any(opened.purpose == CREATE for opened in broker.runtime.open_requests.values()):

@@ -1,4 +1,4 @@
-"""JoinGroup: who may be a member, and what its coming changes."""
+"""Serves JoinGroup: validates the member, adds or updates it, and starts a rebalance where needed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from broker.core.messages.groups import JoinGroupRequest, JoinGroupResponse
 from broker.core.ports.events import RequestReceived
 
 MEMBER_ID_HANDSHAKE = 4
-"""From this version on a new member is sent back with a member id first, so that a lost answer leaves no ghost."""
+"""From this version on a new member first gets a member id, so that a lost response leaves no dead member behind."""
 
 _NAME_BYTES_MAX = 1_024
 _INSTANCE_ID_LENGTH_MAX = 249
 _CLIENT_ID_LENGTH_MAX = 249
-"""As much of a client id as goes into a member id."""
+"""Length of the client id's prefix in a member id."""
 
 
 def handle(broker: BrokerState, shard: Shard, event: RequestReceived, request: JoinGroupRequest) -> None:
-    """Answer with an error or a member id at once, else when the next generation begins."""
+    """Answer with an error or a member id at once, otherwise when the next generation begins."""
     group = shard.groups.get(request.group_id) or Group(request.group_id)
     error = _refuse(broker, group, request)
     if error != ErrorCode.NONE:
@@ -59,7 +59,7 @@ def _refused(broker: BrokerState, event: RequestReceived, request: JoinGroupRequ
 def _join_first(
     broker: BrokerState, shard: Shard, group: Group, event: RequestReceived, request: JoinGroupRequest
 ) -> None:
-    """A client without member id: new, or a static member that was restarted."""
+    """A client without member id: a new member, or a static member that was restarted."""
     member_id = _new_member_id(broker, request.instance_id or event.client_id)
     known = group.static_members.get(request.instance_id) if request.instance_id is not None else None
     if known is not None:
@@ -86,7 +86,7 @@ def _join_again(
     unchanged = member.protocols == request.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
         _wait(broker, member, event)
-        rebalancing.answer_join(broker, group, member)  # it has missed the answer
+        rebalancing.answer_join(broker, group, member)  # it has missed the response
     elif group.state is GroupState.STABLE and unchanged and group.leader != member.member_id:
         _wait(broker, member, event)
         rebalancing.answer_join(broker, group, member)
@@ -98,7 +98,7 @@ def _join_again(
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether these are a member's ids: FENCED_INSTANCE_ID for a static one that was replaced (KIP-345)."""
+    """Check a member's ids: FENCED_INSTANCE_ID for a static member that was replaced (KIP-345)."""
     if instance_id is not None:
         known = group.static_members.get(instance_id)
         if known is not None and known != member_id:
@@ -139,7 +139,7 @@ def _wait(broker: BrokerState, member: Member, event: RequestReceived) -> None:
 
 
 def _new_member_id(broker: BrokerState, name: str) -> str:
-    """The name with a UUID that no other incarnation of any broker gives out."""
+    """The name with a UUID that no other incarnation of any broker generates."""
     broker.coordinator.members_named += 1
     digest = hashlib.sha256(f"{broker.incarnation_id}/{broker.coordinator.members_named}".encode()).hexdigest()
     unique = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
@@ -158,7 +158,7 @@ def _come_back(
     event: RequestReceived,
     request: JoinGroupRequest,
 ) -> None:
-    """A restarted static member takes its old place; a stable group is not disturbed if it asks for the same."""
+    """A restarted static member replaces its old entry; a stable group rebalances only if the subscription changed."""
     if group.state is GroupState.STABLE and _means_the_same(group, member, request):
         stored = group.stored({each.member_id: each.assignment for each in group.members.values()})
         renamed = stored._replace(
@@ -185,10 +185,10 @@ def _means_the_same(group: Group, member: Member, request: JoinGroupRequest) -> 
 
 
 def replaced(broker: BrokerState, group: Group, write: ReplacementWrite, *, answer: bool) -> None:
-    """The new member id is replicated. The answer names the old leader, so that nobody assigns anew (KIP-345)."""
+    """The new member id is replicated. The response names the old leader, so it does not assign again (KIP-345)."""
     member = group.members.get(write.old_member_id)
     if member is None or group.state is not GroupState.STABLE or group.generation != write.generation:
-        if answer:  # the client starts over
+        if answer:  # the client restarts
             broker.runtime.reply(write.request_id, JoinGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID))
         return
     leader = group.leader or ""
@@ -204,5 +204,5 @@ def replaced(broker: BrokerState, group: Group, write: ReplacementWrite, *, answ
 
 
 def replacement_failed(broker: BrokerState, write: ReplacementWrite, error: ErrorCode) -> None:
-    """The client tries again, here or with the next coordinator."""
+    """Answer with a retriable error; the client retries here or with the next coordinator."""
     broker.runtime.reply(write.request_id, JoinGroupResponse(error))

@@ -1,4 +1,4 @@
-"""Taking over a partition of the offsets topic: read it up to the start of the leader epoch, in steps."""
+"""Loads a partition of the offsets topic in steps, up to the start of the leader epoch."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from broker.core.replica.state import Replica
 LOAD = "load"
 
 _STEP_BYTES = 256 << 10
-"""What is read before other events get their turn."""
+"""Bytes read per step, before other events are handled."""
 
 
 def begin(replica: Replica) -> Shard:
-    """A shard for a replica that this broker has come to lead. It serves when it is loaded."""
+    """Create a shard for a replica that this broker now leads. It serves once it is loaded."""
     return Shard(replica.partition, replica.leader_epoch, replica.log.start_offset)
 
 
 def go_on(broker: BrokerState, shard: Shard, replica: Replica) -> None:
-    """Read the next step, as soon as everything before this leader epoch is known to be committed (HW-9)."""
+    """Load the next step once everything before this leader epoch is known to be committed (HW-9)."""
     if shard.load_from is None:
         return
     if not broker.rules.high_watermark.is_certain(replica.high_watermark, replica.leader_epoch_start):
@@ -39,7 +39,7 @@ def go_on(broker: BrokerState, shard: Shard, replica: Replica) -> None:
     end = replica.leader_epoch_start
     try:
         batches = replica.log.read(max(shard.load_from, replica.log.start_offset), _STEP_BYTES, end)
-    except StorageError as error:  # the shard goes with the replica
+    except StorageError as error:  # the shard is dropped with the replica
         directories.fail(broker, error)
         return
     for position, header in iterate_headers(batches):
@@ -57,7 +57,7 @@ def _replay_batch(broker: BrokerState, shard: Shard, batches: bytes, position: i
         for record in decode_records(batches, position):
             _replay(shard, record)
     except (MalformedBatch, UnknownRecord) as error:
-        broker.runtime.note("warning", f"offsets partition {shard.partition}: passed over: {error}")
+        broker.runtime.log("warning", f"offsets partition {shard.partition}: passed over: {error}")
 
 
 def _replay(shard: Shard, record: Record) -> None:
@@ -107,18 +107,18 @@ def _finish(broker: BrokerState, shard: Shard) -> None:
     for group in shard.groups.values():
         for member in group.members.values():
             rebalancing.expect_heartbeat(broker, group, member)
-    broker.runtime.note(
+    broker.runtime.log(
         "info",
         f"coordinates offsets partition {shard.partition} in epoch {shard.leader_epoch}: {len(shard.groups)} groups",
     )
 
 
 def give_up(broker: BrokerState, shard: Shard) -> None:
-    """The leadership is gone: whoever waits is sent to look for the new coordinator."""
+    """The leadership is lost: answer waiting clients so that they look for the new coordinator."""
     for group in shard.groups.values():
         rebalancing.abandon(broker, group)
     broker.runtime.cancel_timer((TIMER, LOAD, shard.partition, shard.leader_epoch))
-    broker.runtime.note("info", f"no longer coordinates offsets partition {shard.partition}")
+    broker.runtime.log("info", f"no longer coordinates offsets partition {shard.partition}")
 
 
 def is_behind(broker: BrokerState, shard: Shard) -> bool:

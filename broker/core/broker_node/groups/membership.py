@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: what members do in between."""
+"""Serves SyncGroup, Heartbeat and LeaveGroup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker.core.messages.groups import (
 
 
 def sync(broker: BrokerState, shard: Shard, request_id: int, request: SyncGroupRequest) -> None:
-    """Answer with the assignment, as soon as the leader has made it and it is replicated."""
+    """Answer with the assignment once the group leader has made it and it is replicated."""
     group = shard.groups.get(request.group_id)
     error = check_generation(group, request.member_id, request.instance_id, request.generation_id)
     if group is not None and error == ErrorCode.NONE:
@@ -50,7 +50,7 @@ def _refuse_sync(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 def heartbeat(broker: BrokerState, shard: Shard, request_id: int, request: HeartbeatRequest) -> None:
-    """A sign of life; the answer tells the member that it has to join again."""
+    """Handle a heartbeat; the response says whether the member has to rejoin."""
     group = shard.groups.get(request.group_id)
     error = check_generation(group, request.member_id, request.instance_id, request.generation_id)
     if group is not None and error == ErrorCode.NONE:
@@ -61,7 +61,7 @@ def heartbeat(broker: BrokerState, shard: Shard, request_id: int, request: Heart
 
 
 def check_generation(group: Group | None, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-    """Whether someone is a member of the present generation; whoever slept through a rebalance is not."""
+    """Whether a member belongs to the current generation; one that missed a rebalance does not."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is GroupState.DEAD:
@@ -73,7 +73,7 @@ def check_generation(group: Group | None, member_id: str, instance_id: str | Non
 
 
 def leave(broker: BrokerState, shard: Shard, request_id: int, request: LeaveGroupRequest) -> None:
-    """Take the members out; each gets its own answer."""
+    """Remove the members; each gets a result of its own."""
     group = shard.groups.get(request.group_id)
     if group is not None and group.state is GroupState.DEAD:
         broker.runtime.reply(request_id, LeaveGroupResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE))

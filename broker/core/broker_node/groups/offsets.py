@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: how far a group has read."""
+"""Serves OffsetCommit, OffsetFetch and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _METADATA_BYTES_MAX = 4_096
 
 
 def commit(broker: BrokerState, shard: Shard, request_id: int, request: OffsetCommitRequest) -> None:
-    """Keep offsets of a member of this generation, or of anybody while the group has no members."""
+    """Store offsets of a member of this generation, or of any client while the group has no members."""
     group = shard.groups.get(request.group_id)
     error = _refuse_commit(group, request)
     if error != ErrorCode.NONE:
@@ -65,7 +65,7 @@ def commit(broker: BrokerState, shard: Shard, request_id: int, request: OffsetCo
 
 def _refuse_commit(group: Group | None, request: OffsetCommitRequest) -> ErrorCode:
     if request.generation_id < 0 and (group is None or group.state is GroupState.EMPTY):
-        return ErrorCode.NONE  # offsets without a group's management
+        return ErrorCode.NONE  # offsets stored without group membership
     if group is None:
         return ErrorCode.ILLEGAL_GENERATION
     error = check_generation(group, request.member_id, request.instance_id, request.generation_id)
@@ -83,13 +83,13 @@ def _refuse_partition(broker: BrokerState, part: OffsetCommitPartition) -> Error
 
 
 def answer_all(broker: BrokerState, request_id: int, request: OffsetCommitRequest, error: ErrorCode) -> None:
-    """The same answer for every partition of a commit."""
+    """The same error code for every partition of a commit."""
     answers = tuple(CommittedPartition(part.topic, part.partition, error) for part in request.partitions)
     broker.runtime.reply(request_id, OffsetCommitResponse(answers))
 
 
 def apply(shard: Shard, write: OffsetsWrite) -> None:
-    """Replicated offsets are the group's."""
+    """Apply replicated offsets to the group."""
     group = shard.groups.setdefault(write.group_id, Group(write.group_id))
     for key, committed in write.offsets:
         if committed is None:
@@ -99,7 +99,7 @@ def apply(shard: Shard, write: OffsetsWrite) -> None:
 
 
 def answer(broker: BrokerState, write: OffsetsWrite, error: ErrorCode) -> None:
-    """Answer a commit or a deletion whose offsets are replicated, may be, or are not."""
+    """Answer a commit or a deletion whose offsets are replicated, rejected, or of unknown outcome."""
     results = [*((key, error) for key, _ in write.offsets), *write.refused]
     if any(committed is None for _, committed in write.offsets):
         deleted = tuple(DeletedOffset(topic, partition, code) for (topic, partition), code in results)
@@ -113,7 +113,7 @@ def answer(broker: BrokerState, write: OffsetsWrite, error: ErrorCode) -> None:
 
 
 def fetch(shard: Shard, asked: OffsetFetchGroup, *, require_stable: bool) -> FetchedGroup:
-    """What is replicated of a group's commits; a group that is not known has committed nothing."""
+    """The replicated offsets of a group; an unknown group has committed nothing."""
     group = shard.groups.get(asked.group_id)
     offsets = group.offsets if group is not None else {}
     under_way = _under_way(shard, asked.group_id) if require_stable else frozenset()
@@ -147,7 +147,7 @@ def _under_way(shard: Shard, group_id: str) -> frozenset[tuple[str, int]]:
 
 
 def delete(broker: BrokerState, shard: Shard, request_id: int, request: OffsetDeleteRequest) -> None:
-    """Forget offsets of a group that has no members."""
+    """Delete offsets of a group that has no members."""
     group = shard.groups.get(request.group_id)
     if group is None or group.state is GroupState.DEAD:
         broker.runtime.reply(request_id, OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND))

@@ -1,10 +1,10 @@
-"""How a group gets from one generation to the next: who is waited for, for how long, and who leads.
+"""Rebalances groups: collects joins, begins the generation, stores the assignment, expires missing members.
 
-| timer | after | what then |
+| timer | after | effect |
 |---|---|---|
 | session | a member's session timeout without heartbeat | the member is removed |
 | pending | a member's session timeout without its second JoinGroup | the member id is forgotten |
-| join | the initial delay, or the rebalance timeout | the generation begins without those who are missing |
+| join | the initial delay, or the rebalance timeout | the generation begins without the missing members |
 | sync | the rebalance timeout after that | members that have not asked for their assignment are removed |
 """
 
@@ -25,14 +25,14 @@ JOIN = "join"
 SYNC = "sync"
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""A member that never joined before sends no heartbeats while it waits; it is forgotten after so long (Kafka's)."""
+"""A new member sends no heartbeats while it waits; it is removed after this time (Kafka's value)."""
 
 
 # --- members ---------------------------------------------------------------------------------------------------------
 
 
 def add_member(broker: BrokerState, shard: Shard, group: Group, member: Member, protocol_type: str) -> None:
-    """A new member, which waits for the generation that it causes."""
+    """Add a new member, which waits for the generation that its join causes."""
     shard.groups[group.group_id] = group
     if not group.members:
         group.protocol_type = protocol_type
@@ -49,20 +49,20 @@ def add_member(broker: BrokerState, shard: Shard, group: Group, member: Member, 
 
 
 def await_second_join(broker: BrokerState, shard: Shard, group: Group, member_id: str, timeout_ms: int) -> None:
-    """KIP-394: the member id is given out; it counts when the client comes back with it."""
+    """KIP-394: the member id is assigned; it counts once the client joins with it."""
     shard.groups[group.group_id] = group
     group.pending_members[member_id] = None
     broker.runtime.set_timer(_timer(PENDING, group, member_id), timeout_ms)
 
 
 def forget_pending(broker: BrokerState, group: Group, member_id: str) -> None:
-    """The client has come back with its member id, or never will."""
+    """The client has joined with its member id, or never will."""
     group.pending_members.pop(member_id, None)
     broker.runtime.cancel_timer(_timer(PENDING, group, member_id))
 
 
 def remove_member(broker: BrokerState, shard: Shard, group: Group, member: Member, reason: str) -> None:
-    """Take a member out; the others then share what it had."""
+    """Remove a member; the others share its partitions."""
     _detach(broker, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         rebalance(broker, shard, group, reason)
@@ -71,7 +71,7 @@ def remove_member(broker: BrokerState, shard: Shard, group: Group, member: Membe
 
 
 def replace_member(broker: BrokerState, group: Group, member: Member, new_member_id: str) -> None:
-    """KIP-345: a static member goes on under a new member id; whoever still uses the old one is fenced."""
+    """KIP-345: a static member continues under a new member id; requests with the old one are fenced."""
     old_member_id = member.member_id
     _answer_waiting(broker, group, member, ErrorCode.FENCED_INSTANCE_ID)
     broker.runtime.cancel_timer(_timer(SESSION, group, old_member_id))
@@ -92,16 +92,16 @@ def expect_heartbeat(broker: BrokerState, group: Group, member: Member) -> None:
 
 
 def session_expired(broker: BrokerState, shard: Shard, group: Group, member_id: str) -> None:
-    """A session has ended, unless the member is busy waiting for us."""
+    """A session timed out; ignored while the member waits for a response."""
     member = group.members.get(member_id)
     if member is None or (not member.is_new and (member.waiting_join is not None or member.waiting_sync is not None)):
         return
-    broker.runtime.note("info", f"group {group.group_id}: member {member_id} sent no heartbeat in time")
+    broker.runtime.log("info", f"group {group.group_id}: member {member_id} sent no heartbeat in time")
     remove_member(broker, shard, group, member, f"member {member_id} sent no heartbeat in time")
 
 
 def pending_expired(broker: BrokerState, shard: Shard, group: Group, member_id: str) -> None:
-    """The client has not come back with its member id."""
+    """The client has not joined with its member id in time."""
     group.pending_members.pop(member_id, None)
     complete_join_if_all_joined(broker, shard, group)
     if group.is_void:
@@ -127,7 +127,7 @@ def _answer_waiting(broker: BrokerState, group: Group, member: Member, error: Er
 
 
 def answer_sync(broker: BrokerState, group: Group, member: Member, error: ErrorCode = ErrorCode.NONE) -> None:
-    """Answer a member that waits for its assignment, if it does."""
+    """Answer a member's waiting SyncGroup, if it has one."""
     if member.waiting_sync is None:
         return
     answer = SyncGroupResponse(error)
@@ -141,13 +141,13 @@ def answer_sync(broker: BrokerState, group: Group, member: Member, error: ErrorC
 
 
 def rebalance(broker: BrokerState, shard: Shard, group: Group, reason: str) -> None:
-    """Begin a rebalance; if one is under way, see whether it is complete."""
+    """Begin a rebalance; if one is in progress, check whether it is complete."""
     if group.state is GroupState.PREPARING_REBALANCE:
         complete_join_if_all_joined(broker, shard, group)
         return
     if group.state is GroupState.COMPLETING_REBALANCE:
         _cancel_assignment(broker, group, ErrorCode.REBALANCE_IN_PROGRESS)
-    broker.runtime.note("info", f"group {group.group_id} rebalances after generation {group.generation}: {reason}")
+    broker.runtime.log("info", f"group {group.group_id} rebalances after generation {group.generation}: {reason}")
     delay_ms = broker.settings.group_initial_rebalance_delay_ms
     group.in_initial_delay = group.state is GroupState.EMPTY and delay_ms > 0
     group.state = GroupState.PREPARING_REBALANCE
@@ -161,13 +161,13 @@ def rebalance(broker: BrokerState, shard: Shard, group: Group, reason: str) -> N
 
 
 def complete_join_if_all_joined(broker: BrokerState, shard: Shard, group: Group) -> None:
-    """Nobody is missing any more: the generation can begin."""
+    """Begin the generation if no member is missing."""
     if group.state is GroupState.PREPARING_REBALANCE and not group.in_initial_delay and group.has_all_joined:
         _complete_join(broker, shard, group)
 
 
 def join_timer_fired(broker: BrokerState, shard: Shard, group: Group) -> None:
-    """The initial delay goes on while members keep coming; the rebalance timeout does not (KIP-134)."""
+    """The initial delay is extended while members join; the rebalance timeout is not (KIP-134)."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.in_initial_delay and group.member_added and group.initial_delay_left_ms > 0:
@@ -182,7 +182,7 @@ def join_timer_fired(broker: BrokerState, shard: Shard, group: Group) -> None:
 
 def _complete_join(broker: BrokerState, shard: Shard, group: Group) -> None:
     for member in [m for m in group.members.values() if m.waiting_join is None and m.instance_id is None]:
-        broker.runtime.note("info", f"group {group.group_id}: member {member.member_id} did not join again")
+        broker.runtime.log("info", f"group {group.group_id}: member {member.member_id} did not join again")
         _detach(broker, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     joined = [member for member in group.members.values() if member.waiting_join is not None]
     if group.members and not joined:  # static members only, which may be away for a session timeout
@@ -198,7 +198,7 @@ def _complete_join(broker: BrokerState, shard: Shard, group: Group) -> None:
     group.protocol = group.choose_protocol()
     group.state = GroupState.COMPLETING_REBALANCE
     group.pending_sync = dict.fromkeys(group.members)
-    broker.runtime.note(
+    broker.runtime.log(
         "info", f"group {group.group_id}: generation {group.generation} has {len(group.members)} members"
     )
     for member in joined:
@@ -209,7 +209,7 @@ def _complete_join(broker: BrokerState, shard: Shard, group: Group) -> None:
 
 
 def answer_join(broker: BrokerState, group: Group, member: Member) -> None:
-    """Tell a member of the generation; only the leader learns who the others are."""
+    """Answer a member's JoinGroup with the generation; only the leader receives the member list."""
     assert member.waiting_join is not None
     everyone = tuple(
         JoinedMember(each.member_id, each.instance_id, each.metadata_for(group.protocol))
@@ -234,18 +234,18 @@ def _become_empty(broker: BrokerState, shard: Shard, group: Group) -> None:
     group.state = GroupState.EMPTY
     group.protocol = group.leader = None
     group.pending_sync = {}
-    broker.runtime.note("info", f"group {group.group_id} is empty with generation {group.generation}")
+    broker.runtime.log("info", f"group {group.group_id} is empty with generation {group.generation}")
     record = (GroupKey(group.group_id), encode_group(group.stored({})))
     error = writing.append(broker, shard, [record], EmptyWrite(group.group_id, group.generation))
-    if error != ErrorCode.NONE:  # a next coordinator will find the last members, and miss their heartbeats
-        broker.runtime.note("warning", f"group {group.group_id}: not recorded as empty: {error.name}")
+    if error != ErrorCode.NONE:  # the next coordinator will load the last members and expire them
+        broker.runtime.log("warning", f"group {group.group_id}: not recorded as empty: {error.name}")
 
 
 # --- assigning -------------------------------------------------------------------------------------------------------
 
 
 def store_assignment(broker: BrokerState, shard: Shard, group: Group, assigned: dict[str, bytes]) -> None:
-    """The leader has spoken; members learn what it said when that is replicated."""
+    """Store the leader's assignment; members receive it once it is replicated."""
     record = (GroupKey(group.group_id), encode_group(group.stored(assigned)))
     assignments = tuple((member_id, assigned.get(member_id, b"")) for member_id in group.members)
     write = AssignmentWrite(group.group_id, group.generation, assignments)
@@ -270,18 +270,18 @@ def assigned(broker: BrokerState, group: Group, write: AssignmentWrite) -> None:
 def assignment_failed(
     broker: BrokerState, shard: Shard, group: Group, write: AssignmentWrite, error: ErrorCode
 ) -> None:
-    """The assignment may or may not be replicated one day: a new generation makes sure that it does not matter."""
+    """The assignment's replication is uncertain: a new generation makes its outcome irrelevant."""
     if _is_current(group, write):
         _cancel_assignment(broker, group, error)
         rebalance(broker, shard, group, f"the assignment could not be stored ({error.name})")
 
 
 def sync_timer_fired(broker: BrokerState, shard: Shard, group: Group) -> None:
-    """KAFKA-13417: whoever has joined and then not asked for its assignment is gone."""
+    """KAFKA-13417: remove members that joined and did not send SyncGroup."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
     for member_id in list(group.pending_sync):
-        broker.runtime.note("info", f"group {group.group_id}: member {member_id} did not sync in time")
+        broker.runtime.log("info", f"group {group.group_id}: member {member_id} did not sync in time")
         _detach(broker, group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID)
     rebalance(broker, shard, group, "members did not sync in time")
 
@@ -301,7 +301,7 @@ def _cancel_assignment(broker: BrokerState, group: Group, error: ErrorCode) -> N
 
 
 def abandon(broker: BrokerState, group: Group) -> None:
-    """This broker is no longer the coordinator: let everybody know who waits."""
+    """This broker is no longer the coordinator: answer all waiting members."""
     for name in (JOIN, SYNC):
         broker.runtime.cancel_timer(_timer(name, group))
     for member_id in group.pending_members:

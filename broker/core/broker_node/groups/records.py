@@ -1,11 +1,11 @@
-"""Records of the offsets topic, in Kafka's own schemas, so that Kafka's tools can read them.
+"""Encodes and decodes records of the offsets topic in Kafka's schemas, so that Kafka's tools can read them.
 
 | record | key | value |
 |---|---|---|
 | a committed offset | version 1: group, topic, partition | version 3: offset, leader epoch, metadata, time of commit |
 | a group's generation | version 2: group | version 3: protocol, generation, leader, members with assignments |
 
-A record without value takes back what its key names. A node has no calendar, so times are -1, Kafka's "none".
+A record without value is a tombstone of its key. A node has no wall clock, so times are -1, Kafka's "none".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INT64 = struct.Struct(">q")
 
 
 class UnknownRecord(ValueError):
-    """A record of the offsets topic in a form that this coordinator does not know."""
+    """A record of the offsets topic with a schema version that this coordinator does not know."""
 
 
 class OffsetKey(NamedTuple):
@@ -40,7 +40,7 @@ class GroupKey(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """What a group has committed for a partition: the offset of the next record to read."""
+    """A group's committed offset for a partition: the offset of the next record to read."""
 
     offset: int
     leader_epoch: int
@@ -48,7 +48,7 @@ class CommittedOffset(NamedTuple):
 
 
 class StoredMember(NamedTuple):
-    """A member as a generation's record has it. Timeouts in milliseconds."""
+    """A member as stored in a generation's record. Timeouts in milliseconds."""
 
     member_id: str
     instance_id: str | None
@@ -74,7 +74,7 @@ class StoredGroup(NamedTuple):
 
 
 def encode_key(key: OffsetKey | GroupKey) -> bytes:
-    """A record's key."""
+    """Encode a record's key."""
     if isinstance(key, GroupKey):
         return _INT16.pack(GROUP_KEY_VERSION) + _string(key.group_id)
     return b"".join(
@@ -83,7 +83,7 @@ def encode_key(key: OffsetKey | GroupKey) -> bytes:
 
 
 def encode_offset(committed: CommittedOffset) -> bytes:
-    """The value of a committed offset."""
+    """Encode a committed offset."""
     return b"".join(
         (
             _INT16.pack(OFFSET_VALUE_VERSION),
@@ -96,7 +96,7 @@ def encode_offset(committed: CommittedOffset) -> bytes:
 
 
 def encode_group(group: StoredGroup) -> bytes:
-    """The value of a group's generation."""
+    """Encode a group's generation."""
     parts = [
         _INT16.pack(GROUP_VALUE_VERSION),
         _string(group.protocol_type),
@@ -167,7 +167,7 @@ class _Reader:
 
 
 def decode_key(data: bytes | None) -> OffsetKey | GroupKey:
-    """Which group or offset a record speaks of. Raises `UnknownRecord`."""
+    """The group or offset that a record's key names. Raises `UnknownRecord`."""
     try:
         reader = _Reader(data or b"")
         version = reader.number(_INT16)
@@ -181,7 +181,7 @@ def decode_key(data: bytes | None) -> OffsetKey | GroupKey:
 
 
 def decode_offset(data: bytes) -> CommittedOffset:
-    """The value of a committed offset. Raises `UnknownRecord`."""
+    """Decode a committed offset. Raises `UnknownRecord`."""
     try:
         reader = _Reader(data)
         reader.version("an offset", OFFSET_VALUE_VERSION)
@@ -191,7 +191,7 @@ def decode_offset(data: bytes) -> CommittedOffset:
 
 
 def decode_group(data: bytes) -> StoredGroup:
-    """The value of a group's generation. Raises `UnknownRecord`."""
+    """Decode a group's generation. Raises `UnknownRecord`."""
     try:
         reader = _Reader(data)
         reader.version("a group", GROUP_VALUE_VERSION)

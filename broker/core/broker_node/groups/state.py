@@ -1,4 +1,4 @@
-"""What a coordinator knows: the groups of every partition of the offsets topic that its broker leads."""
+"""State of a group coordinator: the groups of every offsets partition that the broker leads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from broker.core.broker_node.groups.records import CommittedOffset, StoredGroup, StoredMember
 
 TIMER = "group"
-"""First part of the keys of all timers of the coordinator."""
+"""First element of the keys of all coordinator timers."""
 
 
 class GroupState(Enum):
-    """Where a group is in its life; the names are Kafka's.
+    """State of a group; the names are Kafka's.
 
     ```
     Empty ──join──► PreparingRebalance ──all joined──► CompletingRebalance ──leader assigns──► Stable
@@ -42,22 +42,22 @@ class Member:
     assignment: bytes = b""
     client_host: str = ""
     is_new: bool = False
-    """Has never completed a join, so that nobody expects heartbeats of it."""
+    """Has never completed a join, so no heartbeats are expected of it."""
 
     waiting_join: int | None = None
-    """Request id of a JoinGroup that is answered when the join completes."""
+    """Request id of the JoinGroup that is answered when the join completes."""
 
     waiting_sync: int | None = None
-    """Request id of a SyncGroup that is answered when the assignment is replicated."""
+    """Request id of the SyncGroup that is answered when the assignment is replicated."""
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """What the member said about itself for a protocol."""
+        """The member's metadata for a protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 @dataclass(slots=True)
 class Group:
-    """A consumer group. Without members it is a name under which offsets are kept."""
+    """A consumer group. Without members it only holds committed offsets."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -65,9 +65,9 @@ class Group:
     generation: int = 0
     protocol: str | None = None
     leader: str | None = None
-    members: dict[str, Member] = field(default_factory=dict)  # in the order in which they came
+    members: dict[str, Member] = field(default_factory=dict)  # in order of joining
     pending_members: dict[str, None] = field(default_factory=dict)
-    """Member ids that were given out and have not joined yet (KIP-394)."""
+    """Assigned member ids that have not joined yet (KIP-394)."""
 
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id (KIP-345)
     pending_sync: dict[str, None] = field(default_factory=dict)  # members of this generation that have not synced
@@ -78,21 +78,21 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to join again."""
+        """Time for all members to rejoin: the longest of their rebalance timeouts."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether there is nobody left to wait for."""
+        """Whether all members have joined."""
         return not self.pending_members and all(m.waiting_join is not None for m in self.members.values())
 
     @property
     def is_void(self) -> bool:
-        """Whether there is nothing about the group that is worth remembering."""
+        """Whether the group holds nothing worth keeping."""
         return not (self.members or self.pending_members or self.offsets or self.generation)
 
     def supports(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether a member with these protocols fits: of the group's kind, and with a protocol that all have."""
+        """Whether a member's protocols are compatible: same protocol type, and one protocol that all support."""
         if not self.members:
             return bool(protocol_type and names)
         return protocol_type == self.protocol_type and bool(names & self.common_protocols())
@@ -102,7 +102,7 @@ class Group:
         return set.intersection(*({name for name, _ in member.protocols} for member in self.members.values()))
 
     def choose_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all support; ties go to the elder member's."""
+        """Each member votes for the first of its protocols that all support; ties go to the earliest member's."""
         common = self.common_protocols()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -133,11 +133,11 @@ class Group:
         )
 
 
-# --- what is written and not yet replicated --------------------------------------------------------------------------
+# --- writes not yet replicated ---------------------------------------------------------------------------------------
 
 
 class OffsetsWrite(NamedTuple):
-    """Offsets for a commit or, with None, for a deletion. `refused` goes into the answer as it is."""
+    """Offsets to commit or, with None, to delete. `refused` is copied into the response."""
 
     request_id: int
     group_id: str
@@ -146,7 +146,7 @@ class OffsetsWrite(NamedTuple):
 
 
 class AssignmentWrite(NamedTuple):
-    """The generation that its leader has assigned."""
+    """The generation with its leader's assignment."""
 
     group_id: str
     generation: int
@@ -154,14 +154,14 @@ class AssignmentWrite(NamedTuple):
 
 
 class EmptyWrite(NamedTuple):
-    """A generation without members; nobody waits for it."""
+    """A generation without members; no client waits for it."""
 
     group_id: str
     generation: int
 
 
 class ReplacementWrite(NamedTuple):
-    """A static member that came back under a new member id, into a stable group (KIP-345)."""
+    """A static member that rejoined a stable group under a new member id (KIP-345)."""
 
     group_id: str
     generation: int
@@ -171,7 +171,7 @@ class ReplacementWrite(NamedTuple):
 
 
 class DeletionWrite(NamedTuple):
-    """The end of a group."""
+    """The deletion of a group."""
 
     request_id: int
     group_id: str
@@ -182,7 +182,7 @@ Purpose = OffsetsWrite | AssignmentWrite | EmptyWrite | ReplacementWrite | Delet
 
 @dataclass(slots=True)
 class Write:
-    """Records in the log that wait for replication. What is given up is still applied once it is replicated."""
+    """Records in the log that wait for replication. An abandoned write is still applied once it is replicated."""
 
     purpose: Purpose
     given_up: bool = False
@@ -192,7 +192,7 @@ class Write:
 class Shard:
     """One partition of the offsets topic, as long as this broker leads it in one leader epoch.
 
-    `load_from` is the next offset to read, None once everything up to the start of the epoch has been. `writes` are
+    `load_from` is the next offset to read, None once loading has reached the start of the epoch. `writes` are
     in the order of the log, by the offset that the high watermark must reach.
     """
 
@@ -212,8 +212,8 @@ class WaitingDeletion:
 
 
 @dataclass(slots=True)
-class Coordinator:
-    """The coordinator of a broker."""
+class GroupCoordinator:
+    """All shards that a broker coordinates."""
 
     shards: dict[int, Shard] = field(default_factory=dict)
     deletions: dict[int, WaitingDeletion] = field(default_factory=dict)  # by request id

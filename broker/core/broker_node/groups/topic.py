@@ -1,4 +1,4 @@
-"""The internal topic that keeps the groups, and which of its partitions a group belongs to."""
+"""The offsets topic and the mapping of groups to its partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _JAVA_MIN_INT = -(1 << 31)
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Number of the partition that keeps a group; its leader is the group's coordinator. The same as Kafka's."""
+    """The partition that stores a group; its leader is the group's coordinator. Same as Kafka's."""
     code = java_hash(group_id)
     return (0 if code == _JAVA_MIN_INT else abs(code)) % partitions
 

@@ -1,4 +1,4 @@
-"""Writing to the offsets topic: like a producer with acks=all that happens to be the leader (PR-2 … PR-6)."""
+"""Appends coordinator records to the offsets topic as a producer with acks=all would (PR-2 … PR-6)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ERRORS = {
 
 
 def error_for_clients(error: ErrorCode) -> ErrorCode:
-    """What a client of a group is told when the log refused; Kafka's table."""
+    """The error that a group's client gets when the append failed; Kafka's table."""
     return _ERRORS.get(error, error)
 
 
@@ -37,9 +37,9 @@ def append(
     records: Iterable[tuple[GroupKey | OffsetKey, bytes | None]],
     purpose: Purpose,
 ) -> ErrorCode:
-    """Append records in one batch; `purpose` is followed when they are replicated, given up after a while.
+    """Append records in one batch; `purpose` is executed once they are replicated, abandoned after a timeout.
 
-    An error is the client's to know, and nothing was appended then.
+    Returns an error for the client if nothing was appended.
     """
     replica = led_replica(broker, shard)
     if replica is None:
@@ -62,7 +62,7 @@ def led_replica(broker: BrokerState, shard: Shard) -> Replica | None:
 
 
 def take_replicated(broker: BrokerState, shard: Shard, replica: Replica) -> Iterator[tuple[Write, ErrorCode]]:
-    """Writes that the high watermark has passed, in the order of the log, each with what its client is told."""
+    """Remove and return the writes below the high watermark in log order, each with the error for its client."""
     by_replicas = broker.rules.produce.waits_for_replicas(producing.ALL_REPLICAS)
     while shard.writes:
         required = next(iter(shard.writes))
@@ -74,7 +74,7 @@ def take_replicated(broker: BrokerState, shard: Shard, replica: Replica) -> Iter
 
 
 def take_overdue(shard: Shard, required: int) -> Write | None:
-    """A write whose deadline has come: its client is answered now, its effect comes when it is replicated."""
+    """Return a write whose deadline has passed: its client is answered now; it still applies once replicated."""
     write = shard.writes.get(required)
     if write is not None:
         write.given_up = True
@@ -82,7 +82,7 @@ def take_overdue(shard: Shard, required: int) -> Write | None:
 
 
 def drop_all(broker: BrokerState, shard: Shard) -> list[Write]:
-    """The leadership is gone: what becomes of these writes is for the next coordinator to find."""
+    """Drop all writes on loss of leadership; the next coordinator determines their outcome from the log."""
     writes, shard.writes = shard.writes, {}
     for required in writes:
         broker.runtime.cancel_timer(_deadline(shard, required))

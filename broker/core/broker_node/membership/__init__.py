@@ -1,1 +1,1 @@
-"""The broker and its controller: registration, heartbeats, changes of in-sync replicas."""
+"""The broker's traffic with its controllers: registration, heartbeats, ISR changes."""

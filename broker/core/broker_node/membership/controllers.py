@@ -1,14 +1,14 @@
-"""Which controller to talk to: the leader of the quorum as far as this broker knows, else one voter after another."""
+"""Selects the controller to send to: the known quorum leader, otherwise each voter in turn."""
 
 from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
 
 
-def look_elsewhere(broker: BrokerState, told: tuple[int, int] | None = None) -> None:
-    """QU-18: the present one did not serve; take the leader that it named, or the next voter."""
+def try_another_controller(broker: BrokerState, leader: tuple[int, int] | None = None) -> None:
+    """QU-18: the current controller did not serve; use the leader it named, or the next voter."""
     voters = sorted(broker.settings.voters)
-    if told is not None and told[0] in broker.settings.voters:
-        broker.controller_id = told[0]
+    if leader is not None and leader[0] in broker.settings.voters:
+        broker.controller_id = leader[0]
     else:
         broker.controller_id = voters[(voters.index(broker.controller_id) + 1) % len(voters)]

@@ -1,4 +1,4 @@
-"""Asking the controller to change an ISR, and what becomes of it (§9)."""
+"""Requests ISR changes from the controller and handles the answers (§9)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BUILD = "isr-build"
 
 
 def propose(broker: BrokerState, replica: Replica) -> None:
-    """ISR-1: what was just judged is sent as it was judged."""
+    """ISR-1: send the proposed change with the state that it was judged by."""
     if replica.pending_isr is not None:
         gone = len(replica.isr) - len(replica.pending_isr.isr)
         broker.runtime.mark(EXPANSION_PROPOSED if gone < 0 else SHRINK_PROPOSED)
@@ -51,7 +51,7 @@ def propose(broker: BrokerState, replica: Replica) -> None:
 
 
 def build_late(broker: BrokerState, key: tuple[str, int], request: AlterPartitionPartition) -> None:
-    """Where ISR-1 does not hold: build the request from what is known by now."""
+    """For rules without ISR-1: build the request from the present state."""
     replica = broker.replicas.get(key)
     if replica is not None and replica.pending_isr is not None and replica.pending_isr.request == request:
         isr = replica.pending_isr.isr
@@ -60,7 +60,7 @@ def build_late(broker: BrokerState, key: tuple[str, int], request: AlterPartitio
 
 
 def send(broker: BrokerState, replica: Replica) -> None:
-    """Send the pending change; ISR-2: there is at most one."""
+    """Send the pending change; ISR-2: at most one is pending."""
     if replica.pending_isr is None:
         return
     broker.runtime.send(
@@ -79,7 +79,7 @@ def answered(
     asked: AlterPartitionRequest,
     response: AlterPartitionResponse | None,
 ) -> None:
-    """ISR-4: adopt, roll back, wait for metadata, or ask again."""
+    """ISR-4: adopt the answer, roll back, wait for metadata, or retry."""
     replica = broker.replicas.get(key)
     request = asked.partitions[0]
     if replica is None or replica.pending_isr is None or replica.pending_isr.request != request:
@@ -101,7 +101,7 @@ def answered(
 
 
 def retry(broker: BrokerState, key: tuple[str, int], request: AlterPartitionPartition) -> None:
-    """Send the identical request again, if it is still the one that is pending."""
+    """Retry the identical request if it is still pending."""
     replica = broker.replicas.get(key)
     if replica is not None and replica.pending_isr is not None and replica.pending_isr.request == request:
         send(broker, replica)
@@ -116,12 +116,12 @@ def _adopt(broker: BrokerState, replica: Replica, part: AlteredPartition) -> Non
     replica.isr = part.isr
     replica.partition_epoch = part.partition_epoch
     replica.recovery_state = part.leader_recovery_state
-    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: ISR {list(part.isr)}")
+    broker.runtime.log("info", f"{replica.topic}-{replica.partition}: ISR {list(part.isr)}")
     changed(broker, replica)
 
 
 def changed(broker: BrokerState, replica: Replica) -> None:
-    """The controller has decided on the ISR, or on who leads."""
+    """The controller has changed the ISR or the leadership."""
     if broker.rules.isr.expands_from_memory():
         for member in replica.remotes:
             if leader.propose_expansion(replica, member, broker.image, broker.rules):
@@ -131,7 +131,7 @@ def changed(broker: BrokerState, replica: Replica) -> None:
 
 
 def high_watermark_may_move(broker: BrokerState, replica: Replica) -> None:
-    """HW-4: something that the high watermark depends on has changed."""
+    """HW-4: a condition of the high watermark has changed; try to advance it."""
     if replica.role is not Role.LEADER:
         return
     known = broker.image.partition(replica.topic, replica.partition)
@@ -156,7 +156,7 @@ def _mark_held_back(broker: BrokerState, replica: Replica) -> None:
 
 
 def shrink_all(broker: BrokerState) -> None:
-    """ISR-S, every half of the lag time."""
+    """ISR-S: propose shrinks, every half of the lag time."""
     lag_max_ms = broker.settings.replica_lag_time_max_ms
     for replica in broker.replicas.values():
         if replica.role is not Role.LEADER:
@@ -166,13 +166,13 @@ def shrink_all(broker: BrokerState) -> None:
             continue
         lagging = leader.propose_shrink(replica, broker.image, broker.rules, broker.runtime.now_ms, lag_max_ms)
         if lagging:
-            broker.runtime.note("info", f"{replica.topic}-{replica.partition}: {list(lagging)} lag; asking to shrink")
+            broker.runtime.log("info", f"{replica.topic}-{replica.partition}: {list(lagging)} lag; asking to shrink")
             propose(broker, replica)
     broker.runtime.set_timer((SHRINK,), max(1, lag_max_ms // 2))
 
 
 def finish_recovery(broker: BrokerState, replica: Replica) -> None:
-    """EL-9: a leader that was elected uncleanly says that it has recovered; its ISR is still itself."""
+    """EL-9: a leader elected uncleanly reports its recovery; its ISR is still itself alone."""
     if replica.recovery_state != RECOVERING or replica.pending_isr is not None:
         return
     request = AlterPartitionPartition(

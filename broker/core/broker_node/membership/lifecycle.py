@@ -1,4 +1,4 @@
-"""Registration, heartbeats, controlled shutdown: the broker's side (§5)."""
+"""The broker's side of registration, heartbeats and controlled shutdown (§5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.core.ports.events import Exit
 from broker.core.ports.marks import sometimes
 
 REGISTRATION_REPEATED = sometimes("registration: asked for again (BL-1)")
-REGISTERED_ANEW = sometimes("registration: anew, the controller knows another incarnation (RG-7)")
+REGISTERED_AGAIN = sometimes("registration: anew, the controller knows another incarnation (RG-7)")
 FENCED_ALIVE = sometimes("fencing: a broker learns that it is fenced (BL-6)")
 SERVES_AGAIN = sometimes("fencing: a broker that was fenced is not any more (BL-6)")
 STOPPED_BY_LEAVE = sometimes("controlled shutdown: the controller lets it go (BL-7)")
@@ -29,7 +29,7 @@ SHUTDOWN_DEADLINE = "shutdown-deadline"
 
 
 def register(broker: BrokerState) -> None:
-    """BL-1: ask for a broker epoch, always with the same incarnation id."""
+    """BL-1: request a broker epoch, always with the same incarnation id."""
     settings = broker.settings
     broker.runtime.send(
         broker.controller_id,
@@ -48,12 +48,12 @@ def register(broker: BrokerState) -> None:
 
 
 def registered(broker: BrokerState, response: BrokerRegistrationResponse | None) -> bool:
-    """BL-2: remember the epoch; retry until there is one. Returns whether the broker is now registered."""
+    """BL-2: store the epoch; retry until there is one. Returns whether the broker is now registered."""
     if response is None or response.error_code != ErrorCode.NONE:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            controllers.look_elsewhere(broker)
+            controllers.try_another_controller(broker)
         else:
-            broker.runtime.note("warning", f"registration refused: {ErrorCode(response.error_code).name}; trying again")
+            broker.runtime.log("warning", f"registration refused: {ErrorCode(response.error_code).name}; trying again")
         if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             broker.runtime.effects.append(Exit(2, "the controller belongs to another cluster: check cluster.id"))
             return False
@@ -61,12 +61,12 @@ def registered(broker: BrokerState, response: BrokerRegistrationResponse | None)
         broker.runtime.set_timer((REGISTER,), broker.settings.metadata_retry_backoff_ms)
         return False
     broker.broker_epoch = response.broker_epoch
-    broker.runtime.note("info", f"registered with broker epoch {response.broker_epoch}")
+    broker.runtime.log("info", f"registered with broker epoch {response.broker_epoch}")
     return True
 
 
 def heartbeat(broker: BrokerState) -> None:
-    """BL-2, BL-4, BL-6: tell the controller that we live, what we know, and what we want."""
+    """BL-2, BL-4, BL-6: send a heartbeat with the metadata offset and the wanted state."""
     broker.runtime.send(
         broker.controller_id,
         BrokerHeartbeatRequest(
@@ -84,11 +84,11 @@ def heartbeat(broker: BrokerState) -> None:
 
 
 def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbeatResponse) -> None:
-    """BL-3, BL-4: follow the controller's judgement of the registration with this epoch."""
+    """BL-3, BL-4: apply the controller's answer to a heartbeat with this epoch."""
     if broker.broker_epoch != epoch:
         return
     if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-        _register_anew(broker, ErrorCode(response.error_code))
+        _register_again(broker, ErrorCode(response.error_code))
         return
     if response.error_code != ErrorCode.NONE:
         return
@@ -99,24 +99,24 @@ def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbea
     if response.is_caught_up and not broker.caught_up:
         broker.caught_up = True
         broker.lifecycle = Lifecycle.RECOVERY
-        broker.runtime.note("info", "caught up with the metadata")
+        broker.runtime.log("info", "caught up with the metadata")
         broker.runtime.set_timer((HEARTBEAT,), 0)
     if broker.fenced != response.is_fenced:
         broker.fenced = response.is_fenced
         if broker.lifecycle is Lifecycle.RUNNING:
             broker.runtime.mark(FENCED_ALIVE if broker.fenced else SERVES_AGAIN)
-        broker.runtime.note("info", "fenced" if response.is_fenced else "unfenced")
+        broker.runtime.log("info", "fenced" if response.is_fenced else "unfenced")
     if not broker.fenced and broker.lifecycle is Lifecycle.RECOVERY:
         broker.lifecycle = Lifecycle.RUNNING
 
 
-def _register_anew(broker: BrokerState, error: ErrorCode) -> None:
-    """RG-7: a late request of an earlier incarnation has taken our place, or the controller forgot us.
+def _register_again(broker: BrokerState, error: ErrorCode) -> None:
+    """RG-7: a late request of an earlier incarnation replaced our registration, or the controller has lost it.
 
-    The epoch that we had says nothing any more; a new registration without it counts as unclean, which is safe.
+    The old epoch proves nothing now; a new registration without it counts as unclean, which is safe.
     """
-    broker.runtime.mark(REGISTERED_ANEW)
-    broker.runtime.note("warning", f"the controller knows another incarnation ({error.name}); registering anew")
+    broker.runtime.mark(REGISTERED_AGAIN)
+    broker.runtime.log("warning", f"the controller knows another incarnation ({error.name}); registering again")
     broker.previous_broker_epoch = -1
     broker.broker_epoch = -1
     broker.caught_up = broker.published = False
@@ -136,7 +136,7 @@ def request_stop(broker: BrokerState) -> None:
         finish(broker)
         return
     broker.lifecycle = Lifecycle.STOPPING
-    broker.runtime.note("info", "controlled shutdown")
+    broker.runtime.log("info", "controlled shutdown")
     if broker.rules.storage.marks_before_stopping():
         storage.mark_clean_stop(broker)
     broker.runtime.set_timer((SHUTDOWN_DEADLINE,), broker.settings.controlled_shutdown_timeout_ms)
@@ -144,12 +144,12 @@ def request_stop(broker: BrokerState) -> None:
 
 
 def deadline_passed(broker: BrokerState) -> None:
-    """BL-7: nobody lets this broker go in time."""
+    """BL-7: the controller did not release this broker in time."""
     broker.runtime.mark(STOPPED_BY_DEADLINE)
     finish(broker)
 
 
 def finish(broker: BrokerState) -> None:
-    """BL-8: flush everything, write the checkpoints, and the clean-shutdown marker as the very last step."""
+    """BL-8: flush everything, write the checkpoints, and the clean-shutdown marker last."""
     storage.close_cleanly(broker)
     broker.runtime.effects.append(Exit(0, "stopped cleanly"))

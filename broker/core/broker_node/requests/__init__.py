@@ -1,1 +1,1 @@
-"""The requests that a broker answers: produce, fetch, queries, administration."""
+"""Handlers of broker requests: produce, fetch, queries, administration."""

@@ -1,4 +1,4 @@
-"""Records that go: on demand, and by retention (LO-3)."""
+"""Deletes records: on request, and by retention (LO-3)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FOR_EVER = -1
 
 
 def delete_records(broker: BrokerState, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """LO-3: move the log start of partitions that this broker leads; followers learn it by their fetches."""
+    """LO-3: raise the log start of partitions that this broker leads; followers learn it from their fetches."""
     return DeleteRecordsResponse(tuple(_delete(broker, part) for part in request.partitions))
 
 
 def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords:
     replica = broker.replicas.get((part.topic, part.partition))
     if replica is None:
-        return DeletedRecords(part.topic, part.partition, broker.why_absent(part.topic, part.partition))
+        return DeletedRecords(part.topic, part.partition, broker.absence_error(part.topic, part.partition))
     if replica.role is not Role.LEADER:
         return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     offset = replica.high_watermark if part.offset == -1 else part.offset
@@ -49,7 +49,7 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
 
 
 def retain(broker: BrokerState) -> None:
-    """LO-3: by `retention.ms` and `retention.bytes` a leader drops whole segments, below the high watermark only."""
+    """LO-3: delete a leader's whole segments by `retention.ms` and `retention.bytes`, below the high watermark only."""
     for replica in list(broker.replicas.values()):
         topic = broker.image.topics.get(replica.topic)
         if topic is None or replica.role is not Role.LEADER:
@@ -64,10 +64,10 @@ def retain(broker: BrokerState) -> None:
 
 
 def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[int, int]:
-    """`retention.ms` and `retention.bytes` of a topic; -1: for ever.
+    """`retention.ms` and `retention.bytes` of a topic; -1: unlimited.
 
-    The time that the node's settings give is not for committed offsets: Kafka compacts their topic, and this broker,
-    which does not, has to keep all of it.
+    The node's default retention time does not apply to committed offsets: Kafka compacts their topic, and this broker,
+    which does not compact, has to keep all of it.
     """
     default_ms = FOR_EVER if topic == OFFSETS_TOPIC else settings.log_retention_ms
     return int(configs.get("retention.ms", default_ms)), int(configs.get("retention.bytes", FOR_EVER))
@@ -78,7 +78,7 @@ def _retain_ms(broker: BrokerState, replica: Replica, retention_ms: int) -> None
     replica.log.expire(broker.runtime.wall_clock_ms - retention_ms, _bound(broker, replica))
     if replica.log.start_offset > before:
         broker.runtime.mark(EXPIRED)
-        _tell(broker, replica)
+        _log_new_start(broker, replica)
 
 
 def _retain_bytes(broker: BrokerState, replica: Replica, retention_bytes: int) -> None:
@@ -87,12 +87,12 @@ def _retain_bytes(broker: BrokerState, replica: Replica, retention_bytes: int) -
         if not following or following[0] > _bound(broker, replica):
             return
         replica.log.advance_start(following[0])
-        _tell(broker, replica)
+        _log_new_start(broker, replica)
 
 
 def _bound(broker: BrokerState, replica: Replica) -> int:
     return broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset)
 
 
-def _tell(broker: BrokerState, replica: Replica) -> None:
-    broker.runtime.note("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")
+def _log_new_start(broker: BrokerState, replica: Replica) -> None:
+    broker.runtime.log("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")

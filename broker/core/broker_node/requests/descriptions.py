@@ -1,4 +1,4 @@
-"""What administrators ask: settings, partitions with their ELR, the cluster."""
+"""Describes settings, the cluster, log directories, and partitions with their ELR."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BROKERS = 1
 
 
 def cluster(broker: BrokerState, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """DescribeCluster (60). A broker tells of brokers only (KIP-919)."""
+    """DescribeCluster (60). A broker describes brokers only (KIP-919)."""
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, broker.settings.cluster_id, -1, ())
     brokers, controller = reachable_brokers(broker)
@@ -38,17 +38,17 @@ def cluster(broker: BrokerState, request: DescribeClusterRequest) -> DescribeClu
 
 
 def log_directories(broker: BrokerState, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """DescribeLogDirs (35): what each directory holds of the asked partitions; of one that failed, that it did."""
+    """DescribeLogDirs (35): the asked partitions in each directory; for a failed directory, the error."""
     asked = None if request.partitions is None else set(request.partitions)
     replicas = [replica for replica in broker.replicas.values() if asked is None or replica.key in asked]
     return DescribeLogDirsResponse(
         tuple(
             DescribedLogDirectory(
-                ErrorCode.KAFKA_STORAGE_ERROR if place in broker.failed_directories else ErrorCode.NONE,
+                ErrorCode.KAFKA_STORAGE_ERROR if index in broker.failed_directories else ErrorCode.NONE,
                 path,
-                tuple(_log(replica) for replica in replicas if directories.of(replica) == place),
+                tuple(_log(replica) for replica in replicas if directories.of(replica) == index),
             )
-            for place, path in enumerate(broker.settings.log_dirs)
+            for index, path in enumerate(broker.settings.log_dirs)
         )
     )
 
@@ -95,7 +95,7 @@ def _resource(broker: BrokerState, kind: int, name: str, keys: tuple[str, ...] |
 
 
 def topic_partitions(broker: BrokerState, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """DescribeTopicPartitions (75): what Metadata says, with ELR and LastKnownELR, page by page in order of names."""
+    """DescribeTopicPartitions (75): Metadata's content with ELR and LastKnownELR, paged in order of names."""
     names = sorted(request.topics or broker.image.topics)
     first_topic, first_partition = request.cursor or ("", 0)
     room = max(1, request.partition_limit)

@@ -1,12 +1,12 @@
-"""Fetch sessions, the leader's half (KIP-227, FE-11): a reader says once what it reads, then only what changes.
+"""Fetch sessions, leader side (KIP-227, FE-11): a reader lists its partitions once, then only the changes.
 
-A session holds, for each partition, the whole of what the reader asked last: offset, leader epoch, last fetched epoch
-(KAFKA-9338 lost the epoch). It holds too what the reader was told last; an incremental answer has only the partitions
-of which there is something else to tell. Sessions live in memory. Their ids begin anywhere, so that a reader that
-comes with the id of an earlier life of this broker is not taken for somebody else.
+A session holds for each partition everything that the reader last asked for: offset, leader epoch, last fetched epoch
+(KAFKA-9338 lost the epoch). It also holds what was last reported to the reader; an incremental response has only the
+partitions with something new. Sessions are kept in memory. The first id derives from the incarnation id, so that a
+session of an earlier incarnation of this broker is not mistaken for a current one.
 
-A partition is *at rest* if the last look at it found nothing to tell and nothing has changed since: then nobody need
-look again, however many partitions a session has.
+A partition is *at rest* if the last read found nothing new and nothing has changed since; it is then not read again,
+however many partitions a session has.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from broker.core.rules.fetching import FetchRules
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
-"""Asks for a new session."""
+"""Requests a new session."""
 
 FINAL_EPOCH = -1
-"""Asks for no session, and ends the one that is named."""
+"""Requests no session, and ends the one that is named."""
 
 _INT32_MAX = (1 << 31) - 1
 EVICTION_MS = 120_000
-"""A session that is used may not be evicted for another of its own kind before that time."""
+"""A session that was used may not be evicted for another of its own kind before this time."""
 
 Key = tuple[str, int]
-"""Topic id where there is one, else its name, and partition."""
+"""Topic id if known, otherwise the name, and partition."""
 
 Rest = tuple[object, ...]
-"""Everything that the look at a partition depended on."""
+"""Every input of a partition's read."""
 
 
 @dataclass(slots=True)
@@ -45,13 +45,13 @@ class SessionPartition:
     """One partition of a session."""
 
     asked: FetchPartition
-    told: tuple[int, int] | None = None  # high watermark, log start; None: nothing yet, or an error
+    reported: tuple[int, int] | None = None  # high watermark, log start; None: nothing yet, or an error
     rest: Rest | None = None
 
 
 @dataclass(slots=True)
 class FetchSession:
-    """What one reader reads. `epoch` is the one that its next request must carry."""
+    """One reader's session. `epoch` is the one that its next request must carry."""
 
     session_id: int
     replica_id: int
@@ -64,7 +64,7 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchSessions:
-    """All sessions of a broker, the one that was used least recently first."""
+    """All sessions of a broker, the least recently used first."""
 
     slots: int
     last_id: int
@@ -72,31 +72,31 @@ class FetchSessions:
 
 
 class Fetch(NamedTuple):
-    """A fetch with all its partitions, in whatever way it named them."""
+    """A fetch with all its partitions, however the request named them."""
 
     request: FetchRequest
     session: FetchSession | None = None
     incremental: bool = False
 
     def entry(self, part: FetchPartition) -> SessionPartition | None:
-        """The session's memory of a partition, if the fetch is one of a session and may leave it out."""
+        """The session's entry for a partition, if the fetch belongs to a session and may omit it."""
         return self.session.partitions.get(key_of(part)) if self.session is not None and self.incremental else None
 
 
 def begin(slots: int, incarnation_id: str) -> FetchSessions:
-    """No sessions. Ids of different lives are far apart, as good as certainly."""
+    """An empty session table. The ids of different incarnations are almost certainly far apart."""
     return FetchSessions(slots, zlib.crc32(incarnation_id.encode()) & _INT32_MAX)
 
 
 def key_of(part: FetchPartition | FetchedPartition) -> Key:
-    """Name a partition within a session."""
+    """The key of a partition within a session."""
     return part.topic_id or part.topic, part.partition
 
 
 def open_fetch(
     sessions: FetchSessions, request: FetchRequest, now_ms: int, image: Image, rules: FetchRules
 ) -> Fetch | ErrorCode:
-    """Find or make the session of a request: the whole fetch, or the error that its reader must begin anew with."""
+    """Find or create a request's session: the complete fetch, or the error that forces a new session."""
     request = request._replace(partitions=tuple(_named(part, image) for part in request.partitions))
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         sessions.sessions.pop(request.session_id, None)
@@ -123,28 +123,28 @@ def open_fetch(
 
 
 def answer(fetch: Fetch, parts: Iterable[FetchedPartition]) -> tuple[FetchedPartition, ...]:
-    """Choose what is told, and remember it. What had records goes to the end, so that all get their turn."""
+    """Select the partitions to report and record them; those with records move to the end, for fairness."""
     if fetch.session is None:
         return tuple(parts)
-    told = []
+    reported = []
     for part in parts:
         key = key_of(part)
         entry = fetch.session.partitions.get(key)
         if entry is None:
             continue
         if not fetch.incremental or _is_news(entry, part):
-            told.append(part)
+            reported.append(part)
         failed = part.error_code != ErrorCode.NONE or part.diverging_epoch is not None
-        entry.told = None if failed else (part.high_watermark, part.log_start_offset)
+        entry.reported = None if failed else (part.high_watermark, part.log_start_offset)
         if part.records:
             fetch.session.partitions[key] = fetch.session.partitions.pop(key)
-    return tuple(told)
+    return tuple(reported)
 
 
 def rest_of(replica: Replica, replica_id: int, bound: int, offset: int) -> Rest | None:
-    """What a look at a partition depends on, if it is read to its bound; None if it must be looked at each time.
+    """The inputs of a partition's read if it is read to its bound; None if it must be read each time.
 
-    What the image says is not in it: a session forgets all rest when the image changes.
+    The image is not an input: a session forgets all partitions at rest when the image changes.
     """
     if offset < bound:
         return None
@@ -154,8 +154,8 @@ def rest_of(replica: Replica, replica_id: int, bound: int, offset: int) -> Rest 
     return replica.role, replica.leader_epoch, log.end_offset, log.start_offset, replica.high_watermark, replica.isr
 
 
-def note_rest(entry: SessionPartition, part: FetchedPartition, rest: Rest | None) -> None:
-    """After a look at a partition: whether it is at rest."""
+def record_rest(entry: SessionPartition, part: FetchedPartition, rest: Rest | None) -> None:
+    """After a read: record whether the partition is at rest."""
     entry.rest = None if _is_news(entry, part) else rest
 
 
@@ -164,12 +164,12 @@ def _is_news(entry: SessionPartition, part: FetchedPartition) -> bool:
         bool(part.records)
         or part.error_code != ErrorCode.NONE
         or part.diverging_epoch is not None
-        or entry.told != (part.high_watermark, part.log_start_offset)
+        or entry.reported != (part.high_watermark, part.log_start_offset)
     )
 
 
 def _named(part: FetchPartition, image: Image) -> FetchPartition:
-    """FE-1: an id decides what the topic's name is, "" if it is not known."""
+    """FE-1: an id determines the topic's name, "" if it is unknown."""
     if not part.topic_id:
         return part
     name = image.topic_names.get(part.topic_id, "")
@@ -177,14 +177,14 @@ def _named(part: FetchPartition, image: Image) -> FetchPartition:
 
 
 def _update(session: FetchSession, request: FetchRequest, rules: FetchRules) -> None:
-    """FE-11: what comes replaces what was there, all of it, and is answered whatever was told before."""
+    """FE-11: a sent partition replaces its old entry completely, and is answered whatever was reported before."""
     for part in request.partitions:
         kept = rules.kept_in_session(part)
         entry = session.partitions.get(key_of(part))
         if entry is None:
             session.partitions[key_of(part)] = SessionPartition(kept)
         else:
-            entry.asked, entry.told, entry.rest = kept, None, None
+            entry.asked, entry.reported, entry.rest = kept, None, None
     for topic, topic_id, partition in request.forgotten:
         session.partitions.pop((topic_id or topic, partition), None)
 
@@ -201,7 +201,7 @@ def _create(
 
 
 def _make_room(sessions: FetchSessions, by_follower: bool, now_ms: int) -> bool:
-    """Whether there is a slot, if need be at the cost of a session that is idle; a follower's is worth more."""
+    """Whether there is a slot, if necessary by evicting an idle session; a follower's session is worth more."""
     if len(sessions.sessions) < sessions.slots:
         return True
     for session in sessions.sessions.values():

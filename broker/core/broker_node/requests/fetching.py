@@ -1,4 +1,4 @@
-"""Fetch requests of consumers and followers: check, read, wait (§7)."""
+"""Serves Fetch for consumers and followers: check, read, wait (§7)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DEADLINE = "fetch-deadline"
 
 
 def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -> None:
-    """Answer at once if there is something to tell, else wait for records or the deadline."""
+    """Answer at once if there is something to report, otherwise wait for records or the deadline."""
     now_ms = broker.runtime.now_ms
     fetch = fetch_sessions.open_fetch(broker.fetch_sessions, request, now_ms, broker.image, broker.rules.fetch)
     if isinstance(fetch, ErrorCode):
@@ -67,7 +67,7 @@ def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -
 
 
 def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bool:
-    """Answer a fetch if it has enough bytes or news that cannot wait; at the deadline, with what there is."""
+    """Answer a fetch if it has enough bytes or a change to report at once; at the deadline, with what there is."""
     fetch = broker.fetches[request_id].fetch
     request = fetch.request
     parts: list[FetchedPartition] = []
@@ -81,7 +81,7 @@ def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bo
             broker.runtime.mark(NOT_CERTAIN)
             answer = answer._replace(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
         elif entry is not None and not waits:
-            fetch_sessions.note_rest(entry, answer, _rest(broker, request, part))
+            fetch_sessions.record_rest(entry, answer, _rest(broker, request, part))
         parts.append(answer)
         size += len(answer.records)
         urgent = urgent or answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None
@@ -101,20 +101,20 @@ def _mark_waiting(broker: BrokerState, request: FetchRequest) -> None:
 
 
 def wake(broker: BrokerState, replica: Replica) -> None:
-    """The replica's log or high watermark has moved: look again at the fetches that wait on it."""
+    """The replica's log or high watermark has moved: retry the fetches that wait on it."""
     for request_id in list(replica.waiting_fetches):
         if request_id in broker.fetches:
             try_answer(broker, request_id, at_deadline=False)
 
 
 def timed_out(broker: BrokerState, request_id: int) -> None:
-    """The deadline of a waiting fetch."""
+    """A waiting fetch has reached its deadline."""
     if request_id in broker.fetches:
         try_answer(broker, request_id, at_deadline=True)
 
 
 def forget_connection(broker: BrokerState, connection: int) -> None:
-    """The reader has gone; nobody waits for its answers."""
+    """The reader has disconnected: drop its waiting fetches."""
     for request_id in [number for number, waiting in broker.fetches.items() if waiting.connection == connection]:
         _forget(broker, request_id)
 
@@ -129,12 +129,12 @@ def _forget(broker: BrokerState, request_id: int) -> None:
 
 
 def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> tuple[Replica | None, ErrorCode]:
-    """FE-1 … FE-5, in this order: the replica if it may be read, else the first check that fails."""
+    """FE-1 … FE-5, in this order: the replica if it may be read, otherwise the first failed check."""
     if not part.topic:
         return None, ErrorCode.UNKNOWN_TOPIC_ID
     replica = broker.replicas.get((part.topic, part.partition))
     if replica is None:
-        error = broker.why_absent(part.topic, part.partition)
+        error = broker.absence_error(part.topic, part.partition)
         broker.runtime.mark(_ABSENT[error])
         return None, error
     rules = broker.rules.fetch
@@ -162,7 +162,7 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
 def _check_position(
     broker: BrokerState, replica: Replica, part: FetchPartition
 ) -> tuple[ErrorCode, tuple[int, int] | None]:
-    """FE-6 and FE-7: whether the two logs part before the offset, and whether the offset is in the log."""
+    """FE-6 and FE-7: whether the two logs diverge before the offset, and whether the offset is in the log."""
     log = replica.log
     if part.last_fetched_epoch != UNKNOWN:
         end = log.epochs.end_offset(part.last_fetched_epoch, log.end_offset)
@@ -179,7 +179,7 @@ def _check_position(
 
 
 def _is_at_rest(broker: BrokerState, request: FetchRequest, part: FetchPartition, entry: SessionPartition) -> bool:
-    """Whether the last look at the partition found nothing to tell, and this one would find the same."""
+    """Whether the partition is at rest: reading it again would find nothing new."""
     return entry.rest is not None and entry.rest == _rest(broker, request, part)
 
 
@@ -193,7 +193,7 @@ def _rest(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> R
 
 
 def _record_follower(broker: BrokerState, fetch: Fetch, part: FetchPartition) -> None:
-    """FE-9: a valid fetch moves the follower's state; then the ISR may grow and the high watermark move."""
+    """FE-9: a valid fetch updates the follower's state; then the ISR may grow and the high watermark move."""
     request = fetch.request
     entry = fetch.entry(part)
     if entry is not None and _is_at_rest(broker, request, part, entry):
@@ -207,7 +207,7 @@ def _record_follower(broker: BrokerState, fetch: Fetch, part: FetchPartition) ->
         return
     _record_fetch(broker, replica, request, part)
     if leader.propose_expansion(replica, request.replica_id, broker.image, broker.rules):
-        broker.runtime.note(
+        broker.runtime.log(
             "info", f"{replica.topic}-{replica.partition}: {request.replica_id} caught up; asking to expand"
         )
         isr_changes.propose(broker, replica)
@@ -228,10 +228,10 @@ def _record_fetch(broker: BrokerState, replica: Replica, request: FetchRequest, 
 def _read(
     broker: BrokerState, request: FetchRequest, part: FetchPartition, room: int, *, first: bool
 ) -> tuple[FetchedPartition, bool]:
-    """One partition's answer, and whether it should rather wait because the high watermark is not certain yet.
+    """One partition's response, and whether it should wait because the high watermark is not certain yet.
 
-    HW-9, for consumers: a new leader's high watermark may lag what was committed. An empty answer then would say
-    "there is nothing", which is not known; such a fetch waits, and ends with OFFSET_NOT_AVAILABLE.
+    HW-9, for consumers: a new leader's high watermark may lag what was committed. An empty response would then claim
+    that there are no records, which is not known; such a fetch waits, and ends with OFFSET_NOT_AVAILABLE.
     """
     replica, error = _check(broker, request, part)
     if replica is None or error != ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""What a broker passes on to the controller: administration, producer ids, topics that are created on first use."""
+"""Forwards requests to the controller: administration, producer ids, automatic topic creation."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ Forwarded = (
 )
 
 
-class Asked(NamedTuple):
-    """Who waits for the answer to a request that was passed on, and until when."""
+class ForwardedRequest(NamedTuple):
+    """The client request behind a forwarded request, and its deadline."""
 
     request_id: int
     deadline_ms: int
 
 
 def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
-    """Pass a request on; its answer goes to whoever asked."""
-    patience_ms = getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms
-    pass_on(broker, Asked(request_id, broker.runtime.now_ms + patience_ms), request)
+    """Forward a request; the controller's response goes to the client."""
+    timeout_ms = getattr(request, "timeout_ms", 0) + broker.settings.request_timeout_ms
+    pass_on(broker, ForwardedRequest(request_id, broker.runtime.now_ms + timeout_ms), request)
 
 
-def pass_on(broker: BrokerState, asked: Asked, request: Forwarded) -> None:
-    """Send it to whoever is the active controller as far as this broker knows; `request.timeout.ms` for one attempt."""
+def pass_on(broker: BrokerState, asked: ForwardedRequest, request: Forwarded) -> None:
+    """Send it to the active controller as far as known; `request.timeout.ms` for one attempt."""
     broker.runtime.send(
         broker.controller_id,
         request,
@@ -68,12 +68,12 @@ def pass_on(broker: BrokerState, asked: Asked, request: Forwarded) -> None:
     )
 
 
-def forwarded(broker: BrokerState, asked: Asked, request: Forwarded, response: AnyResponse | None) -> None:
-    """Hand the controller's answer back.
+def forwarded(broker: BrokerState, asked: ForwardedRequest, request: Forwarded, response: AnyResponse | None) -> None:
+    """Return the controller's response to the client.
 
-    While the controllers elect one there is none, or one that is not active: then it is tried again, as long as the
-    client has patience (KIP-590). After that the answer cannot be had, and the outcome is unknown. What an attempt
-    without an answer has done all the same is found done by the next one: TOPIC_ALREADY_EXISTS, say.
+    During a controller election there is no response, or one from an inactive controller: the request is then retried
+    until the client's timeout (KIP-590). After that the outcome is unknown. What an unanswered attempt did
+    is reported by the next one, as TOPIC_ALREADY_EXISTS for example.
     """
     backoff_ms = broker.settings.metadata_retry_backoff_ms
     no_controller = response is None or response == refusal(request, ErrorCode.NOT_CONTROLLER)
@@ -85,7 +85,7 @@ def forwarded(broker: BrokerState, asked: Asked, request: Forwarded, response: A
 
 
 def create_missing_topics(broker: BrokerState, names: list[str]) -> None:
-    """`auto.create.topics.enable`: ask for topics that a client named; it will ask again."""
+    """`auto.create.topics.enable`: create the topics that a client named; the client retries."""
     broker.runtime.send(
         broker.controller_id,
         CreateTopicsRequest(tuple(NewTopic(name) for name in names)),
@@ -96,7 +96,7 @@ def create_missing_topics(broker: BrokerState, names: list[str]) -> None:
 
 
 def init_producer_id(broker: BrokerState, request_id: int, request: InitProducerIdRequest) -> None:
-    """A producer id of the block that the controller gave; a new block if it is used up."""
+    """Return a producer id of the controller's block; request a new block if it is used up."""
     if request.transactional_id is not None:
         broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.INVALID_REQUEST))
         return
@@ -114,7 +114,7 @@ def init_producer_id(broker: BrokerState, request_id: int, request: InitProducer
 
 
 def producer_ids_came(broker: BrokerState, response: AllocateProducerIdsResponse | None) -> None:
-    """A new block, or none: then the clients try again."""
+    """Handle a new block, or none: the clients then retry."""
     if response is None or response.error_code != ErrorCode.NONE:
         waiting, broker.waiting_for_producer_ids = broker.waiting_for_producer_ids, []
         for request_id in waiting:

@@ -1,4 +1,4 @@
-"""Produce requests: append, wait, answer (§6)."""
+"""Serves Produce: append, wait for replicas, answer (§6)."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _REFUSED = {
 
 DEADLINE = "produce-deadline"
 ALL_REPLICAS = -1
-"""The `acks` of whoever waits for all in-sync replicas."""
+"""The `acks` that waits for all in-sync replicas."""
 
 
 def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest) -> None:
-    """PR-1 … PR-5: append what may be appended; answer at once, or when the replicas have it."""
+    """PR-1 … PR-5: append what is valid; answer at once, or when it is replicated."""
     answers: dict[tuple[str, int], ProducedPartition] = {}
     missing: dict[tuple[str, int], tuple[int, bool]] = {}
     for part in request.partitions:
@@ -60,14 +60,14 @@ def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest)
         failed = any(answer.error_code for answer in answers.values())
         if failed and broker.rules.produce.closes_connection_on_error():
             broker.runtime.mark(ACKS_0_REFUSED)
-            # the client asked not to be told, and must still learn that it talks to the wrong broker (KAFKA-955)
+            # a client with acks=0 gets no response, yet must learn that it sends to the wrong broker (KAFKA-955)
             broker.runtime.effects.append(CloseConnection(event.connection))
         broker.runtime.reply(event.request_id, None)
         return
     broker.produces[event.request_id] = WaitingProduce(answers, dict.fromkeys(missing), event.connection)
     for key, wanted in missing.items():
         replica = broker.replicas.get(key)
-        if replica is None:  # another partition of the request has found the directory broken
+        if replica is None:  # another partition of the request has detected that the directory failed
             _fail(broker.produces[event.request_id], key, ErrorCode.KAFKA_STORAGE_ERROR)
             continue
         replica.waiting_produces[event.request_id] = wanted
@@ -81,7 +81,7 @@ def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest)
 
 
 def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[ProducedPartition, int | None]:
-    """One partition's records: its answer if all goes well, and the offset that has to be replicated first."""
+    """Append one partition's records: its response on success, and the offset that has to be replicated first."""
 
     def refused(error: ErrorCode) -> tuple[ProducedPartition, None]:
         if error in _REFUSED:
@@ -92,9 +92,9 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
 
     replica = broker.replicas.get((part.topic, part.partition))
     if part.topic == OFFSETS_TOPIC:
-        return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)  # the coordinator's own
+        return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)  # written by the coordinator only
     if replica is None:
-        return refused(broker.why_absent(part.topic, part.partition))
+        return refused(broker.absence_error(part.topic, part.partition))
     if replica.role is not Role.LEADER:
         return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     error = broker.rules.produce.refuse(acks, replica.isr, replica.min_insync_replicas)
@@ -120,9 +120,9 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
 
 
 def append_own(broker: BrokerState, replica: Replica, records: bytes) -> Appended | ErrorCode:
-    """Append a batch of the broker's own to a replica that it leads, as acks=all would, or say why not.
+    """Append a batch of the broker's own to a replica that it leads, as acks=all would, or return the error.
 
-    `outcome` tells when it is replicated.
+    `outcome` says when it is replicated.
     """
     error = broker.rules.produce.refuse(ALL_REPLICAS, replica.isr, replica.min_insync_replicas)
     if error != ErrorCode.NONE:
@@ -152,7 +152,7 @@ def _current_leader(replica: Replica | None) -> tuple[int, int] | None:
 
 
 def complete(broker: BrokerState, replica: Replica) -> None:
-    """PR-6: answer for this partition wherever its rule gives an outcome."""
+    """PR-6: answer this partition's requests for which the rule has an outcome."""
     if not replica.waiting_produces:
         return
     for request_id, (required, by_replicas) in list(replica.waiting_produces.items()):
@@ -164,7 +164,7 @@ def complete(broker: BrokerState, replica: Replica) -> None:
 
 
 def outcome(broker: BrokerState, replica: Replica, required: int, *, by_replicas: bool) -> ErrorCode | None:
-    """PR-6: how waiting for an offset ends; None while it goes on."""
+    """PR-6: the outcome of waiting for an offset; None while it has to wait."""
     if not by_replicas:
         return ErrorCode.NONE if replica.reported_end >= required else None
     maximal_isr_size = len(leader.maximal_isr(replica, broker.rules))
@@ -172,14 +172,14 @@ def outcome(broker: BrokerState, replica: Replica, required: int, *, by_replicas
 
 
 def fail_all(broker: BrokerState, replica: Replica, error: ErrorCode) -> None:
-    """RT-5: the leadership is gone; what waits is indeterminate, and its client is told so."""
+    """RT-5: leadership is lost; waiting requests have an unknown outcome and are answered with the error."""
     for request_id in list(replica.waiting_produces):
         broker.runtime.mark(DEPOSED_WHILE_WAITING)
         _resolve(broker, replica, request_id, error)
 
 
 def timed_out(broker: BrokerState, request_id: int) -> None:
-    """PR-6: the deadline of a waiting produce."""
+    """PR-6: a waiting produce has reached its deadline."""
     waiting = broker.produces.get(request_id)
     if waiting is not None:
         broker.runtime.mark(TIMED_OUT)
@@ -188,7 +188,7 @@ def timed_out(broker: BrokerState, request_id: int) -> None:
 
 
 def forget_connection(broker: BrokerState, connection: int) -> None:
-    """The client has gone; nobody waits for its answers."""
+    """The client has disconnected: drop its waiting requests."""
     for request_id in [number for number, waiting in broker.produces.items() if waiting.connection == connection]:
         waiting = broker.produces.pop(request_id)
         broker.runtime.mark(CLIENT_GONE)

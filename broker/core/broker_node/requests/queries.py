@@ -1,4 +1,4 @@
-"""Questions that a broker answers from its image and its logs: metadata, offsets, epochs, log infos."""
+"""Answers queries from the image and the logs: metadata, offsets, epochs, log infos."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not cert
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP = -1, -2, -3
 _MAX_TIMESTAMP_FROM = 7
-"""The version of ListOffsets that it came with."""
+"""The version of the ListOffsets request."""
 
 
 def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
@@ -50,9 +50,9 @@ def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
 
 
 def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], int]:
-    """The brokers that clients can reach, and the one that they should take for the controller.
+    """The brokers that clients can reach, and the one reported as controller.
 
-    Clients send administration to "the controller"; any broker passes it on, so any active one will do.
+    Clients send administration to "the controller"; every broker forwards it, so any active one will do.
     """
     brokers = []
     for member in broker.image.brokers.values():
@@ -64,7 +64,7 @@ def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], 
 
 
 def unknown_topics(broker: BrokerState, request: MetadataRequest) -> list[str]:
-    """Names in a metadata request that do not exist yet, but for the one that a coordinator creates."""
+    """Unknown names in a metadata request, without the internal topic that a coordinator creates."""
     known = {*broker.image.topics, OFFSETS_TOPIC}
     return [name for name, _ in request.topics or () if name and name not in known]
 
@@ -102,10 +102,10 @@ def _partition(broker: BrokerState, number: int, state: PartitionState) -> Metad
 
 
 def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) -> tuple[Replica | None, ErrorCode]:
-    """FE-2 and FE-3 for a question: the replica if this broker leads it in that epoch."""
+    """FE-2 and FE-3 for a query: the replica if this broker leads it in that epoch."""
     replica = broker.replicas.get((topic, partition))
     if replica is None:
-        return None, broker.why_absent(topic, partition)
+        return None, broker.absence_error(topic, partition)
     error = broker.rules.fetch.check_epoch(epoch, replica.leader_epoch)
     if error == ErrorCode.NONE and replica.role is not Role.LEADER:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -170,12 +170,12 @@ def _epoch_end(broker: BrokerState, part: EpochEndPartition) -> EpochEnd:
 
 
 def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) -> GetReplicaLogInfoResponse:
-    """UR-12: what the local logs hold, leader or not; they are recovered by the time a broker answers at all."""
+    """UR-12: log ends and epochs of local replicas, leader or not; logs are recovered before requests are served."""
     infos = []
     for part in request.partitions:
         topic = part.topic or broker.image.topic_names.get(part.topic_id, "")
         replica = broker.replicas.get((topic, part.partition))
-        error = ErrorCode.NONE if replica else broker.why_absent(topic, part.partition)
+        error = ErrorCode.NONE if replica else broker.absence_error(topic, part.partition)
         if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # leader or not, there is no log
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         info = ReplicaLogInfo(topic, part.partition, error, topic_id=part.topic_id)

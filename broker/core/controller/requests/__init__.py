@@ -1,1 +1,1 @@
-"""The requests that the controller answers, one module each."""
+"""Handlers of controller requests, one module each."""

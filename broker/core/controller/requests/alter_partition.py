@@ -1,4 +1,4 @@
-"""A leader asks to change its ISR (§10). The order of the checks is part of the protocol (AP-8 after AP-6)."""
+"""Serves AlterPartition: ISR changes of leaders (§10). The protocol fixes the order of checks (AP-8 after AP-6)."""
 
 from __future__ import annotations
 

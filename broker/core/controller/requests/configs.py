@@ -1,4 +1,4 @@
-"""Settings of topics that change at run time."""
+"""Serves IncrementalAlterConfigs: topic settings that change at run time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_legal(key: str, value: str) -> bool:
 
 
 def alter(controller: ControllerState, request_id: int, request: IncrementalAlterConfigsRequest) -> None:
-    """Change each topic's settings, or say why not."""
+    """Change each topic's settings, or return its error."""
     results = tuple(_alter(controller, resource, request.validate_only) for resource in request.resources)
     changes.reply(controller, request_id, request, IncrementalAlterConfigsResponse(results))
 
@@ -72,9 +72,9 @@ def _alter(controller: ControllerState, resource: ConfigResource, validate_only:
 def _after_min_isr_change(
     controller: ControllerState, topic: TopicImage, records: list[MetadataRecord]
 ) -> list[MetadataRecord]:
-    """ELR-6: under another min ISR the high watermark may move where it stood still: eligibility is void.
+    """ELR-6: under another min ISR a blocked high watermark may move, so the ELR's guarantee is void.
 
-    Where the ISR is empty there is no leader and nothing moves; there the ELR keeps its guarantee.
+    With an empty ISR there is no leader and nothing moves, so the ELR keeps its guarantee.
     """
     changed = [
         record for record in records if isinstance(record, ConfigChanged) and record.key == "min.insync.replicas"

@@ -1,6 +1,6 @@
-"""Brokers tell where their replicas lie, and above all where they do not lie any more (KIP-858).
+"""Serves AssignReplicasToDirs: brokers report where their replicas are, above all failed directories (KIP-858).
 
-Of the directories only the one that is lost is kept in the metadata, as the `offline` replicas of each partition.
+The metadata keeps only the replicas in lost directories, as the `offline` replicas of each partition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STALE = sometimes("log directory: the sender's broker epoch is stale (RG-7)")
 
 
 def assign(controller: ControllerState, request_id: int, request: AssignReplicasToDirsRequest) -> None:
-    """Replicas in the lost directory leave leaderships, ISRs and ELRs; all others are merely acknowledged."""
+    """Replicas in the lost directory leave leaderships, ISRs and ELRs; all others are only acknowledged."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is None or not controller.rules.registration.is_current(broker.epoch, request.broker_epoch):
         controller.runtime.mark(STALE)
@@ -37,7 +37,7 @@ def assign(controller: ControllerState, request_id: int, request: AssignReplicas
                 records.append(change)
     controller.runtime.mark(TAKEN_OFFLINE if records else KNOWN_OFFLINE)
     if records:
-        controller.runtime.note("warning", f"broker {request.broker_id} lost {len(records)} replicas with a directory")
+        controller.runtime.log("warning", f"broker {request.broker_id} lost {len(records)} replicas with a directory")
         changes.append(controller, records)
         recovery.consider_all(controller)
     changes.reply(controller, request_id, request, AssignReplicasToDirsResponse(ErrorCode.NONE, tuple(results)))

@@ -1,4 +1,4 @@
-"""Elections on demand: preferred and unclean (§14.3)."""
+"""Serves ElectLeaders: preferred and unclean elections (§14.3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREFERRED = 0
 
 
 def elect(controller: ControllerState, request_id: int, request: ElectLeadersRequest) -> None:
-    """Elect for the named partitions, or for all; then partitions that need none are left out of the answer."""
+    """Elect for the named partitions, or for all; then the response omits partitions that need no election."""
     asked = request.partitions
     if asked is None:
         asked = tuple((topic.name, number) for topic in controller.image.topics.values() for number in topic.partitions)

@@ -1,4 +1,4 @@
-"""Fetches of the metadata log by other voters and by brokers: answer, or hold until there is news (QU-16 … QU-19)."""
+"""Serves fetches of the metadata log by voters and brokers; holds those without news (QU-16 … QU-19)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEADLINE = "fetch-deadline"
 
 
 def handle(controller: ControllerState, event: RequestReceived, request: FetchRequest) -> bool:
-    """Take note of what the fetcher holds, and answer or hold; returns whether the high watermark moved."""
+    """Record the fetcher's position, then answer or hold; returns whether the high watermark moved."""
     quorum = controller.quorum
     if len(request.partitions) != 1:
         raise NotServed(f"expected a fetch of the metadata log's one partition, found {len(request.partitions)}")
@@ -21,9 +21,9 @@ def handle(controller: ControllerState, event: RequestReceived, request: FetchRe
         replication.touch_fetcher(quorum, request.replica_id)
         controller.runtime.reply(event.request_id, FetchResponse((refusal,)))
         return False
-    told = quorum.high_watermark
-    moved = replication.note_fetch(quorum, request)
-    controller.fetches[event.request_id] = WaitingMetadataFetch(request, event.connection, told)
+    reported = quorum.high_watermark
+    moved = replication.record_fetch(quorum, request)
+    controller.fetches[event.request_id] = WaitingMetadataFetch(request, event.connection, reported)
     if not try_answer(controller, event.request_id, at_deadline=request.max_wait_ms <= 0):
         controller.runtime.set_timer((DEADLINE, event.request_id), request.max_wait_ms)
     return moved
@@ -43,24 +43,24 @@ def try_answer(controller: ControllerState, request_id: int, *, at_deadline: boo
 
 
 def wake(controller: ControllerState) -> None:
-    """The log or the high watermark has moved, or the leadership is gone."""
+    """The log or the high watermark has moved, or leadership is lost: retry held fetches."""
     for request_id in list(controller.fetches):
         try_answer(controller, request_id, at_deadline=False)
 
 
 def timed_out(controller: ControllerState, request_id: int) -> None:
-    """The deadline of a waiting fetch."""
+    """A waiting fetch has reached its deadline."""
     if request_id in controller.fetches:
         try_answer(controller, request_id, at_deadline=True)
 
 
 def forget_connection(controller: ControllerState, connection: int) -> None:
-    """The fetcher has gone."""
+    """The fetcher has disconnected."""
     for request_id in [number for number, fetch in controller.fetches.items() if fetch.connection == connection]:
         forget(controller, request_id)
 
 
 def forget(controller: ControllerState, request_id: int) -> None:
-    """A waiting fetch is answered, or nobody waits for it."""
+    """Remove a waiting fetch that was answered or abandoned."""
     controller.fetches.pop(request_id)
     controller.runtime.cancel_timer((DEADLINE, request_id))

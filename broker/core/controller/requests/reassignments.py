@@ -1,4 +1,4 @@
-"""Moving replicas: start, replace, cancel, list (§15). Completion is part of every partition change."""
+"""Reassigns replicas: start, replace, cancel, list (§15). Completion is part of every partition change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
 
 
 def alter(controller: ControllerState, request_id: int, request: AlterPartitionReassignmentsRequest) -> None:
-    """Start, replace or cancel the reassignment of each partition, or say why not."""
+    """Start, replace or cancel the reassignment of each partition, or return its error."""
     results = tuple(_alter(controller, reassignment) for reassignment in request.reassignments)
     changes.reply(controller, request_id, request, AlterPartitionReassignmentsResponse(ErrorCode.NONE, results))
 
@@ -73,7 +73,7 @@ def _start(
 def _cancel(
     controller: ControllerState, topic: TopicImage, number: int, state: PartitionState
 ) -> tuple[ErrorCode, str | None]:
-    """RA-6: back to the replicas as they were."""
+    """RA-6: restore the replicas from before the reassignment."""
     if not state.adding and not state.removing:
         controller.runtime.mark(NONE_RUNNING)
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
@@ -109,7 +109,7 @@ def _apply(
     )
     if new is not None:
         changes.append(controller, [PartitionSet(topic.topic_id, number, new)])
-        controller.runtime.note("info", f"{topic.name}-{number}: replicas {list(new.replicas)}, ISR {list(new.isr)}")
+        controller.runtime.log("info", f"{topic.name}-{number}: replicas {list(new.replicas)}, ISR {list(new.isr)}")
     return ErrorCode.NONE, None
 
 

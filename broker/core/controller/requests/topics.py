@@ -1,4 +1,4 @@
-"""Creating, growing and deleting topics."""
+"""Creates, grows and deletes topics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 PARTITIONS_AT_ONCE_MAX = 10_000
-"""A request for more is a mistake, or an attack."""
+"""Larger requests are refused as a mistake or an attack."""
 
 
 class _Refused(Exception):
@@ -49,7 +49,7 @@ class _Refused(Exception):
 
 
 def create(controller: ControllerState, request_id: int, request: CreateTopicsRequest) -> None:
-    """Create each topic, or say why not; one that is refused does not stop the others."""
+    """Create each topic, or return its error; a refused topic does not stop the others."""
     answers = []
     for topic in request.topics:
         try:
@@ -79,7 +79,7 @@ def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool
     records += [_new_partition(controller, topic_id, number, replicas) for number, replicas in enumerate(assignments)]
     if not validate_only:
         changes.append(controller, records)
-        controller.runtime.note("info", f"topic {topic.name} created with {len(assignments)} partitions")
+        controller.runtime.log("info", f"topic {topic.name} created with {len(assignments)} partitions")
     factor = max(len(replicas) for replicas in assignments)
     return CreatedTopic(topic.name, ErrorCode.NONE, None, topic_id, len(assignments), factor)
 
@@ -124,7 +124,7 @@ def _placed(controller: ControllerState) -> int:
 
 
 def _new_partition(controller: ControllerState, topic_id: str, number: int, replicas: Assignment) -> PartitionSet:
-    """A partition whose first ISR are the replicas that are active (KAFKA-13083)."""
+    """A new partition whose first ISR is its active replicas (KAFKA-13083)."""
     isr = tuple(replica for replica in replicas if controller.image.is_active(replica))
     if not isr:
         raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no replica of partition {number} is active")
@@ -132,7 +132,7 @@ def _new_partition(controller: ControllerState, topic_id: str, number: int, repl
 
 
 def _topic_id(controller: ControllerState, name: str) -> str:
-    """A UUID that is unique because the offset at which the topic is created is."""
+    """A UUID, unique because it derives from the offset of the topic's creation."""
     seed = f"{controller.settings.cluster_id}/{name}/{controller.quorum.log.end_offset}"
     digest = hashlib.sha256(seed.encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
@@ -142,7 +142,7 @@ def _topic_id(controller: ControllerState, name: str) -> str:
 
 
 def add_partitions(controller: ControllerState, request_id: int, request: CreatePartitionsRequest) -> None:
-    """Grow each topic to the count that is asked for, or say why not."""
+    """Grow each topic to the requested count, or return its error."""
     results = []
     for wanted in request.topics:
         try:
@@ -183,7 +183,7 @@ def _add_partitions(controller: ControllerState, wanted: NewPartitions, *, valid
 
 
 def delete(controller: ControllerState, request_id: int, request: DeleteTopicsRequest) -> None:
-    """Delete each topic by name or id, or say that it does not exist."""
+    """Delete each topic by name or id, or report that it does not exist."""
     answers = []
     for name, topic_id in request.topics:
         found = name or controller.image.topic_names.get(topic_id)
@@ -193,6 +193,6 @@ def delete(controller: ControllerState, request_id: int, request: DeleteTopicsRe
             answers.append(DeletedTopic(name, topic_id, error))
             continue
         changes.append(controller, [TopicDeleted(topic.topic_id)])
-        controller.runtime.note("info", f"topic {topic.name} deleted")
+        controller.runtime.log("info", f"topic {topic.name} deleted")
         answers.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
     changes.reply(controller, request_id, request, DeleteTopicsResponse(tuple(answers)))

@@ -1,7 +1,7 @@
-"""Known flaws: each is one rule taken out of a correct generation, under a speaking name.
+"""Known flaws: each removes one rule from a correct protocol version, under a descriptive name.
 
-They prove that the harness can find what it is for. Chosen at start-up only; the normal path never asks for them. One
-module for each part of the protocol; `flaw` says what a flaw is.
+They prove that the harness detects what it is built to detect. They are selected at startup only. There is one
+module for each part of the protocol; `flaw` defines the type.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ FLAWS: dict[str, Flaw] = {
 
 
 class UnknownRules(ValueError):
-    """No generation or flaw of that name; the message lists those that exist."""
+    """No protocol version or flaw of that name; the message lists those that exist."""
 
 
 def rules_for(generation: str, flaws: Iterable[str]) -> Rules:
-    """The rules of a generation with these flaws. Raises `UnknownRules`."""
+    """The rules of a protocol version with these flaws. Raises `UnknownRules`."""
     if generation not in GENERATIONS:
-        raise UnknownRules(f"expected a generation among {', '.join(GENERATIONS)}, found {generation!r}")
+        raise UnknownRules(
+            f"expected a generation (protocol version) among {', '.join(GENERATIONS)}, found {generation!r}"
+        )
     rules = GENERATIONS[generation]()
     for name in flaws:
         if name not in FLAWS:

@@ -1,4 +1,4 @@
-"""What producers are told, and what is remembered of them (§6)."""
+"""Flaws in what producers are answered, and in the producer state (§6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.core.rules.storage import StorageRules
 
 class _AcknowledgeAfterLocalAppend(ProduceRules):
     def waits_for_replicas(self, acks: int) -> bool:
-        """PR-4 removed: nobody is waited for."""
+        """PR-4 removed: no replica is waited for."""
         return False
 
 
@@ -28,7 +28,7 @@ class _AnyIsrSuffices(ProduceRules):
 
 class _KeepConnection(ProduceRules):
     def closes_connection_on_error(self) -> bool:
-        """Who asked for no answer never learns."""
+        """An acks=0 client never learns of an error."""
         return False
 
 
@@ -40,7 +40,7 @@ class _FollowersForgetProducers(StorageRules):
 
 class _KeepCutProducers(StorageRules):
     def restores_producers(self) -> bool:
-        """PR-5 without rolling back."""
+        """PR-5 without restoring producer state at a truncation."""
         return False
 
 
@@ -57,7 +57,7 @@ FLAWS = (
     Flaw(
         name="min-isr-unchecked",
         number="B-25",
-        summary="acks=all is content with however few in-sync replicas there are",
+        summary="acks=all accepts any number of in-sync replicas",
         properties=("P-15", "P-12"),
         source="Jepsen 2013, KAFKA-1555",
         visible=Visibility.DIRECT,
@@ -68,7 +68,7 @@ FLAWS = (
     Flaw(
         name="acks0-error-silent",
         number="B-27",
-        summary="a producer with acks=0 is not told that it talks to the wrong broker",
+        summary="a producer with acks=0 does not learn that it sends to the wrong broker",
         properties=("V-5",),
         source="KAFKA-955",
         visible=Visibility.DIRECT,

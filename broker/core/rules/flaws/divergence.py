@@ -1,4 +1,4 @@
-"""Where logs part and how they are joined again: the follower's side (§11, §12)."""
+"""Flaws in how a follower detects divergence and truncates its log (§11, §12)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.core.rules.truncation import TruncationRules
 
 class _TruncateToHighWatermark(TruncationRules):
     def on_becoming_follower(self, high_watermark: int, log_end: int) -> int | None:
-        """The rule before KIP-101: cut to the own high watermark, which may lag what was committed."""
+        """The rule before KIP-101: cut to the follower's own high watermark, which may lag the committed end."""
         return high_watermark
 
     def last_fetched_epoch(self, last_epoch_in_log: int) -> int:
@@ -22,13 +22,13 @@ class _TruncateToHighWatermark(TruncationRules):
 
 class _CompareNothing(TruncationRules):
     def last_fetched_epoch(self, last_epoch_in_log: int) -> int:
-        """FE-6 removed: the leader cannot see whether the logs are the same below the offset."""
+        """FE-6 removed: the leader cannot see whether the logs agree below the offset."""
         return UNKNOWN
 
 
 class _CompareEndsOnly(FetchRules):
     def diverges(self, fetch_offset: int, last_fetched_epoch: int, epoch: int, end_offset: int) -> bool:
-        """KIP-101 without KIP-279: the offset is compared, and not the epoch that it belongs to."""
+        """KIP-101 without KIP-279: the offset is compared, but not its epoch."""
         return end_offset < fetch_offset
 
 
@@ -40,17 +40,17 @@ class _CutToToldEnd(TruncationRules):
 
 class _CacheEpochLate(TruncationRules):
     def begins_epoch_at_once(self) -> bool:
-        """RT-1 removed: the epoch is cached with the first record that is appended in it."""
+        """RT-1 removed: the epoch is cached with the first record appended in it."""
         return False
 
     def when_out_of_range(self, high_watermark: int) -> int | None:
-        """And an epoch that the leader does not know sends the follower back to its high watermark (KIP-101)."""
+        """An epoch unknown to the leader sends the follower back to its high watermark (KIP-101)."""
         return high_watermark
 
 
 class _CompareWithNewLeader(TruncationRules):
     def compares_logs(self, present: bool, *, new_leader: bool) -> bool:
-        """RT-5 only where the leader is another one."""
+        """RT-5 only if the leader is another broker."""
         return new_leader
 
     def still_compares_logs(self, records_came: bool) -> bool:
@@ -59,14 +59,14 @@ class _CompareWithNewLeader(TruncationRules):
 
 
 class _TakeHighWatermarkFirst(HighWatermarkRules):
-    def after_divergence(self, present: int, told: int, log_end: int) -> int:
-        """HW-5 without its care: the high watermark of a diverging answer covers the own tail."""
-        return max(present, min(told, log_end))
+    def after_divergence(self, present: int, reported: int, log_end: int) -> int:
+        """HW-5 without its bound: the high watermark of a diverging response covers the follower's tail."""
+        return max(present, min(reported, log_end))
 
 
 class _CutNext(TruncationRules):
     def ms_until_cut(self) -> int:
-        """The cut is a step of its own, and readers may come before it."""
+        """The cut is a separate step, and reads may come before it."""
         return 1
 
 
@@ -81,7 +81,7 @@ _LATE_CUT_MS = 1_000
 
 class _CutLate(TruncationRules):
     def ms_until_cut(self) -> int:
-        """TR-5 without ownership: the verdict is carried out later, whatever the replica has become."""
+        """TR-5 without the check of the role: the cut is made later, whatever the replica's role by then."""
         return _LATE_CUT_MS
 
 
@@ -99,11 +99,11 @@ class _TakeAnyEpoch(TruncationRules):
 
 class _CompareAfterRecords(TruncationRules):
     def compares_logs(self, present: bool, *, new_leader: bool) -> bool:
-        """What was forgotten stays forgotten under a new leader."""
+        """The dropped epoch stays dropped under a new leader."""
         return present
 
     def still_compares_logs(self, records_came: bool) -> bool:
-        """FE-6's input is lost with every empty answer."""
+        """The input of FE-6 is lost with every empty response."""
         return records_came
 
 
@@ -165,7 +165,7 @@ FLAWS = (
     Flaw(
         name="high-watermark-below-log-start",
         number="B-36",
-        summary="a follower that begins anew at the leader's log start keeps its old high watermark",
+        summary="a follower that restarts its log at the leader's log start keeps its old high watermark",
         properties=("P-10",),
         source="KAFKA-9491",
         visible=Visibility.LIVENESS,

@@ -1,4 +1,4 @@
-"""Elections, eligibility, unclean recovery, reassignment (§13 … §15)."""
+"""Flaws in elections, eligibility, unclean recovery and reassignment (§13 … §15)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class _ElectAnyReplica(ElectionRules):
         prefer_first: bool,
         unclean_allowed: bool,
     ) -> Election:
-        """EL-9 without its condition: any active replica will do when no candidate is active."""
+        """EL-9 without its condition: any active replica is elected when no candidate is active."""
         return super().elect(leader, replicas, isr, elr, is_active, prefer_first=prefer_first, unclean_allowed=True)
 
 
 class _KeepLastMember(ElectionRules):
     def shrink(self, isr: tuple[int, ...], gone: int) -> tuple[int, ...]:
-        """EL-5 before KIP-966: the last member stays in the ISR, dead or alive, whatever it has lost."""
+        """EL-5 before KIP-966: the last member stays in the ISR, active or not, whatever it has lost."""
         return super().shrink(isr, gone) or isr
 
     def eligible(
@@ -40,7 +40,7 @@ class _KeepLastMember(ElectionRules):
         min_isr: int,
         unclean: frozenset[int],
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """And nobody else is remembered."""
+        """And no other replica stays eligible."""
         return (), ()
 
 
@@ -116,7 +116,7 @@ FLAWS = (
     Flaw(
         name="keep-last-in-sync",
         number="B-52",
-        summary="the last replica standing stays in the ISR through a crash that cost it its log",
+        summary="the last in-sync replica stays in the ISR through a crash that loses its log",
         properties=("P-7", "P-1", "P-12"),
         source="KIP-966, KAFKA-15583, KAFKA-15584",
         visible=Visibility.DIRECT,
@@ -126,7 +126,7 @@ FLAWS = (
     Flaw(
         name="reassignment-ends-early",
         number="B-55",
-        summary="a reassignment is complete when the added replicas are in sync, whoever else is not",
+        summary="a reassignment is complete when the added replicas are in sync, even if others of the target are not",
         properties=("P-23",),
         source="KAFKA-15665",
         visible=Visibility.ADMINISTRATION,
@@ -186,7 +186,7 @@ FLAWS = (
     Flaw(
         name="exact-recovery-quorum",
         number="B-64",
-        summary="an unclean recovery waits for exactly min ISR last known replicas, and more than that is never exact",
+        summary="an unclean recovery waits for exactly min ISR last known replicas, and never ends when there are more",
         properties=("V-3",),
         source="KIP-966 taken literally",
         visible=Visibility.WHITE_BOX,

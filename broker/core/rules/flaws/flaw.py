@@ -1,4 +1,4 @@
-"""What a flaw is: which rules it replaces, what it breaks, who could see it, where it was seen."""
+"""The type of a flaw: the rules it replaces, the properties it breaks, its visibility and origin."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
 
 
 class Visibility(StrEnum):
-    """How somebody who sees only what clients see can know of a flaw, by the bug zoo."""
+    """How a client-side observer can detect a flaw, by the catalogue of known flaws."""
 
     DIRECT = "BB"
     LATE = "BB-late"
@@ -58,7 +58,7 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flaw:
-    """One flaw. `number` is its id in the bug zoo, `properties` the ids of what it breaks, the first one first."""
+    """One flaw. `number` is its id in the catalogue, `properties` the ids of what it breaks, the main one first."""
 
     name: str
     number: str
@@ -67,13 +67,13 @@ class Flaw:
     source: str
     visible: Visibility
     without: tuple[type, ...]
-    """Classes that replace methods of a rule object each; their first base is the class of that object."""
+    """Classes that each replace methods of one rule object; their first base is that object's class."""
 
     generations: tuple[str, ...] = ("K1", "K2", "K3", "K4", "K5")
-    """Where it changes anything: elsewhere the generation lacks the rule anyway."""
+    """The protocol versions in which it changes anything: others lack the rule anyway."""
 
     masked_by: str = ""
-    """The rule that must be missing too before any harm can come of it; "" if it does harm alone."""
+    """The rule that must be missing too before it does harm; "" if it does harm alone."""
 
     @property
     def breaks(self) -> str:
@@ -81,7 +81,7 @@ class Flaw:
         return ", ".join(f"{one} {PROPERTIES[one]}" for one in self.properties)
 
     def apply(self, rules: Rules) -> Rules:
-        """The rules without those that this flaw takes out. Flaws combine, also of the same object."""
+        """The rules without those that this flaw removes. Flaws combine, also of the same object."""
         for care in self.without:
             for field in fields(rules):
                 present = getattr(rules, field.name)

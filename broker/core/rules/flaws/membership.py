@@ -1,4 +1,4 @@
-"""The controller's side: whom it believes, what it accepts, when it answers (§2, §5, §10)."""
+"""Flaws in what the controller accepts, and when it answers (§2, §5, §10)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.core.rules.registration import RegistrationRules
 
 class _AnswerAtOnce(MetadataRules):
     def answers_wait_for_commit(self) -> bool:
-        """CT-1 removed: a controller that was deposed, and does not know, still decides."""
+        """CT-1 removed: a deposed controller that does not know it still decides."""
         return False
 
 
@@ -34,7 +34,7 @@ class _AcceptOlderBase(AlterPartitionRules):
 
 class _RefuseFuture(AlterPartitionRules):
     def check_future(self, state: PartitionState, part: AlterPartitionPartition) -> ErrorCode:
-        """AP-4 without its insight: epochs that differ are wrong, whoever is behind."""
+        """AP-4 without its distinction: a different epoch is an error, whichever side is behind."""
         behind = super().check_future(state, part) != ErrorCode.NONE
         return ErrorCode.INVALID_UPDATE_VERSION if behind else ErrorCode.NONE
 
@@ -58,7 +58,7 @@ class _EveryRestartUnclean(RegistrationRules):
 
 
 class _RegisterOnly(RegistrationRules):
-    def ends_earlier_life(self) -> bool:
+    def ends_earlier_incarnation(self) -> bool:
         """RG-6 removed."""
         return False
 
@@ -71,7 +71,7 @@ class _KeepEpochWhenGivenUp(ReassignmentRules):
 
 class _FenceTogether(RegistrationRules):
     def to_fence(self, expired: tuple[int, ...]) -> tuple[int, ...]:
-        """HB-4 removed: all at once, each change computed from the state before them."""
+        """HB-4 removed: all are fenced at once, each change computed from the state before them."""
         return expired
 
 
@@ -93,7 +93,7 @@ FLAWS = (
         source="KIP-380, KAFKA-7235",
         visible=Visibility.LATE,
         without=(_ObeyAnyIncarnation,),
-        masked_by="AP-5 (a restart has raised the leader epoch) and HB-2 (an old metadata offset unfences nobody)",
+        masked_by="AP-5 (a restart has raised the leader epoch) and HB-2 (an old metadata offset unfences no broker)",
     ),
     Flaw(
         name="partition-epoch-unchecked",
@@ -136,7 +136,7 @@ FLAWS = (
     Flaw(
         name="registration-changes-nothing",
         number="B-61",
-        summary="a broker that registers again stays in the ISRs and ELRs of its earlier life",
+        summary="a broker that registers again stays in the ISRs and ELRs of its earlier incarnation",
         properties=("P-7", "P-2"),
         source="KAFKA-18106",
         visible=Visibility.LATE,

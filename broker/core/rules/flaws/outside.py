@@ -1,4 +1,4 @@
-"""Entries of the bug zoo that are no flaw of this broker, and why."""
+"""Entries of the catalogue that are no flaws of this broker, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controllers' quorum (§18)."""
+"""Flaws in the controllers' quorum (§18)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.core.rules.quorum import QuorumRules
 
 class _ForgetVotes(QuorumRules):
     def remembers_votes(self) -> bool:
-        """QU-8 without the disk."""
+        """QU-8 without persistence."""
         return False
 
 
@@ -23,7 +23,7 @@ class _LeadAgain(QuorumRules):
 
 class _CommitEarlierEpochs(QuorumRules):
     def high_watermark(self, voter_ends: Iterable[int], present: int, epoch_start: int) -> int:
-        """QU-11 with the start of the epoch, not a record of it."""
+        """QU-11 with the start of the epoch instead of a record of it."""
         ends = sorted(voter_ends, reverse=True)
         held = ends[len(ends) // 2]
         return held if held not in (UNKNOWN, present) and held >= epoch_start and held > present else present
@@ -49,7 +49,7 @@ class _NoPreVote(QuorumRules):
 
 class _CutAnywhere(QuorumRules):
     def may_truncate_below(self, offset: int, high_watermark: int) -> bool:
-        """QU-17 without its end."""
+        """QU-17 without its bound."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""What a leader answers to fetches and questions, and what it believes of those who fetch (§7, §16)."""
+"""Flaws in a leader's answers to fetches and queries, and in its follower state (§7, §16)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _CheckNoEpoch(FetchRules):
 
 class _CheckLaterEpochOnly(FetchRules):
     def check_epoch(self, given: int, local: int) -> ErrorCode:
-        """FE-2 without FENCED_LEADER_EPOCH: who is behind is served, and counted."""
+        """FE-2 without FENCED_LEADER_EPOCH: a follower in an older epoch is served, and counted."""
         return super().check_epoch(given, local) if given > local else ErrorCode.NONE
 
 
@@ -95,7 +95,7 @@ FLAWS = (
     Flaw(
         name="uncertain-end-offset",
         number="B-30",
-        summary="a new leader tells its high watermark before it has reached the start of its epoch",
+        summary="a new leader reports its high watermark before it has reached the start of its epoch",
         properties=("P-9",),
         source="KIP-207, KAFKA-2334",
         visible=Visibility.DIRECT,

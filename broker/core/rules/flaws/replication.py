@@ -1,4 +1,4 @@
-"""The leader's side: high watermark and ISR (§8, §9, §11)."""
+"""Flaws in the leader's high watermark and ISR changes (§8, §9, §11)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from broker.core.rules.metadata import MetadataRules
 
 class _LeadFromLogEnd(HighWatermarkRules):
     def on_becoming_leader(self, present: int, log_end: int) -> int:
-        """HW-6 replaced: whatever the new leader holds counts as committed."""
+        """HW-6 replaced: the new leader's whole log counts as committed."""
         return log_end
 
 
 class _WatchBusyOnly(InsyncReplicaRules):
     def is_watched(self, appended_since: bool) -> bool:
-        """ISR-S only where something was produced."""
+        """ISR-S only for partitions with new records."""
         return appended_since
 
 
@@ -39,7 +39,7 @@ class _JoinBelowHighWatermark(InsyncReplicaRules):
 
 class _IgnoreUpdates(MetadataRules):
     def refreshes_leader(self) -> bool:
-        """ISR-5 removed: a leader trusts its own view of the ISR, and its partition epoch grows old."""
+        """ISR-5 removed: a leader keeps its own view of the ISR, and its partition epoch becomes stale."""
         return False
 
 
@@ -64,7 +64,7 @@ class _RollBackOnError(InsyncReplicaRules):
 
 class _AnyMetadataIsNews(MetadataRules):
     def is_news(self, partition_epoch: int, known_epoch: int) -> bool:
-        """MD-3 removed: whatever the image says is applied, again and again."""
+        """MD-3 removed: any image is applied, even an older one."""
         return True
 
 
@@ -97,7 +97,7 @@ _CHECK_TO_REQUEST_MS = 1_500
 
 class _BuildLate(InsyncReplicaRules):
     def ms_until_request(self) -> int:
-        """ISR-1, MD-5 removed: between the check and the request lies time, and other fetches."""
+        """ISR-1, MD-5 removed: between the check and the request time passes, and other fetches arrive."""
         return _CHECK_TO_REQUEST_MS
 
 
@@ -127,13 +127,13 @@ class _RememberEverybody(InsyncReplicaRules):
         return end != UNKNOWN and super().has_caught_up(end, high_watermark, leader_epoch_start, True)
 
     def expands_from_memory(self) -> bool:
-        """Who may join is looked at whenever the metadata changes."""
+        """Expansion is considered at every metadata change."""
         return True
 
 
 class _RememberInSync(InsyncReplicaRules):
     def keeps_remote_state(self, in_isr: bool) -> bool:
-        """RT-3 as Kafka has it, for replicas that are in sync."""
+        """RT-3 as in Kafka, for replicas that are in sync."""
         return in_isr
 
 
@@ -150,7 +150,7 @@ FLAWS = (
     Flaw(
         name="idle-isr-not-repaired",
         number="B-10",
-        summary="who lags is looked for only where something was produced since the last look",
+        summary="lagging replicas are detected only where something was produced since the last check",
         properties=("V-5",),
         source="KAFKA-1097, KAFKA-1170",
         visible=Visibility.LATE,
@@ -213,7 +213,7 @@ FLAWS = (
     Flaw(
         name="high-watermark-not-reconsidered",
         number="B-42",
-        summary="the high watermark is not looked at again when the ISR has changed",
+        summary="the high watermark is not recomputed when the ISR has changed",
         properties=("V-5",),
         source="KAFKA-13091",
         visible=Visibility.LIVENESS,

@@ -1,4 +1,4 @@
-"""What is on the disk, and what is left of it (§16, §17)."""
+"""Flaws in what is written to disk, and in what is read back (§16, §17)."""
 
 from __future__ import annotations
 

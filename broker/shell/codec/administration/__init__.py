@@ -1,1 +1,1 @@
-"""Codecs of the APIs that administrators use."""
+"""Codecs of the administrative APIs."""

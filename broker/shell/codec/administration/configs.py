@@ -1,7 +1,7 @@
-"""DescribeConfigs (32), versions 1 to 4, IncrementalAlterConfigs (44), 0 and 1, and AlterConfigs (33), 0 to 2.
+"""Codec of DescribeConfigs (32), versions 1 to 4, IncrementalAlterConfigs (44), 0 and 1, and AlterConfigs (33), 0 to 2.
 
-AlterConfigs is the old way, which aiokafka still goes: what it does not name goes back to its default. It becomes
-an incremental change that says so for every setting that a topic may have.
+AlterConfigs is the older API, which aiokafka still uses: settings that it omits return to their defaults. It becomes
+an incremental change of every setting that a topic may have.
 """
 
 from __future__ import annotations

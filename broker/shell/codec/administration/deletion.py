@@ -1,4 +1,4 @@
-"""DeleteRecords (21), versions 0 to 2."""
+"""Codec of DeleteRecords (21), versions 0 to 2."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (75), version 0, and DescribeCluster (60), versions 0 and 1.
+"""Codec of DescribeTopicPartitions (75), version 0, and DescribeCluster (60), versions 0 and 1.
 
-Version 2 of DescribeCluster asks for fenced brokers too, of which the core does not tell.
+Version 2 of DescribeCluster asks for fenced brokers too, which the core does not report.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35), versions 1 to 4. Of the size of volumes nothing is told (-1)."""
+"""Codec of DescribeLogDirs (35), versions 1 to 4. Volume sizes are not reported (-1)."""
 
 from __future__ import annotations
 

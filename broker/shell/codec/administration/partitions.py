@@ -1,7 +1,8 @@
-"""CreatePartitions (37), versions 0 to 3, AlterPartitionReassignments (45) and ListPartitionReassignments (46), 0.
+"""Codec of CreatePartitions (37), versions 0 to 3, and of AlterPartitionReassignments (45) and
+ListPartitionReassignments (46), version 0.
 
-Version 1 of AlterPartitionReassignments may forbid a change of the replication factor; the core does not know
-that wish, so the version is not offered.
+Version 1 of AlterPartitionReassignments may forbid a change of the replication factor; the core does not support
+that, so the version is not offered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreateTopics (19), versions 2 to 7, DeleteTopics (20), 1 to 6, and ElectLeaders (43), 0 to 2."""
+"""Codec of CreateTopics (19), versions 2 to 7, DeleteTopics (20), 1 to 6, and ElectLeaders (43), 0 to 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitProducerId (22), versions 0 to 4, and FindCoordinator (10), versions 0 to 6."""
+"""Codec of InitProducerId (22), versions 0 to 4, and FindCoordinator (10), versions 0 to 6."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Fetch (1), versions 4 to 16, written out by hand: consumers, followers and the metadata log all pass here.
+"""Codec of Fetch (1), versions 4 to 16, hand-written because consumers, followers and the metadata log all use it.
 
-Followers need version 15 or later to say their broker epoch (KIP-903), and from version 13 on topics go
-by id only. So a node sends version 16 when it knows the ids of all topics it asks for, else 12, with
+Followers need version 15 or later to send their broker epoch (KIP-903), and from version 13 on topics are named
+by id only. So a node sends version 16 when it knows the ids of all topics it asks for, otherwise 12, with
 names.
 """
 
@@ -52,7 +52,7 @@ def _version_for(request: FetchRequest) -> int:
 
 
 def _read_topic(data: bytes, position: int, version: int) -> tuple[str, str, int]:
-    """Name, id and the position after whichever of them the version carries."""
+    """Read the name or id that the version carries; returns (name, id, position after it)."""
     if version >= _TOPIC_IDS:
         topic_id, position = wire.read_topic_id(data, position)
         return "", topic_id, position

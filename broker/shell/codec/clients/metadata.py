@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0 to 13."""
+"""Codec of Metadata (3), versions 0 to 13."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker.shell.codec.wire import Parts
 
 def _decode_request(data: bytes, position: int, version: int) -> MetadataRequest:
     wire = schema.decode(WireRequest, data, position, version)
-    # Version 0 has no null: there an empty array asks for all topics, later it asks for none.
+    # Version 0 has no null: its empty array asks for all topics, in later versions for none.
     if wire.topics is None or (version == 0 and not wire.topics):
         topics = None
     else:
@@ -57,7 +57,7 @@ def _wire_topic(topic: MetadataTopic, version: int) -> schema.WireMessage:
     return WireResponse.MetadataResponseTopic(
         version=version,
         error_code=topic.error_code,
-        # The name may be null only from version 12 on, the first that may be asked by id.
+        # The name may be null only from version 12 on, the first that allows requests by id.
         name=topic.name if version >= 12 else topic.name or "",
         topic_id=schema.uuid_or_zero(topic.topic_id),
         is_internal=topic.is_internal,

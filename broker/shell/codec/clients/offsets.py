@@ -1,4 +1,4 @@
-"""ListOffsets (2), versions 1 to 11, and OffsetForLeaderEpoch (23), versions 2 to 4."""
+"""Codec of ListOffsets (2), versions 1 to 11, and OffsetForLeaderEpoch (23), versions 2 to 4."""
 
 from __future__ import annotations
 

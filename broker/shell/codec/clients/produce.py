@@ -1,4 +1,4 @@
-"""Produce (0), versions 3 to 10, written out by hand because every record of a client passes here."""
+"""Codec of Produce (0), versions 3 to 10, hand-written because every record of a client passes through it."""
 
 from __future__ import annotations
 

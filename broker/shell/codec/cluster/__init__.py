@@ -1,1 +1,1 @@
-"""Codecs of the APIs that brokers and controllers use among themselves."""
+"""Codecs of the APIs between brokers and controllers."""

@@ -1,4 +1,4 @@
-"""Where a broker's replicas lie: AssignReplicasToDirs (73), version 0 (KIP-858)."""
+"""Codec of AssignReplicasToDirs (73), version 0 (KIP-858)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker says to its controller about itself.
+"""Codec of requests of a broker to its controller about itself.
 
 BrokerRegistration (62), versions 0 to 4, BrokerHeartbeat (63), 0 and 1, AllocateProducerIds (67), 0.
 """

@@ -1,7 +1,6 @@
-"""What else there is to ask about the metadata log: DescribeQuorum (55), versions 0 to 2, FetchSnapshot
-(59), 0 and 1.
+"""Codec of other requests about the metadata log: DescribeQuorum (55), versions 0 to 2, FetchSnapshot (59), 0 and 1.
 
-FetchSnapshot is written by hand: kafka-python has no way to say a structure that is neither null nor in
+FetchSnapshot is hand-written: kafka-python cannot express a structure that is neither nullable nor in
 an array.
 """
 
@@ -111,7 +110,7 @@ _ONE_TOPIC = _ONE + wire.nullable_string(METADATA_TOPIC, flexible=True) + _ONE
 
 
 def _enter(data: bytes, position: int) -> int:
-    """Step over the names on the way to the one partition."""
+    """Skip the names before the one partition."""
     if data[position : position + len(_ONE_TOPIC)] != _ONE_TOPIC:
         raise DecodeError(f"expected one partition of {METADATA_TOPIC}")
     return position + len(_ONE_TOPIC)

@@ -1,8 +1,8 @@
-"""How controllers agree (KIP-595, KIP-996).
+"""Codec of requests of the controllers' quorum (KIP-595, KIP-996).
 
 Vote (52), versions 0 to 2, BeginQuorumEpoch (53), 0 and 1, EndQuorumEpoch (54), 0 and 1. The wire could
-speak of many logs; there is one, the metadata's. Whatever is said of it stands in its one partition, and
-the error of a wrong cluster also in front, where Kafka puts it.
+carry many logs; there is one, the metadata log. Its fields are in its one partition, and
+the error of a wrong cluster also at the top level, as in Kafka.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from broker.shell.codec.wire import Parts
 
 
 def one_topic(message: WireMessage, version: int, fields: Mapping[str, object]) -> list[WireMessage]:
-    """Put the fields of the metadata log's partition where the wire has them."""
+    """Place the fields of the metadata log's partition where the wire format has them."""
     topic = message.TopicData
     partition = topic.PartitionData(version=version, partition_index=0, **fields)
     return [topic(version=version, topic_name=METADATA_TOPIC, partitions=[partition])]
 
 
 def the_partition(message: WireMessage) -> WireMessage:
-    """Find the metadata log's partition in a message that may speak of it only."""
+    """Return the metadata log's partition of a message that may contain no other."""
     partitions = [
         (topic.topic_name, partition)
         for topic in schema.elements(message.topics)
@@ -54,7 +54,7 @@ def _top_level(error_code: int) -> int:
 _VoteRequest = schema.define("VoteRequest")
 _VoteResponse = schema.define("VoteResponse")
 _PRE_VOTE = 2
-"""From this version on a vote may be asked for without spending it (KIP-996)."""
+"""From this version on a vote may be a pre-vote (KIP-996)."""
 
 
 def _decode_vote_request(data: bytes, position: int, version: int) -> VoteRequest:
@@ -155,7 +155,7 @@ BEGIN_QUORUM_EPOCH = Codec(
 _EndRequest = schema.define("EndQuorumEpochRequest")
 _EndResponse = schema.define("EndQuorumEpochResponse")
 _CANDIDATES = 1
-"""From this version on successors come with the ids of their directories (KIP-853)."""
+"""From this version on successors include the ids of their directories (KIP-853)."""
 
 
 def _decode_end_request(data: bytes, position: int, version: int) -> EndQuorumEpochRequest:

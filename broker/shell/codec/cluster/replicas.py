@@ -1,6 +1,6 @@
-"""What is said about replicas: AlterPartition (56), versions 2 and 3, and GetReplicaLogInfo (93), version 0.
+"""Codec of requests about replicas: AlterPartition (56), versions 2 and 3, and GetReplicaLogInfo (93), version 0.
 
-Both know topics by id only. The names in a response come from the request that it answers.
+Both identify topics by id only. The names in a response come from its request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from broker.shell.codec.wire import Parts
 _AlterRequest = schema.define("AlterPartitionRequest")
 _AlterResponse = schema.define("AlterPartitionResponse")
 _EPOCHS_IN_ISR = 3
-"""From this version on the ISR's members come with their broker epochs (KIP-903)."""
+"""From this version on the ISR's members include their broker epochs (KIP-903)."""
 
 
 def _new_isr(partition: schema.WireMessage, version: int) -> tuple[tuple[int, int], ...]:

@@ -1,1 +1,1 @@
-"""Codecs of the APIs of consumer groups."""
+"""Codecs of the consumer-group APIs."""

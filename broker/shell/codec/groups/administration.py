@@ -1,4 +1,4 @@
-"""DescribeGroups (15), versions 0 to 5, ListGroups (16), 0 to 5, DeleteGroups (42), 0 to 2."""
+"""Codec of DescribeGroups (15), versions 0 to 5, ListGroups (16), 0 to 5, DeleteGroups (42), 0 to 2."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Members of groups: JoinGroup (11), versions 2 to 9, SyncGroup (14), 0 to 5, Heartbeat (12), 0 to 4, LeaveGroup (13),
-0 to 5.
+"""Codec of group membership: JoinGroup (11), versions 2 to 9, SyncGroup (14), 0 to 5, Heartbeat (12), 0 to 4,
+LeaveGroup (13), 0 to 5.
 """
 
 from __future__ import annotations

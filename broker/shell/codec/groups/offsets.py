@@ -1,4 +1,4 @@
-"""Offsets of groups: OffsetCommit (8), versions 2 to 9, OffsetFetch (9), 2 to 9, OffsetDelete (47), 0."""
+"""Codec of group offsets: OffsetCommit (8), versions 2 to 9, OffsetFetch (9), 2 to 9, OffsetDelete (47), 0."""
 
 from __future__ import annotations
 
