@@ -1,6 +1,6 @@
-"""Brokers that leave for good order's sake and come back: all their replicas move away, they stop, and later return.
+"""Removes a broker in a controlled way: moves all its replicas away, shuts it down, and later brings both back.
 
-It takes a broker that can take over: more brokers than any partition has replicas.
+That needs a spare broker: more brokers than any partition has replicas.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 from nemesis.capabilities.cluster import PartitionView, is_broker
 from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named, no_parameters
-from nemesis.faults.kill import start_dead
-from nemesis.faults.restart import Restart
+from nemesis.faults.process import Restart, start_dead
 
 
 @dataclass
 class BrokerRemoval:
-    """A broker without replicas, and then not there."""
+    """A broker that gives up its replicas and shuts down."""
 
     site: Site
     targets: tuple[int, ...]
@@ -23,19 +22,19 @@ class BrokerRemoval:
     _is_returning: bool = False
 
     def inject(self) -> str:
-        """Move all replicas of the target to other brokers, see that it has none, and shut it down."""
+        """Move all replicas of the target to other brokers, check that it has none, and shut it down."""
         for view in self._of_target():
             self._move_away(view)
         self.site.await_effect(lambda: not self._of_target(), f"{named(self.targets)} still has replicas")
-        told = Restart(self.site, self.targets).inject()
-        return f"{len(self._moved)} replicas moved away from {named(self.targets)}; {told}"
+        shutdown = Restart(self.site, self.targets).inject()
+        return f"{len(self._moved)} replicas moved away from {named(self.targets)}; {shutdown}"
 
     def undo(self) -> None:
-        """Start the broker; its replicas come back once it serves."""
+        """Start the broker; `check_healed` moves its replicas back once it serves."""
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """Bring the replicas back to a broker that serves, and see whether they are in sync."""
+    def check_healed(self) -> Healing:
+        """Move the replicas back to the broker once it serves, and check that they are in sync."""
         serving = self.site.serving(self.targets)
         if not serving.healed:
             return serving
@@ -46,8 +45,8 @@ class BrokerRemoval:
         now = {(view.topic, view.partition): view for view in self.site.cluster.partitions()}
         missing = [view for view in self._moved if not _is_back(view, now.get((view.topic, view.partition)))]
         if missing:
-            return Healing(False, f"{len(missing)} of {len(self._moved)} partitions are not what they were")
-        return serving._replace(told=f"{serving.told}, with {len(self._moved)} replicas again")
+            return Healing(False, f"{len(missing)} of {len(self._moved)} partitions lack old replicas in sync")
+        return serving._replace(evidence=f"{serving.evidence}, with {len(self._moved)} replicas again")
 
     def _of_target(self) -> list[PartitionView]:
         return [view for view in self.site.cluster.partitions() if set(self.targets) & set(view.replicas)]
@@ -59,11 +58,11 @@ class BrokerRemoval:
             for node_id, node in sorted(nodes.items())
             if is_broker(node) and node_id not in view.replicas and node.is_alive()
         ]
-        leaving = [replica for replica in view.replicas if replica in self.targets]
-        if len(spare) < len(leaving) or set(view.isr) != set(view.replicas):
-            raise NotInEffect(f"{view.topic}-{view.partition} cannot do without {named(tuple(leaving))} now")
-        takes_over = dict(zip(leaving, spare, strict=False))
-        wanted = tuple(takes_over.get(replica, replica) for replica in view.replicas)
+        removed = [replica for replica in view.replicas if replica in self.targets]
+        if len(spare) < len(removed) or set(view.isr) != set(view.replicas):
+            raise NotInEffect(f"{view.topic}-{view.partition} cannot do without {named(tuple(removed))} now")
+        successors = dict(zip(removed, spare, strict=False))
+        wanted = tuple(successors.get(replica, replica) for replica in view.replicas)
         self._moved.append(view)
         self.site.cluster.administrator.reassign(view.topic, view.partition, wanted)
 

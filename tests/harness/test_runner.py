@@ -265,7 +265,7 @@ def test_a_fault_whose_mechanism_cannot_be_opened_does_not_take_hold_and_keeps_n
     assert (outcome.fired, outcome.took_hold, outcome.troubles) == (2, 1, [])
     kill, pause = play.table("faults")
     assert (kill["took_hold"], pause["took_hold"]) == (True, False)
-    assert "did not take hold: PermissionError" in str(pause["evidence"])
+    assert "did not take effect: PermissionError" in str(pause["evidence"])
 
 
 def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:

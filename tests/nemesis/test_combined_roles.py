@@ -70,7 +70,7 @@ def test_no_voter_forgets_what_it_has_synced(kind: str) -> None:
     assert {target for row in stage.rows for target in row["targets"]} == {3}
     refused = Stage([entry(1, 1, kind, Target("broker"))], combined_cluster(3)).play()
     assert not refused.rows
-    assert "no broker is left to hit" in refused.notes[0]
+    assert "no broker is left to hit" in refused.messages[0]
 
 
 def test_the_kinds_that_forget_what_was_synced_are_known() -> None:

@@ -56,7 +56,7 @@ def test_everybody_at_once_is_not_everybody_but_one() -> None:
 
 
 def test_a_silent_cluster_has_no_leader_to_hit() -> None:
-    with pytest.raises(NoTarget, match="nobody can tell"):
+    with pytest.raises(NoTarget, match="no broker reports"):
         resolve(Target("leader"), FakeCluster(speechless=True))
 
 
