@@ -1,4 +1,4 @@
-"""Gathering the outcomes of one operation's records."""
+"""Collects the outcomes of one operation's records."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Answers:
         self._done = done
         self._given = itertools.count(1)  # next() is atomic: exactly one thread sees the last number
 
-    def give(self, place: int, outcome: SendOutcome) -> None:
-        """Give the outcome of the record at `place`. Exactly once per place."""
-        self._outcomes[place] = outcome
+    def give(self, index: int, outcome: SendOutcome) -> None:
+        """Set the outcome of the record at `index`. Call it exactly once per index."""
+        self._outcomes[index] = outcome
         if next(self._given) == self._count:
             self._done(self._outcomes)

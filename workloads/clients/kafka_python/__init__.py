@@ -1,4 +1,4 @@
-"""kafka-python 3, the default client."""
+"""Drives kafka-python 3, the default client."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ class _KafkaPython:
         return KafkaPythonConsumer(settings)
 
     def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
-        """Make a member of a group."""
+        """Create a member of a group."""
         return KafkaPythonMember(settings, membership, now)
 
     def administrator(self, settings: ClientSettings) -> Administrator:
@@ -36,5 +36,5 @@ class _KafkaPython:
 
 
 def library() -> ClientLibrary:
-    """Give the client library."""
+    """Return the client library."""
     return _KafkaPython()
