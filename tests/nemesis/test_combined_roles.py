@@ -1,4 +1,4 @@
-"""Nodes that are broker and controller: whatever is aimed at either role may hit them, and counts for both."""
+"""Nodes that are broker and controller: a fault of either role may hit them, and counts in both budgets."""
 
 from __future__ import annotations
 

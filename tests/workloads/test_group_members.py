@@ -267,7 +267,7 @@ def test_a_client_that_only_fails_is_replaced(bench):
         bench.slot.step()
 
     assert len(bench.members) == 2
-    assert bench.members[0].gone == "crashed", "it could not say goodbye either"
+    assert bench.members[0].gone == "crashed", "it could not leave either"
 
 
 def test_a_library_that_has_no_members_is_refused_in_one_line():

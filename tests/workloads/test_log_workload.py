@@ -209,11 +209,11 @@ def test_the_history_says_what_the_client_did(tmp_path_factory, fates):
                 offsets = range(end - len(values), end)
                 expected |= {value: ("ok", at) for value, at in zip(values, offsets, strict=True)}
             case "fail" | "info":
-                send.done([SendOutcome(fate, error="Told")] * len(values))
+                send.done([SendOutcome(fate, error="Reported")] * len(values))
                 expected |= dict.fromkeys(values, (fate, None))
             case "info but appended":
                 producer.append(send)
-                send.done([SendOutcome("info", error="Told")] * len(values))
+                send.done([SendOutcome("info", error="Reported")] * len(values))
                 expected |= dict.fromkeys(values, ("info", None))
             case "never":
                 producer.pending.append(send)

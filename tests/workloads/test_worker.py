@@ -58,7 +58,7 @@ class Worker:
     def __init__(self, process):
         self.process = process
 
-    def tell(self, command):
+    def send(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
 
@@ -102,12 +102,12 @@ def test_a_run_from_the_first_send_to_the_last_read(broker, tmp_path):
     with worker(config(broker, tmp_path)) as running:
         assert running.wait_for("ready")["worker"] == 1
         running.wait_for("counts", has_acked(100))
-        running.tell("drain")
+        running.send("drain")
         running.wait_for("drained")
         ends = {str(partition): broker.end(topic, partition) for topic, partition in PARTITIONS}
-        running.tell("final " + json.dumps({"chaos": ends}))
+        running.send("final " + json.dumps({"chaos": ends}))
         assert running.wait_for("final") == {"event": "final", "complete": True, "missing": []}
-        running.tell("stop")
+        running.send("stop")
         closed = running.wait_for("closed")
         assert running.process.wait(10) == 0
     operations = {row["op"]: row for row in table(tmp_path, "operations")}
@@ -138,9 +138,9 @@ def test_a_run_from_the_first_send_to_the_last_read(broker, tmp_path):
 def test_objects_that_a_worker_keeps_in_a_correct_log_are_linearizable(broker, tmp_path, workload):
     with worker(config(broker, tmp_path, workload=workload)) as running:
         running.wait_for("counts", has_acked(30))
-        running.tell("drain")
+        running.send("drain")
         running.wait_for("drained")
-        running.tell("stop")
+        running.send("stop")
         running.wait_for("closed")
     commands = table(tmp_path, "commands")
     verdict = check_history(operations(commands), commands[0]["model"])
@@ -190,7 +190,7 @@ def test_ends_that_are_never_reached_are_reported_as_missing(broker, tmp_path):
     with worker(config(broker, tmp_path, final_timeout_s=5.0, duration_s=0.5)) as running:
         running.wait_for("drained")
         end = broker.end("chaos", 0)
-        running.tell(f'final {{"chaos": {{"0": {end + 5}, "1": 0}}}}')
+        running.send(f'final {{"chaos": {{"0": {end + 5}, "1": 0}}}}')
         report = running.wait_for("final")
     assert report["complete"] is False
     assert {(each["partition"], each["position"], each["end"]) for each in report["missing"]} == {(0, end, end + 5)}
@@ -199,9 +199,9 @@ def test_ends_that_are_never_reached_are_reported_as_missing(broker, tmp_path):
 
 def test_a_command_that_makes_no_sense_is_answered(broker, tmp_path):
     with worker(config(broker, tmp_path)) as running:
-        running.tell("dance")
+        running.send("dance")
         assert "unknown command 'dance'" in running.wait_for("error")["message"]
-        running.tell("final soon")
+        running.send("final soon")
         assert "final needs" in running.wait_for("error")["message"]
 
 
