@@ -22,7 +22,7 @@ from nemesis.clock import POLL_S
 from nemesis.faults import KINDS
 from nemesis.faults.base import Healing, Injection, NotInEffect, Recurring, Site
 from nemesis.loss_budget import Budgets
-from nemesis.schedule import Entry, Schedule
+from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import OF_CONTROLLERS, NoTarget, ResolvedTarget, resolve
 from nemesis.triggers import holds
 
@@ -41,7 +41,7 @@ class _Fired:
     """A fault that was fired and is not recorded yet."""
 
     number: int
-    entry: Entry
+    entry: ScheduledFault
     resolved: ResolvedTarget
     injection: Injection
     started_ns: int
@@ -146,7 +146,7 @@ class NemesisRunner:
                 self._log(f"{entry.when}: {entry.kind} of {entry.target} is fired")
                 self._fire(entry)
 
-    def _may_fire(self, entry: Entry) -> bool:
+    def _may_fire(self, entry: ScheduledFault) -> bool:
         if self._active and not entry.beside:
             return False
         self._budgets.refresh(self._site.cluster)
@@ -155,7 +155,7 @@ class NemesisRunner:
             return False
         return not kind.lossy or self._budgets.allow(entry.target.role)
 
-    def _fire(self, entry: Entry) -> None:
+    def _fire(self, entry: ScheduledFault) -> None:
         kind = KINDS[entry.kind]
         try:
             resolved = resolve(entry.target, self._site.cluster, self.held_nodes | self._excluded(entry))
@@ -172,7 +172,7 @@ class NemesisRunner:
         injection = kind.aim(self._site, resolved.nodes, entry.parameters)
         self._inject(_Fired(self.fired, entry, resolved, injection, self._site.clock.now_ns()))
 
-    def _excluded(self, entry: Entry) -> frozenset[int]:
+    def _excluded(self, entry: ScheduledFault) -> frozenset[int]:
         """Return the controllers for faults that lose synced data: a voter that does breaks the quorum's contract."""
         if "plain-broker" not in KINDS[entry.kind].needs or entry.target.role in OF_CONTROLLERS:
             return frozenset()

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from naming import unknown
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
-from nemesis.faults.base import Kind
-from nemesis.targets import OF_CONTROLLERS, OF_MANY, ROLES, Role, Target
+from nemesis.faults.base import FaultKind
+from nemesis.targets import OF_CONTROLLERS, OF_MANY, ROLES, FaultTarget, Role
 from nemesis.triggers import CONDITIONS, Trigger
 
 _TOGETHER_MS = 1_000
@@ -35,13 +35,13 @@ LAG_MS = 4_500
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScheduledFault:
     """One scheduled fault."""
 
     entry: int  # number in the schedule, from 1
     at_ms: int
     kind: str
-    target: Target
+    target: FaultTarget
     duration_ms: int  # from injection to undo
     parameters: Mapping[str, str]
     beside: bool = False  # may fire while other faults are active
@@ -52,7 +52,7 @@ class Entry:
 class Schedule:
     """All scheduled faults, ordered by time."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ScheduledFault, ...]
 
 
 class ClusterSize(NamedTuple):
@@ -66,7 +66,7 @@ class ClusterSize(NamedTuple):
         """Whether there is one broker only, without followers."""
         return self.brokers == 1
 
-    def roles(self, kind: Kind) -> tuple[Role, ...]:
+    def roles(self, kind: FaultKind) -> tuple[Role, ...]:
         """Return the roles that a fault may target in this cluster."""
         roles = kind.roles_among(self.controllers)
         if self.controllers == 0:
@@ -133,9 +133,9 @@ def _is_lossy(name: str) -> bool:
 
 def _drawn(
     draws: Draws, wanted: Sequence[str], duration_ms: int, interval_ms: int, partitions: int, size: ClusterSize
-) -> list[Entry]:
+) -> list[ScheduledFault]:
     """Draw faults and compositions one after the other."""
-    entries: list[Entry] = []
+    entries: list[ScheduledFault] = []
     at_ms = min(interval_ms, 2_000) + draws.below(max(interval_ms // 2, 1))
     deck: list[str] = []
     while at_ms < duration_ms - 1_000:
@@ -153,28 +153,28 @@ def _drawn(
     return entries
 
 
-def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -> list[Entry]:
-    placed: list[Entry] = []
+def _placed(drawn: Sequence[ScheduledFault], at_ms: int, before: int, duration_ms: int) -> list[ScheduledFault]:
+    placed: list[ScheduledFault] = []
     for entry in drawn:
         start_ms = at_ms + entry.at_ms
         if start_ms < duration_ms:
-            moved = Entry(**{**vars(entry), "entry": before + len(placed) + 1, "at_ms": start_ms})
+            moved = ScheduledFault(**{**vars(entry), "entry": before + len(placed) + 1, "at_ms": start_ms})
             placed.append(moved)
     return placed
 
 
-def _fired_together(draws: Draws, card: str, partitions: int, size: ClusterSize) -> list[Entry]:
+def _fired_together(draws: Draws, card: str, partitions: int, size: ClusterSize) -> list[ScheduledFault]:
     """Draw one fault, or those of a composition by name: all but the first fire beside the first."""
     first, *others = (_single(draws, name, partitions, size) for name in parts(card))
     together = [replace(other, at_ms=draws.below(_TOGETHER_MS), beside=True) for other in others]
     return [first, *sorted(together, key=lambda entry: entry.at_ms)]
 
 
-def _single(draws: Draws, name: str, partitions: int, size: ClusterSize) -> Entry:
+def _single(draws: Draws, name: str, partitions: int, size: ClusterSize) -> ScheduledFault:
     kind = KINDS[name]
-    target = Target(draws.choice(size.roles(kind)), draws.below(partitions), draws.below(1 << 30))
+    target = FaultTarget(draws.choice(size.roles(kind)), draws.below(partitions), draws.below(1 << 30))
     duration_ms = draws.between(*kind.lasts_ms) if kind.lasts_ms is not None else _duration_ms(draws)
-    return Entry(0, 0, name, target, duration_ms, kind.parameters(draws, size.controllers))
+    return ScheduledFault(0, 0, name, target, duration_ms, kind.parameters(draws, size.controllers))
 
 
 def _duration_ms(draws: Draws) -> int:
@@ -206,41 +206,41 @@ def _compositions(wanted: Sequence[str], size: ClusterSize) -> list[str]:
     return names
 
 
-def _lag(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+def _lag(draws: Draws, wanted: Sequence[str], partitions: int) -> list[ScheduledFault]:
     partition = draws.below(partitions)
     holder = draws.choice([name for name in _HOLDERS if name in wanted])
     striker = draws.choice([name for name in _STRIKERS if name in wanted])
     strike_ms = LAG_MS + draws.below(1_000)
     overlap_ms = draws.between(100, 600)
-    follower = Target("in-sync-follower", partition, draws.below(1 << 30))
-    rest = Target("in-sync-replicas", partition)
+    follower = FaultTarget("in-sync-follower", partition, draws.below(1 << 30))
+    rest = FaultTarget("in-sync-replicas", partition)
     return [
-        Entry(0, 0, holder, follower, strike_ms + overlap_ms, _from_all(holder)),
-        Entry(0, strike_ms, striker, rest, draws.between(5_000, 7_000), _from_all(striker), beside=True),
+        ScheduledFault(0, 0, holder, follower, strike_ms + overlap_ms, _from_all(holder)),
+        ScheduledFault(0, strike_ms, striker, rest, draws.between(5_000, 7_000), _from_all(striker), beside=True),
     ]
 
 
-def _succession(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+def _succession(draws: Draws, wanted: Sequence[str], partitions: int) -> list[ScheduledFault]:
     partition = draws.below(partitions)
     striker = draws.choice([name for name in _STRIKERS if name in wanted])
-    follower = Target("in-sync-follower", partition, draws.below(1 << 30))
-    leader, rest = Target("leader", partition), Target("in-sync-replicas", partition)
+    follower = FaultTarget("in-sync-follower", partition, draws.below(1 << 30))
+    leader, rest = FaultTarget("leader", partition), FaultTarget("in-sync-replicas", partition)
     first_ms = draws.between(100, 500)
     second_ms = first_ms + draws.between(3_800, 5_000)
     return [
-        Entry(0, 0, "isolate", follower, second_ms + 4_000, {"from": "brokers"}),
-        Entry(0, first_ms, striker, leader, second_ms + 1_000, _from_all(striker), beside=True),
-        Entry(0, second_ms, striker, rest, 4_500, _from_all(striker), beside=True),
+        ScheduledFault(0, 0, "isolate", follower, second_ms + 4_000, {"from": "brokers"}),
+        ScheduledFault(0, first_ms, striker, leader, second_ms + 1_000, _from_all(striker), beside=True),
+        ScheduledFault(0, second_ms, striker, rest, 4_500, _from_all(striker), beside=True),
     ]
 
 
-def _interregnum(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+def _interregnum(draws: Draws, wanted: Sequence[str], partitions: int) -> list[ScheduledFault]:
     first, second = (draws.choice([name for name in _STRIKERS if name in wanted]) for _ in range(2))
-    leader = Target("leader", draws.below(partitions))
+    leader = FaultTarget("leader", draws.below(partitions))
     strike_ms = draws.between(100, 2_000)
     return [
-        Entry(0, 0, first, Target("active-controller"), strike_ms + 4_500, _from_all(first)),
-        Entry(0, strike_ms, second, leader, draws.between(4_000, 6_000), _from_all(second), beside=True),
+        ScheduledFault(0, 0, first, FaultTarget("active-controller"), strike_ms + 4_500, _from_all(first)),
+        ScheduledFault(0, strike_ms, second, leader, draws.between(4_000, 6_000), _from_all(second), beside=True),
     ]
 
 
@@ -277,11 +277,11 @@ def loads_entries(raw: Sequence[dict[str, Any]]) -> Schedule:
     return Schedule(tuple(sorted(entries, key=lambda entry: (entry.at_ms, entry.entry))))
 
 
-def _entry(number: int, raw: dict[str, Any]) -> Entry:
+def _entry(number: int, raw: dict[str, Any]) -> ScheduledFault:
     try:
-        target = Target(**raw["target"])
+        target = FaultTarget(**raw["target"])
         when = Trigger(**raw["when"]) if raw.get("when") is not None else None
-        entry = Entry(**{**raw, "target": target, "when": when})
+        entry = ScheduledFault(**{**raw, "target": target, "when": when})
     except (TypeError, KeyError) as error:
         raise ScheduleError(
             f"entry {number} of the schedule: expected the fields of an entry, found {error}"
@@ -289,7 +289,7 @@ def _entry(number: int, raw: dict[str, Any]) -> Entry:
     return _checked(number, entry)
 
 
-def _checked(number: int, entry: Entry) -> Entry:
+def _checked(number: int, entry: ScheduledFault) -> ScheduledFault:
     def expect(valid: bool, what: str, found: object) -> None:
         if not valid:
             raise ScheduleError(f"entry {number} of the schedule: expected {what}, found {found!r}")
@@ -312,6 +312,6 @@ def _checked(number: int, entry: Entry) -> Entry:
     return entry
 
 
-def kinds_of(schedule: Schedule) -> tuple[Kind, ...]:
+def kinds_of(schedule: Schedule) -> tuple[FaultKind, ...]:
     """List the kinds that a schedule contains, each once."""
     return tuple(KINDS[name] for name in dict.fromkeys(entry.kind for entry in schedule.entries))

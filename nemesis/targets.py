@@ -48,7 +48,7 @@ DESCRIPTIONS: dict[Role, str] = {
 
 
 @dataclass(frozen=True)
-class Target:
+class FaultTarget:
     """A role and what picks among the nodes that have it."""
 
     role: Role
@@ -71,7 +71,7 @@ class NoTarget(Exception):
     """No node has the role at this moment. The message says why."""
 
 
-def resolve(target: Target, cluster: Cluster, excluded: frozenset[int] = frozenset()) -> ResolvedTarget:
+def resolve(target: FaultTarget, cluster: Cluster, excluded: frozenset[int] = frozenset()) -> ResolvedTarget:
     """Pick nodes that have the role now; never a dead one, nor one of `excluded` (held by another fault)."""
     brokers = _alive(cluster, is_broker, excluded)
     if target.role == "broker":
@@ -96,7 +96,7 @@ def _alive(cluster: Cluster, has_role: Callable[[Node], bool], excluded: frozens
     ]
 
 
-def _part(target: Target, cluster: Cluster, brokers: list[int]) -> ResolvedTarget:
+def _part(target: FaultTarget, cluster: Cluster, brokers: list[int]) -> ResolvedTarget:
     total = sum(map(is_broker, cluster.nodes.values()))
     minority = (total - 1) // 2
     size = minority if target.role == "minority" else total - minority
@@ -107,7 +107,7 @@ def _part(target: Target, cluster: Cluster, brokers: list[int]) -> ResolvedTarge
     return ResolvedTarget(tuple(sorted(chosen)), f"a {target.role} of the brokers")
 
 
-def _all(target: Target, cluster: Cluster, excluded: frozenset[int]) -> ResolvedTarget:
+def _all(target: FaultTarget, cluster: Cluster, excluded: frozenset[int]) -> ResolvedTarget:
     """Pick all nodes of the role: without one that another fault holds it would be a different fault."""
     wanted = [node_id for node_id, node in cluster.nodes.items() if target.role == "everyone" or is_broker(node)]
     missing = [node_id for node_id in wanted if node_id in excluded or not cluster.nodes[node_id].is_alive()]
@@ -123,7 +123,7 @@ def _active_controller(cluster: Cluster, excluded: frozenset[int]) -> ResolvedTa
     return ResolvedTarget((controller,), "the active controller")
 
 
-def _replicas(target: Target, cluster: Cluster, brokers: list[int]) -> ResolvedTarget:
+def _replicas(target: FaultTarget, cluster: Cluster, brokers: list[int]) -> ResolvedTarget:
     views = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
     if not views:
         raise NoTarget("no broker reports the cluster's partitions")
@@ -149,7 +149,7 @@ def _in_sync(view: PartitionView, brokers: Sequence[int]) -> list[int]:
     return sorted(broker for broker in view.isr if broker in brokers)
 
 
-def _pick(candidates: Sequence[int], target: Target, otherwise: str) -> int:
+def _pick(candidates: Sequence[int], target: FaultTarget, otherwise: str) -> int:
     if not candidates:
         raise NoTarget(otherwise)
     return candidates[target.pick % len(candidates)]

@@ -47,7 +47,7 @@ def is_trigger(plain: object) -> bool:
     return set(numbers) <= {"partition", "value"} and all(type(n) is int and n >= 0 for n in numbers.values())
 
 
-class PartitionState(Protocol):
+class ObservedPartition(Protocol):
     """The state of a partition that conditions read."""
 
     @property
@@ -63,7 +63,7 @@ class PartitionState(Protocol):
     def elr(self) -> Sequence[int]: ...
 
 
-_HOLDS: dict[Condition, Callable[[PartitionState, int], bool]] = {
+_HOLDS: dict[Condition, Callable[[ObservedPartition, int], bool]] = {
     "isr-at-most": lambda view, value: len(view.isr) <= value,
     "isr-at-least": lambda view, value: len(view.isr) >= value,
     "no-leader": lambda view, _: view.leader < 0,
@@ -78,7 +78,7 @@ def holds(trigger: Trigger, cluster: Cluster) -> bool:
     return met(trigger, views, cluster.active_controller)
 
 
-def met(trigger: Trigger, partitions: Sequence[PartitionState], active_controller: Callable[[], int | None]) -> bool:
+def met(trigger: Trigger, partitions: Sequence[ObservedPartition], active_controller: Callable[[], int | None]) -> bool:
     """Whether the condition is true of these partitions (sorted). Without partitions only `no-controller` can be."""
     if trigger.condition == "no-controller":
         return active_controller() is None

@@ -21,7 +21,7 @@ from workloads.clients.groups import CommitEnd, CommittedOffset
 from workloads.values import decode_value
 
 Phase = Literal["main", "final"]
-Kind = Literal["send", "poll", "latest", "commit", "committed"]
+OperationKind = Literal["send", "poll", "latest", "commit", "committed"]
 
 OPERATIONS_PER_WORKER: Final = 1 << 40
 """Worker w numbers its operations from w * 2^40, so that operations of one run never share a number."""
@@ -49,7 +49,7 @@ class Counts:
     errors: dict[str, int]  # by name, over all operations that did not end ok
 
 
-class Member(NamedTuple):
+class MemberView(NamedTuple):
     """A group member's own latest knowledge of its membership."""
 
     group: str
@@ -59,7 +59,7 @@ class Member(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    kind: Kind
+    kind: OperationKind
     status: Status
     error: str | None
     node: int | None
@@ -82,7 +82,7 @@ class Recorder:
         self._acks = acks
         self._numbers = itertools.count(worker * OPERATIONS_PER_WORKER)
         self._lock = threading.Lock()
-        self._ended: Counter[tuple[Kind, Status]] = Counter()
+        self._ended: Counter[tuple[OperationKind, Status]] = Counter()
         self._errors: Counter[str] = Counter()
         self._records_acked = 0
         self._records_read = 0
@@ -151,7 +151,7 @@ class Recorder:
         row = (invocation.op, *partition, None, end.offset, None, 0, False)
         self._record(_Ended("latest", "ok", None, end.node, completed_ns), invocation, polls=[row])
 
-    def read_failed(self, invocation: Invocation, kind: Kind, error: str, completed_ns: int) -> None:
+    def read_failed(self, invocation: Invocation, kind: OperationKind, error: str, completed_ns: int) -> None:
         """Record a poll or an offset query that ended with an error; neither has any effect."""
         self._record(_Ended(kind, "fail", error, None, completed_ns), invocation)
 
@@ -162,7 +162,7 @@ class Recorder:
     def commit_ended(
         self,
         invocation: Invocation,
-        member: Member,
+        member: MemberView,
         offsets: Mapping[Partition, int],
         end: CommitEnd,
         completed_ns: int,
@@ -176,7 +176,7 @@ class Recorder:
     def committed_answered(
         self,
         invocation: Invocation,
-        member: Member,
+        member: MemberView,
         partition: Partition,
         answer: CommittedOffset,
         completed_ns: int,
@@ -214,7 +214,12 @@ class Recorder:
             self._closed = True
 
     def _commit(
-        self, ended: _Ended, invocation: Invocation, member: Member, offsets: Mapping[Partition, int], end: CommitEnd
+        self,
+        ended: _Ended,
+        invocation: Invocation,
+        member: MemberView,
+        offsets: Mapping[Partition, int],
+        end: CommitEnd,
     ) -> None:
         rows = [
             (

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from nemesis.capabilities.administration import Administrator
 from nemesis.capabilities.clocks import WallClock
 from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival
-from nemesis.capabilities.shapes import Sample, Shape
+from nemesis.capabilities.shapes import LinkSample, Shape
 
 CLIENTS = 0
 """The endpoint of all client processes."""
@@ -190,7 +190,7 @@ class Network(Protocol):
         """Count packets of shaped links so far, by what happened to them ("taken", "lost", "reset" …)."""
         ...
 
-    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> Sample:
+    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send `count` packets of `size` bytes over each link, and measure those that arrive within the time."""
         ...
 

@@ -1,4 +1,4 @@
-"""Describes how a link degrades packets (`Shape`), and what a probe of such a link measures (`Sample`)."""
+"""Describes how a link degrades packets (`Shape`), and what a probe of such a link measures (`LinkSample`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def both(one: Shape, other: Shape) -> Shape:
 
 
 @dataclass(frozen=True)
-class Sample:
+class LinkSample:
     """Measurements of packets that were sent over links one after the other."""
 
     sent: int

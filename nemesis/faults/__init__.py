@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nemesis.faults.administration import ADMINISTRATION
-from nemesis.faults.base import Kind
+from nemesis.faults.base import FaultKind
 from nemesis.faults.disk_damage import DISK_DAMAGE
 from nemesis.faults.disk_trouble import DISK_TROUBLE
 from nemesis.faults.membership import BROKER_REMOVAL
@@ -28,7 +28,7 @@ _PROCESS = (POWER_CUT, CRASH_LOOP, ROLLING_RESTART, CPU_STARVATION, OUT_OF_MEMOR
 _NETWORK = (MAJORITY_RING, BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKERS, FLAPPING, *SHAPING)
 _STORAGE = (TORN_PAGE_CACHE_LOSS, *DISK_TROUBLE, *DISK_DAMAGE)
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, FaultKind] = {
     kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION, BROKER_REMOVAL)
 }
 """All kinds by name, in the order in which they are listed and drawn."""

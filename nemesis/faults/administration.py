@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from nemesis.capabilities.cluster import PartitionView, is_broker
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site
 from nemesis.targets import Role
 
 MIN_ISR = "min.insync.replicas"
@@ -196,8 +196,8 @@ def _draw_pick(draws: Draws) -> dict[str, str]:
     return {"pick": str(draws.below(_PICKS))}
 
 
-def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> Kind:
-    return Kind(
+def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> FaultKind:
+    return FaultKind(
         name=name,
         family="administration",
         summary=summary,

@@ -1,4 +1,4 @@
-"""Defines kinds of fault (`Kind`) and the operations of one fault that is fired (`Injection`).
+"""Defines kinds of fault (`FaultKind`) and the operations of one fault that is fired (`Injection`).
 
 A fault is verified while it runs: inject, verify that it took effect, undo, verify that it healed, each by probes of
 the real cluster. What the probes showed goes into the history as one sentence of evidence.
@@ -116,7 +116,7 @@ class Recurring(Protocol):
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A kind of fault."""
 
     name: str

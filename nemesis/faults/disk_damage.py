@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 from nemesis.capabilities.cluster import Capability
 from nemesis.capabilities.disks import Disk
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, no_parameters
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, no_parameters
 from nemesis.faults.process import Kill, start_dead
 from nemesis.targets import Role
 
@@ -134,7 +134,7 @@ class Rollback:
         return serving._replace(evidence="; ".join([*self._rollbacks, serving.evidence]))
 
 
-def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Kind:
+def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> FaultKind:
     def draw(draws: Draws) -> dict[str, str]:
         drawn = {"files": draws.choice(files)} if files else {}
         return drawn | {"pick": str(draws.below(_DRAWN_BELOW))}
@@ -143,7 +143,7 @@ def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Kin
         wanted = parameters.get("files", "log")
         return Damage(site, targets, what, wanted if wanted in PATTERNS else "log", int(parameters.get("pick", "0")))
 
-    return Kind(
+    return FaultKind(
         name=name,
         family="disk",
         summary=summary,
@@ -171,7 +171,7 @@ FILE_LOSS = _damaging(
 
 DISK_LOSS = _damaging("disk-loss", "empty the disk of a dead node", "wipe", ())
 
-DISK_ROLLBACK = Kind(
+DISK_ROLLBACK = FaultKind(
     name="disk-rollback",
     family="disk",
     summary="kill a node and roll its disk back to its state of some seconds before",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from nemesis.capabilities.disks import Trouble
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, named
+from nemesis.faults.base import FaultKind, Healing, Injection, Parameters, Site, named
 from nemesis.faults.process import start_dead
 from nemesis.targets import Role
 
@@ -107,7 +107,7 @@ def _kind(
     troubles: Sequence[Trouble],
     needs: str = "disk-trouble",
     delays_ms: Sequence[int] = (),
-) -> Kind:
+) -> FaultKind:
     """Return a kind that draws the trouble and, for slow ones, the delay of a request."""
 
     def draw(draws: Draws) -> dict[str, str]:
@@ -120,7 +120,7 @@ def _kind(
         delay_ms = int(parameters.get("delay-ms", delays_ms[0])) if delays_ms else 0
         return DiskTrouble(site, targets, trouble, delay_ms)
 
-    return Kind(
+    return FaultKind(
         name=name,
         family="disk",
         summary=summary,
@@ -154,7 +154,7 @@ def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> In
     return LyingFsync(site, targets, "fsync-fails-then-lies" if parameters.get("first") == "fails" else "fsync-lies")
 
 
-LYING_FSYNC = Kind(
+LYING_FSYNC = FaultKind(
     name="lying-fsync",
     family="disk",
     summary="make fsync succeed without syncing; then kill the node and lose its page cache",

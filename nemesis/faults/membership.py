@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nemesis.capabilities.cluster import PartitionView, is_broker
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named, no_parameters
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, named, no_parameters
 from nemesis.faults.process import Restart, start_dead
 
 
@@ -75,7 +75,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
     return BrokerRemoval(site, targets)
 
 
-BROKER_REMOVAL = Kind(
+BROKER_REMOVAL = FaultKind(
     name="broker-removal",
     family="administration",
     summary="move all replicas off a broker and shut it down; later let it join again and move them back",

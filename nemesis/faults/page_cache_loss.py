@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nemesis.capabilities.disks import PageCacheLoss, Survival
-from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, no_parameters
+from nemesis.faults.base import FaultKind, Healing, Injection, Parameters, Site, no_parameters
 from nemesis.faults.process import Kill, start_dead
 
 
@@ -52,7 +52,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
     return LosePageCache(site, targets)
 
 
-PAGE_CACHE_LOSS = Kind(
+PAGE_CACHE_LOSS = FaultKind(
     name="page-cache-loss",
     family="page-cache",
     summary="SIGKILL a node and lose what it had not synced; start it again later",
@@ -73,7 +73,7 @@ def _aim_torn(site: Site, targets: tuple[int, ...], parameters: Parameters) -> I
     return LosePageCache(site, targets, survival, int(parameters.get("seed", "0")))
 
 
-TORN_PAGE_CACHE_LOSS = Kind(
+TORN_PAGE_CACHE_LOSS = FaultKind(
     name="torn-page-cache-loss",
     family="page-cache",
     summary="SIGKILL a broker; of its unsynced data a prefix survives, or some sectors, or zeros",

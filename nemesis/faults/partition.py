@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from nemesis.capabilities.cluster import CLIENTS, Capability, Cluster, Endpoint, HasRole, Link, is_broker, is_controller
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named, no_parameters
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, named, no_parameters
 
 PARTIES = ("all", "nodes", "brokers")
 """What a node is cut off from: all endpoints, all other nodes but not the clients, or the other brokers only."""
@@ -33,7 +33,7 @@ _OF_PARTY: Mapping[str, Callable[[HasRole], bool]] = {"brokers": is_broker, "con
 
 
 @dataclass(frozen=True)
-class Partition:
+class NetworkPartition:
     """A set of links that are cut."""
 
     site: Site
@@ -83,7 +83,7 @@ class Partition:
 class Flapping:
     """A partition that is cut and mended in turns."""
 
-    partition: Partition
+    partition: NetworkPartition
     period_ms: int
     cuts: int = 0
     _is_cut: bool = False
@@ -156,7 +156,7 @@ def _party_name(party: str) -> str:
 def _aim_isolate(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     party = parameters.get("from", "all")
     cut = both_ways(targets, others(site.cluster, targets, party))
-    return Partition(site, targets, cut, frozenset(), f"{named(targets)} cut off from {_party_name(party)}")
+    return NetworkPartition(site, targets, cut, frozenset(), f"{named(targets)} cut off from {_party_name(party)}")
 
 
 def _aim_one_way(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
@@ -164,8 +164,12 @@ def _aim_one_way(site: Site, targets: tuple[int, ...], parameters: Parameters) -
     outward = frozenset((target, other) for target in targets for other in others(site.cluster, targets, party))
     inward = frozenset((other, target) for target, other in outward)
     if parameters.get("direction", "in") == "in":
-        return Partition(site, targets, inward, outward, f"{named(targets)} receives nothing from {_party_name(party)}")
-    return Partition(site, targets, outward, inward, f"nothing from {named(targets)} reaches {_party_name(party)}")
+        return NetworkPartition(
+            site, targets, inward, outward, f"{named(targets)} receives nothing from {_party_name(party)}"
+        )
+    return NetworkPartition(
+        site, targets, outward, inward, f"nothing from {named(targets)} reaches {_party_name(party)}"
+    )
 
 
 def _aim_halves(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
@@ -181,7 +185,7 @@ def _aim_halves(site: Site, targets: tuple[int, ...], parameters: Parameters) ->
     if clients != "both":
         (side if clients == "targets" else rest).add(CLIENTS)
     shape = f"{_part(side)} apart from {_part(rest)}"
-    return Partition(site, targets, both_ways(side, rest), frozenset(), shape)
+    return NetworkPartition(site, targets, both_ways(side, rest), frozenset(), shape)
 
 
 def _controllers_with_targets(cluster: Cluster, controllers: set[int], where: str) -> set[int]:
@@ -215,31 +219,31 @@ def _shuffled(cluster: Cluster, parameters: Parameters, excluded: tuple[int, ...
 def _aim_ring(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     ring = _shuffled(site.cluster, parameters)
     shape = f"nodes on a ring receive from their neighbours: {' - '.join(map(str, [*ring, ring[0]]))}"
-    return Partition(site, targets, majority_ring(ring), frozenset(), shape)
+    return NetworkPartition(site, targets, majority_ring(ring), frozenset(), shape)
 
 
 def _aim_bridge(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     rest = _shuffled(site.cluster, parameters, targets)
     left, right = rest[: len(rest) // 2], rest[len(rest) // 2 :]
     shape = f"{named(tuple(sorted(left)))} apart from {named(tuple(sorted(right)))}, {named(targets)} between them"
-    return Partition(site, targets, both_ways(left, right), frozenset(), shape)
+    return NetworkPartition(site, targets, both_ways(left, right), frozenset(), shape)
 
 
 def _aim_controllers(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
     controllers = [node_id for node_id, node in site.cluster.nodes.items() if is_controller(node)]
     shape = f"{named(targets)} cut off from the controllers"
-    return Partition(site, targets, both_ways(targets, controllers), frozenset(), shape)
+    return NetworkPartition(site, targets, both_ways(targets, controllers), frozenset(), shape)
 
 
 def _aim_clients(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
     shape = f"{named(targets)} cut off from the clients"
-    return Partition(site, targets, both_ways(targets, [CLIENTS]), frozenset(), shape)
+    return NetworkPartition(site, targets, both_ways(targets, [CLIENTS]), frozenset(), shape)
 
 
 def _aim_flapping(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     cut = both_ways(targets, others(site.cluster, targets, parameters.get("from", "all")))
     shape = f"{named(targets)} cut off from {parameters.get('from', 'all')}"
-    return Flapping(Partition(site, targets, cut, frozenset(), shape), int(parameters.get("period-ms", "300")))
+    return Flapping(NetworkPartition(site, targets, cut, frozenset(), shape), int(parameters.get("period-ms", "300")))
 
 
 def _draw_isolate(draws: Draws) -> dict[str, str]:
@@ -278,7 +282,7 @@ def _draw_flapping(draws: Draws) -> dict[str, str]:
     return {"from": draws.choice(PARTIES), "period-ms": str(draws.choice((150, 400, 1_000, 2_000)))}
 
 
-ISOLATE = Kind(
+ISOLATE = FaultKind(
     name="isolate",
     family="network",
     summary="cut a node off, both ways, from everyone, the other nodes, the other brokers, or the controllers",
@@ -290,7 +294,7 @@ ISOLATE = Kind(
     quorum_draw=_draw_isolate_in_quorum,
 )
 
-HALVES = Kind(
+HALVES = FaultKind(
     name="halves",
     family="network",
     summary="split the cluster in two parts that cannot reach each other",
@@ -301,7 +305,7 @@ HALVES = Kind(
     quorum_draw=_draw_halves_in_quorum,
 )
 
-ONE_WAY = Kind(
+ONE_WAY = FaultKind(
     name="one-way",
     family="network",
     summary="cut one direction only: a node that receives nothing, or that no other node receives from",
@@ -313,7 +317,7 @@ ONE_WAY = Kind(
     quorum_draw=_draw_one_way_in_quorum,
 )
 
-MAJORITY_RING = Kind(
+MAJORITY_RING = FaultKind(
     name="majority-ring",
     family="network",
     summary="each node receives from a majority of the nodes, and no two from the same one",
@@ -323,7 +327,7 @@ MAJORITY_RING = Kind(
     aim=_aim_ring,
 )
 
-BRIDGE = Kind(
+BRIDGE = FaultKind(
     name="bridge",
     family="network",
     summary="two halves that cannot reach each other, and one broker that reaches both",
@@ -333,7 +337,7 @@ BRIDGE = Kind(
     aim=_aim_bridge,
 )
 
-BROKERS_FROM_CONTROLLERS = Kind(
+BROKERS_FROM_CONTROLLERS = FaultKind(
     name="brokers-from-controllers",
     family="network",
     summary="cut brokers off from all controllers, but not from each other, nor from clients",
@@ -343,7 +347,7 @@ BROKERS_FROM_CONTROLLERS = Kind(
     aim=_aim_controllers,
 )
 
-CLIENTS_FROM_BROKERS = Kind(
+CLIENTS_FROM_BROKERS = FaultKind(
     name="clients-from-brokers",
     family="network",
     summary="cut the clients off from brokers that reach each other",
@@ -353,7 +357,7 @@ CLIENTS_FROM_BROKERS = Kind(
     aim=_aim_clients,
 )
 
-FLAPPING = Kind(
+FLAPPING = FaultKind(
     name="flapping",
     family="network",
     summary="cut a node off and let it back, over and over",

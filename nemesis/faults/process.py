@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named, no_parameters
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, named, no_parameters
 
 _NS_PER_MS = 1_000_000
 
@@ -217,7 +217,7 @@ def _draw_crash_loop(draws: Draws) -> dict[str, str]:
     return {"up-ms": str(draws.choice((300, 800, 1_500, 2_500))), "down-ms": str(draws.choice((0, 200, 1_000)))}
 
 
-KILL = Kind(
+KILL = FaultKind(
     name="kill",
     family="process",
     summary="SIGKILL a node; start it again later",
@@ -228,7 +228,7 @@ KILL = Kind(
     quorum_roles=("active-controller", "controller"),
 )
 
-POWER_CUT = Kind(
+POWER_CUT = FaultKind(
     name="power-cut",
     family="process",
     summary="SIGKILL all brokers, a majority of them, or all nodes at once; start them again later",
@@ -238,7 +238,7 @@ POWER_CUT = Kind(
     aim=_aim_kill,
 )
 
-PAUSE = Kind(
+PAUSE = FaultKind(
     name="pause",
     family="process",
     summary="stop a process without killing it; resume it later",
@@ -249,7 +249,7 @@ PAUSE = Kind(
     quorum_roles=("active-controller", "controller"),
 )
 
-RESTART = Kind(
+RESTART = FaultKind(
     name="restart",
     family="process",
     summary="controlled shutdown of a node; start it again later",
@@ -260,7 +260,7 @@ RESTART = Kind(
     quorum_roles=("active-controller", "controller"),
 )
 
-ROLLING_RESTART = Kind(
+ROLLING_RESTART = FaultKind(
     name="rolling-restart",
     family="process",
     summary="controlled shutdown and start of one node after the other",
@@ -271,7 +271,7 @@ ROLLING_RESTART = Kind(
     lasts_ms=(12_000, 18_000),
 )
 
-CRASH_LOOP = Kind(
+CRASH_LOOP = FaultKind(
     name="crash-loop",
     family="process",
     summary="SIGKILL a node, start it, and SIGKILL it again, over and over",

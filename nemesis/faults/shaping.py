@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nemesis.capabilities.cluster import Capability, Link
-from nemesis.capabilities.shapes import Sample, Shape
+from nemesis.capabilities.shapes import LinkSample, Shape
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, named
+from nemesis.faults.base import FaultKind, Healing, Injection, Parameters, Site, named
 from nemesis.faults.partition import PARTIES, both_ways, others
 
 _NEEDS: frozenset[Capability] = frozenset({"network-shaping"})
@@ -33,7 +33,7 @@ class Shaping:
     targets: tuple[int, ...]
     links: frozenset[Link]
     shape: Shape
-    shows: Callable[[Shape, Sample], bool]  # whether a sample shows that the shape took effect
+    shows: Callable[[Shape, LinkSample], bool]  # whether a sample shows that the shape took effect
     party: str
 
     def inject(self) -> str:
@@ -43,7 +43,7 @@ class Shaping:
         if self.shape.reset:
             self.site.await_effect(lambda: self._count("reset") > resets, "no connection was reset")
             return f"{self._where()}: {self._count('reset') - resets} segments answered by resets"
-        samples: list[Sample] = []
+        samples: list[LinkSample] = []
 
         def shown() -> bool:
             samples.append(self._sample())
@@ -73,7 +73,7 @@ class Shaping:
         serving = self.site.serving(alive)
         return serving._replace(evidence=f"{_format(sample)}, {serving.evidence}")
 
-    def _sample(self, links: frozenset[Link] | None = None) -> Sample:
+    def _sample(self, links: frozenset[Link] | None = None) -> LinkSample:
         links = self.links if links is None else links
         thin = bool(self.shape.kbit_per_s)
         size = _THIN_BYTES if thin else _PACKET_BYTES
@@ -88,7 +88,7 @@ class Shaping:
         return f"{len(self.links)} links between {named(self.targets)} and {self.party}"
 
 
-def _format(sample: Sample) -> str:
+def _format(sample: LinkSample) -> str:
     parts = [f"{sample.arrived} of {sample.sent} packets arrived in {sample.median_ms:.1f} ms"]
     if sample.copies > sample.arrived:
         parts.append(f"{sample.copies - sample.arrived} twice")
@@ -102,7 +102,7 @@ def _aim(
     targets: tuple[int, ...],
     parameters: Parameters,
     shape: Shape,
-    shows: Callable[[Shape, Sample], bool],
+    shows: Callable[[Shape, LinkSample], bool],
 ) -> Injection:
     party = parameters.get("from", "all")
     return Shaping(site, targets, both_ways(targets, others(site.cluster, targets, party)), shape, shows, party)
@@ -116,16 +116,16 @@ def _kind(
     name: str,
     summary: str,
     shape: Callable[[Parameters], Shape],
-    shows: Callable[[Shape, Sample], bool],
+    shows: Callable[[Shape, LinkSample], bool],
     values: dict[str, tuple[int, ...]],
-) -> Kind:
+) -> FaultKind:
     """Return a kind whose parameters, besides the party, are drawn from `values`."""
 
     def draw(draws: Draws) -> dict[str, str]:
         drawn = {parameter: str(draws.choice(of)) for parameter, of in values.items()}
         return {"from": draws.choice(PARTIES)} | drawn
 
-    return Kind(
+    return FaultKind(
         name=name,
         family="network",
         summary=summary,
@@ -142,23 +142,23 @@ def _slow(parameters: Parameters) -> Shape:
     return Shape(delay_ms=delay_ms, jitter_ms=delay_ms * _number(parameters, "jitter-percent", 25) / 100)
 
 
-def _is_slow(shape: Shape, sample: Sample) -> bool:
+def _is_slow(shape: Shape, sample: LinkSample) -> bool:
     return sample.arrived > 0 and sample.median_ms >= 0.7 * shape.delay_ms
 
 
-def _is_lossy(shape: Shape, sample: Sample) -> bool:
+def _is_lossy(shape: Shape, sample: LinkSample) -> bool:
     return shape.loss_percent / 4 <= sample.lost_percent <= 25 + 2 * shape.loss_percent and sample.lost_percent > 0
 
 
-def _is_duplicating(_shape: Shape, sample: Sample) -> bool:
+def _is_duplicating(_shape: Shape, sample: LinkSample) -> bool:
     return sample.copies > sample.arrived
 
 
-def _is_reordering(_shape: Shape, sample: Sample) -> bool:
+def _is_reordering(_shape: Shape, sample: LinkSample) -> bool:
     return sample.overtaken > 0
 
 
-def _is_thin(shape: Shape, sample: Sample) -> bool:
+def _is_thin(shape: Shape, sample: LinkSample) -> bool:
     return 0 < sample.kbit_per_s < 2 * shape.kbit_per_s
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from nemesis.capabilities.cluster import Node
 from nemesis.draws import Draws
 from nemesis.faults.base import (
+    FaultKind,
     Healing,
     Injection,
-    Kind,
     NotInEffect,
     Parameters,
     Site,
@@ -106,7 +106,7 @@ def _draw_starvation(draws: Draws) -> dict[str, str]:
     return {"percent": str(draws.choice((2, 5, 15)))}
 
 
-CPU_STARVATION = Kind(
+CPU_STARVATION = FaultKind(
     name="cpu-starvation",
     family="process",
     summary="let a process run for a few percent of the time only",
@@ -118,7 +118,7 @@ CPU_STARVATION = Kind(
     quorum_roles=("controller",),
 )
 
-OUT_OF_MEMORY = Kind(
+OUT_OF_MEMORY = FaultKind(
     name="out-of-memory",
     family="process",
     summary="deny a process more memory than it has; most die of it",

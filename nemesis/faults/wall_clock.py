@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nemesis.capabilities.cluster import Node
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, named
 from nemesis.faults.process import start_dead
 from nemesis.targets import Role
 
@@ -114,7 +114,7 @@ def _draw_strobe(draws: Draws) -> dict[str, str]:
     return {"offset-ms": str(offset_ms), "period-ms": str(draws.choice((50, 200, 1_000)))}
 
 
-CLOCK_JUMP = Kind(
+CLOCK_JUMP = FaultKind(
     name="clock-jump",
     family="clock",
     summary="set the wall clock of a node forward or back, by half a second to a year",
@@ -124,7 +124,7 @@ CLOCK_JUMP = Kind(
     aim=_aim_jump,
 )
 
-CLOCK_STROBE = Kind(
+CLOCK_STROBE = FaultKind(
     name="clock-strobe",
     family="clock",
     summary="set the wall clock of a node wrong and right, over and over",
@@ -135,7 +135,7 @@ CLOCK_STROBE = Kind(
     lasts_ms=(3_000, 6_000),
 )
 
-CLOCK_DRIFT = Kind(
+CLOCK_DRIFT = FaultKind(
     name="clock-drift",
     family="clock",
     summary="let the wall clock of a node run too fast or too slow",

@@ -18,19 +18,19 @@ from harness.spec.spec import Spec, from_json
 from harness.store.journal import is_finished, read_journal
 from harness.terminal.progress import Progress
 from history.reader import read_table
-from nemesis.schedule import Entry, Schedule, loads
-from nemesis.targets import Target
+from nemesis.schedule import Schedule, ScheduledFault, loads
+from nemesis.targets import FaultTarget
 from tests.support.fake_cluster import FakeNode
 from tests.support.fake_environment import FakeEnvironment, FakeSystem, quiet
 
-KILL = Entry(1, 100, "kill", Target("leader", 1), 300, {})
+KILL = ScheduledFault(1, 100, "kill", FaultTarget("leader", 1), 300, {})
 SPEC = Spec(seed=3, duration=1.0, faults=("kill",), concurrency=5)
 
 
 class Play:
     """A run on a stage of nothing."""
 
-    def __init__(self, directory: Path, entries: tuple[Entry, ...] = (KILL,), spec: Spec = SPEC) -> None:
+    def __init__(self, directory: Path, entries: tuple[ScheduledFault, ...] = (KILL,), spec: Spec = SPEC) -> None:
         self.directory = directory
         self.environment = FakeEnvironment(directory)
         self.stop = Stop()

@@ -9,8 +9,8 @@ import pytest
 from history.schema import FAULTS
 from nemesis.capabilities.cluster import NodeError
 from nemesis.runner import NemesisRunner, mend
-from nemesis.schedule import Entry, Schedule
-from nemesis.targets import Role, Target
+from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.targets import FaultTarget, Role
 from nemesis.triggers import Trigger
 from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
 
@@ -21,7 +21,7 @@ SECOND_NS = 1_000_000_000
 class Stage:
     """A nemesis runner, its input and its output."""
 
-    entries: list[Entry]
+    entries: list[ScheduledFault]
     cluster: FakeCluster = field(default_factory=FakeCluster)
     clock: FakeClock = field(default_factory=FakeClock)
     lossy_budget: int = 1
@@ -58,12 +58,14 @@ class Stage:
         return [round(row["started_ns"] / SECOND_NS, 1) for row in by_number]
 
 
-def entry(number: int, at_s: float, kind: str, target: Target, hold_s: float = 2, *, beside: bool = False) -> Entry:
-    return Entry(number, int(at_s * 1000), kind, target, int(hold_s * 1000), {}, beside)
+def entry(
+    number: int, at_s: float, kind: str, target: FaultTarget, hold_s: float = 2, *, beside: bool = False
+) -> ScheduledFault:
+    return ScheduledFault(number, int(at_s * 1000), kind, target, int(hold_s * 1000), {}, beside)
 
 
-def leader(partition: int, role: Role = "leader") -> Target:
-    return Target(role, partition)
+def leader(partition: int, role: Role = "leader") -> FaultTarget:
+    return FaultTarget(role, partition)
 
 
 def test_a_fault_is_fired_in_time_held_and_healed() -> None:
@@ -189,8 +191,8 @@ def test_a_larger_budget_lets_lossy_windows_overlap() -> None:
 def test_a_quorum_can_do_without_one_forgetful_controller_of_three_at_a_time() -> None:
     stage = Stage(
         [
-            entry(1, 1, "page-cache-loss", Target("controller", pick=1)),
-            entry(2, 5, "page-cache-loss", Target("controller", pick=2), beside=True),
+            entry(1, 1, "page-cache-loss", FaultTarget("controller", pick=1)),
+            entry(2, 5, "page-cache-loss", FaultTarget("controller", pick=2), beside=True),
         ],
         quorum_cluster(),
     )
@@ -208,7 +210,10 @@ def test_a_quorum_can_do_without_one_forgetful_controller_of_three_at_a_time() -
 
 def test_of_five_controllers_two_may_forget_at_once() -> None:
     stage = Stage(
-        [entry(each, each, "page-cache-loss", Target("controller", pick=each), 8, beside=True) for each in (1, 2, 3)],
+        [
+            entry(each, each, "page-cache-loss", FaultTarget("controller", pick=each), 8, beside=True)
+            for each in (1, 2, 3)
+        ],
         quorum_cluster(5),
     ).play()
     assert stage.starts_s()[1] == pytest.approx(2, abs=0.2)
@@ -218,7 +223,7 @@ def test_of_five_controllers_two_may_forget_at_once() -> None:
 def test_forgetful_controllers_and_forgetful_brokers_do_not_wait_for_each_other() -> None:
     stage = Stage(
         [
-            entry(1, 1, "page-cache-loss", Target("controller"), 8),
+            entry(1, 1, "page-cache-loss", FaultTarget("controller"), 8),
             entry(2, 3, "page-cache-loss", leader(0), 1, beside=True),
         ],
         quorum_cluster(),
@@ -226,8 +231,10 @@ def test_forgetful_controllers_and_forgetful_brokers_do_not_wait_for_each_other(
     assert stage.starts_s()[1] == pytest.approx(3, abs=0.2)
 
 
-def raised(number: int, at_s: float, hold_s: float = 2, *, beside: bool = False) -> Entry:
-    return Entry(number, int(at_s * 1000), "raised-min-isr", leader(0), int(hold_s * 1000), {"pick": "0"}, beside)
+def raised(number: int, at_s: float, hold_s: float = 2, *, beside: bool = False) -> ScheduledFault:
+    return ScheduledFault(
+        number, int(at_s * 1000), "raised-min-isr", leader(0), int(hold_s * 1000), {"pick": "0"}, beside
+    )
 
 
 def test_no_node_loses_data_until_the_isr_is_whole_after_a_change_of_min_isr() -> None:
@@ -312,7 +319,7 @@ def test_a_node_that_died_by_itself_stays_dead() -> None:
     assert not stage.cluster.nodes[3].is_alive()
 
 
-def triggered(number: int, kind: str, when: Trigger, *, beside: bool = True) -> Entry:
+def triggered(number: int, kind: str, when: Trigger, *, beside: bool = True) -> ScheduledFault:
     return replace(entry(number, 0, kind, leader(1), beside=beside), when=when)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from workloads.admin.traffic import Traffic
-from workloads.clients.administration import Administrator
+from workloads.admin.traffic import TopicTraffic
+from workloads.clients.administration import TopicAdministrator
 from workloads.clients.base import ClientError, Partition
 from workloads.clients.classify import Status
 from workloads.recording import Recorder
@@ -45,8 +45,8 @@ class TopicLifecycles:
     def __init__(
         self,
         plan: TopicPlan,
-        connect: Callable[[], Administrator],
-        begin: Callable[[Sequence[Partition]], Traffic],
+        connect: Callable[[], TopicAdministrator],
+        begin: Callable[[Sequence[Partition]], TopicTraffic],
         recorder: Recorder,
         now: Callable[[], int],
         ended: threading.Event,
@@ -60,8 +60,8 @@ class TopicLifecycles:
         self._ended = ended
         self._choices = random.Random(f"{plan.seed}/{plan.process}")  # noqa: S311 - choices, not secrets
         self._number = 0
-        self._administrator: Administrator | None = None
-        self._traffic: list[Traffic] = []
+        self._administrator: TopicAdministrator | None = None
+        self._traffic: list[TopicTraffic] = []
         self._failed = False  # a request of the present topic failed: the next topic gets a new client
 
     def run(self) -> None:
@@ -85,7 +85,7 @@ class TopicLifecycles:
         """Return the exception that ended a thread of the traffic, if any did."""
         return next((failure for each in self._traffic if (failure := each.failure()) is not None), None)
 
-    def _run_lifecycle(self, administrator: Administrator) -> None:
+    def _run_lifecycle(self, administrator: TopicAdministrator) -> None:
         self._number += 1
         topic = f"{PREFIX}{self._plan.process}-{self._number}"
         if not self._ask("create", topic, {"partitions": 1}, lambda: administrator.create(topic, 1)):
@@ -106,7 +106,7 @@ class TopicLifecycles:
             self._ask("delete", topic, {}, lambda: administrator.delete(topic))
             self._ended.wait(self._plan.linger_s)
 
-    def _move(self, administrator: Administrator, partition: Partition) -> None:
+    def _move(self, administrator: TopicAdministrator, partition: Partition) -> None:
         placement = administrator.placement(partition)
         wanted = self._choices.sample(placement.brokers, min(len(placement.replicas), len(placement.brokers)))
         self._ask(

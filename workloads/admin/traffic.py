@@ -19,7 +19,7 @@ ANSWER_MARGIN_S: Final = 5.0
 NEVER_S: Final = 1e6
 
 
-class Traffic:
+class TopicTraffic:
     """Two processes that send and one that reads, until `stop`."""
 
     def __init__(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from workloads.admin.lifecycles import TopicLifecycles, TopicPlan
-from workloads.admin.traffic import Traffic
+from workloads.admin.traffic import TopicTraffic
 from workloads.base import Context, Unread
 from workloads.clients.administration import admin_library
 from workloads.clients.base import Partition
@@ -100,7 +100,7 @@ class AdminWorkload:
         finally:
             self._administering = 0
 
-    def _begin(self, partitions: Sequence[Partition]) -> Traffic:
+    def _begin(self, partitions: Sequence[Partition]) -> TopicTraffic:
         block = next(self._blocks)
         values = ValueSource(self._context.config.worker, VALUES_FROM + block * VALUES_PER_TRAFFIC)
-        return Traffic(self._context, partitions, PROCESSES_FROM + block * PROCESSES_PER_TRAFFIC, values)
+        return TopicTraffic(self._context, partitions, PROCESSES_FROM + block * PROCESSES_PER_TRAFFIC, values)

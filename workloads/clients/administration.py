@@ -15,7 +15,7 @@ class Placement(NamedTuple):
     brokers: tuple[int, ...]
 
 
-class Administrator(Protocol):
+class TopicAdministrator(Protocol):
     """Administers topics, for one thread. A request that raises `ClientError` may have taken effect all the same."""
 
     def create(self, topic: str, partitions: int) -> None:
@@ -47,7 +47,7 @@ class Administrator(Protocol):
 class AdminLibrary(Protocol):
     """A client library that can administer topics."""
 
-    def administrator(self, settings: ClientSettings) -> Administrator:
+    def administrator(self, settings: ClientSettings) -> TopicAdministrator:
         """Connect; raises `ClientError` if no broker can be reached."""
         ...
 

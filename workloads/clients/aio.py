@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from workloads.clients.answers import Answers
 from workloads.clients.base import (
     LOG_START,
     ClientError,
@@ -34,6 +33,7 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
+from workloads.clients.outcomes import OutcomeCollector
 from workloads.clients.renewal import RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
@@ -92,8 +92,8 @@ class _Connection:
             raise
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
-        answers = Answers(len(values), done)
-        asyncio.run_coroutine_threadsafe(self._send(partition, values, answers), self._loop.loop)
+        collector = OutcomeCollector(len(values), done)
+        asyncio.run_coroutine_threadsafe(self._send(partition, values, collector), self._loop.loop)
 
     def close(self, *, idle: bool) -> None:
         if idle:
@@ -119,27 +119,27 @@ class _Connection:
             raise
         return producer
 
-    async def _send(self, partition: Partition, values: Sequence[bytes], answers: Answers) -> None:
+    async def _send(self, partition: Partition, values: Sequence[bytes], collector: OutcomeCollector) -> None:
         for index, value in enumerate(values):
             try:
                 future = await self._producer.send(partition.topic, value=value, partition=partition.partition)
             except (KafkaError, AssertionError, ValueError) as error:
                 # Raised before the record was put into any batch.
-                answers.give(index, SendOutcome("fail", error=type(error).__name__))
+                collector.set(index, SendOutcome("fail", error=type(error).__name__))
             else:
-                future.add_done_callback(partial(self._delivered, answers, index))
+                future.add_done_callback(partial(self._delivered, collector, index))
 
-    def _delivered(self, answers: Answers, index: int, future: Untyped) -> None:
+    def _delivered(self, collector: OutcomeCollector, index: int, future: Untyped) -> None:
         if future.cancelled():
-            answers.give(index, SendOutcome("info", error="Cancelled"))
+            collector.set(index, SendOutcome("info", error="Cancelled"))
         elif future.exception() is not None:
-            answers.give(index, SendOutcome("info", error=type(future.exception()).__name__))
+            collector.set(index, SendOutcome("info", error=type(future.exception()).__name__))
         elif future.result() is None:  # acks=0
-            answers.give(index, SendOutcome("ok"))
+            collector.set(index, SendOutcome("ok"))
         elif future.result().offset >= 0:
-            answers.give(index, SendOutcome("ok", int(future.result().offset)))
+            collector.set(index, SendOutcome("ok", int(future.result().offset)))
         else:
-            answers.give(index, SendOutcome("info", error="DuplicateSequenceNumber"))
+            collector.set(index, SendOutcome("info", error="DuplicateSequenceNumber"))
 
 
 class _Consumer:

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import confluent_kafka as rdkafka
 
-from workloads.clients.answers import Answers
 from workloads.clients.base import (
     LOG_START,
     ClientError,
@@ -34,6 +33,7 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
+from workloads.clients.outcomes import OutcomeCollector
 from workloads.clients.renewal import RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
@@ -78,17 +78,17 @@ class _Connection:
         self._thread.start()
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
-        answers = Answers(len(values), done)
+        collector = OutcomeCollector(len(values), done)
         for index, value in enumerate(values):
             try:
                 self._producer.produce(
                     partition.topic,
                     value=value,
                     partition=partition.partition,
-                    on_delivery=partial(self._delivered, answers, index),
+                    on_delivery=partial(self._delivered, collector, index),
                 )
             except (rdkafka.KafkaException, BufferError) as error:
-                answers.give(index, SendOutcome("fail", error=_name(error)))
+                collector.set(index, SendOutcome("fail", error=_name(error)))
 
     def close(self, *, idle: bool) -> None:
         if not idle:
@@ -101,15 +101,15 @@ class _Connection:
             self._producer.poll(0.1)
         self._producer.poll(0)  # callbacks of purged records
 
-    def _delivered(self, answers: Answers, index: int, error: Untyped, message: Untyped) -> None:
+    def _delivered(self, collector: OutcomeCollector, index: int, error: Untyped, message: Untyped) -> None:
         if error is not None:
-            answers.give(index, SendOutcome("info", error=error.name()))
+            collector.set(index, SendOutcome("info", error=error.name()))
         elif self._acks == 0:
-            answers.give(index, SendOutcome("ok"))
+            collector.set(index, SendOutcome("ok"))
         elif message.offset() is not None and message.offset() >= 0:
-            answers.give(index, SendOutcome("ok", int(message.offset())))
+            collector.set(index, SendOutcome("ok", int(message.offset())))
         else:
-            answers.give(index, SendOutcome("info", error="OffsetUnknown"))
+            collector.set(index, SendOutcome("info", error="OffsetUnknown"))
 
 
 class _Consumer:

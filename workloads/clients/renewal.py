@@ -23,7 +23,7 @@ RETIREMENT_S: Final = 1.0
 RECONNECT_PAUSE_S: Final = 0.2
 
 
-class Connection(Protocol):
+class ProducerConnection(Protocol):
     """One producer object of a client library."""
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
@@ -38,7 +38,7 @@ class Connection(Protocol):
 class RenewingProducer:
     """A producer that replaces its connections."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, connect: Callable[[], ProducerConnection]) -> None:
         """`connect` may block, and raise `ClientError`."""
         self._connect = connect
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class RenewingProducer:
 class _ActiveConnection:
     """One connection and the number of its open sends."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ProducerConnection) -> None:
         self.connection = connection
         self._open = 0
         self._idle = threading.Condition()

@@ -12,7 +12,7 @@ from typing import Final
 
 from workloads.clients.base import ClientError, Partition, Poll
 from workloads.clients.groups import Assigned, GroupMember, Revoked
-from workloads.recording import Member, Phase, Recorder
+from workloads.recording import MemberView, Phase, Recorder
 from workloads.threads import SECOND_NS
 
 RETRY_PAUSE_S: Final = 0.2
@@ -60,7 +60,7 @@ class MemberSlot:
         self._now = now
         self._choices = random.Random(f"{plan.seed}/{plan.process}")  # noqa: S311 - choices, not secrets
         self._client: GroupMember | None = None
-        self._member = Member(plan.group, None, None, plan.kept_in)
+        self._member = MemberView(plan.group, None, None, plan.kept_in)
         self._process = plan.process
         self._tenures: dict[Partition, _Tenure] = {}
         self._positions: dict[Partition, int] = {}

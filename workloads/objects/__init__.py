@@ -11,7 +11,7 @@ from __future__ import annotations
 from workloads.base import Context, Workload
 from workloads.log import LogWorkload
 from workloads.objects.commands import Commands
-from workloads.objects.machines import QUEUE, REGISTER, Machine
+from workloads.objects.machines import QUEUE, REGISTER, StateMachine
 
 
 def register_workload(context: Context) -> Workload:
@@ -24,7 +24,7 @@ def queue_workload(context: Context) -> Workload:
     return _workload(context, QUEUE)
 
 
-def _workload(context: Context, machine: Machine) -> Workload:
+def _workload(context: Context, machine: StateMachine) -> Workload:
     return LogWorkload(context, Commands(machine, context.recorder, context.clock.now), records_max=1)
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from workloads.clients.base import Partition, PolledPartition, PolledRecord
 from workloads.clients.classify import Status
-from workloads.objects.machines import Call, Machine, State
+from workloads.objects.machines import Call, State, StateMachine
 from workloads.recording import Recorder
 from workloads.values import body_of, decode_value, encode_value
 
@@ -59,7 +59,7 @@ class _Pending:
 class Commands:
     """Creates commands and records their results; the payload of a workload on logs (`workloads.log.payload`)."""
 
-    def __init__(self, machine: Machine, recorder: Recorder, now: Callable[[], int]) -> None:
+    def __init__(self, machine: StateMachine, recorder: Recorder, now: Callable[[], int]) -> None:
         self._machine = machine
         self._recorder = recorder
         self._now = now

@@ -24,7 +24,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Machine:
+class StateMachine:
     """One kind of object."""
 
     model: str
@@ -54,7 +54,7 @@ def _queue_call(choices: random.Random, _seen: State, number: int) -> Call:
     return Call("enqueue", number) if choices.random() < ENQUEUES else Call("dequeue")
 
 
-REGISTER: Final = Machine(
+REGISTER: Final = StateMachine(
     model="cas-register",
     initial=None,
     effects={
@@ -66,7 +66,7 @@ REGISTER: Final = Machine(
     choose=_register_call,
 )
 
-QUEUE: Final = Machine(
+QUEUE: Final = StateMachine(
     model="fifo-queue",
     initial=(),
     effects={

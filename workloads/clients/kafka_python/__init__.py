@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from workloads.clients.administration import Administrator
+from workloads.clients.administration import TopicAdministrator
 from workloads.clients.base import ClientLibrary, ClientSettings, Consumer, Producer
 from workloads.clients.groups import GroupMember, Membership
 from workloads.clients.kafka_python.administrator import KafkaPythonAdministrator
@@ -30,7 +30,7 @@ class _KafkaPython:
         """Create a member of a group."""
         return KafkaPythonMember(settings, membership, now)
 
-    def administrator(self, settings: ClientSettings) -> Administrator:
+    def administrator(self, settings: ClientSettings) -> TopicAdministrator:
         """Connect an administrator."""
         return KafkaPythonAdministrator(settings)
 

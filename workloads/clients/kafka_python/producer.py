@@ -18,11 +18,11 @@ from typing import Final
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, for_code
 
-from workloads.clients.answers import Answers
 from workloads.clients.base import ClientError, ClientSettings, Done, Partition, SendOutcome
 from workloads.clients.classify import classify_failed_send
 from workloads.clients.kafka_python.attempts import AttemptLedger
 from workloads.clients.kafka_python.wire import Untyped, watched_client
+from workloads.clients.outcomes import OutcomeCollector
 
 CLOSE_S: Final = 1.0
 
@@ -57,24 +57,24 @@ class KafkaPythonConnection:
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
         """Send records (see `workloads.clients.base.Producer`)."""
-        answers = Answers(len(values), done)
+        collector = OutcomeCollector(len(values), done)
         with self._ledger.handing_over():
             for index, value in enumerate(values):
-                self._send(partition, answers, index, value)
+                self._send(partition, collector, index, value)
 
-    def _send(self, partition: Partition, answers: Answers, index: int, value: bytes) -> None:
+    def _send(self, partition: Partition, collector: OutcomeCollector, index: int, value: bytes) -> None:
         try:
             future = self._producer.send(partition.topic, value=value, partition=partition.partition)
         except (KafkaError, ValueError) as error:
             # Raised before the record was put into any batch (no metadata, no such partition, closed).
-            answers.give(index, SendOutcome("fail", error=type(error).__name__))
+            collector.set(index, SendOutcome("fail", error=type(error).__name__))
         except RuntimeError as error:
             # The library's own when its network was closed while the send was waiting for metadata.
-            answers.give(index, SendOutcome("info", error=type(error).__name__))
+            collector.set(index, SendOutcome("info", error=type(error).__name__))
         else:
-            future.add_callback(self._acknowledged, answers, index, value)
+            future.add_callback(self._acknowledged, collector, index, value)
             future.add_errback(
-                lambda error: self._ledger.when_sent(partial(self._failed, answers, index, value, error))
+                lambda error: self._ledger.when_sent(partial(self._failed, collector, index, value, error))
             )
 
     def close(self, *, idle: bool) -> None:
@@ -88,21 +88,21 @@ class KafkaPythonConnection:
         self._may_send = sender.is_alive()
         self._ledger.close()
 
-    def _acknowledged(self, answers: Answers, index: int, value: bytes, metadata: Untyped) -> None:
+    def _acknowledged(self, collector: OutcomeCollector, index: int, value: bytes, metadata: Untyped) -> None:
         self._ledger.forget(value)
         if self._acks == 0:
             # No broker answers; kafka-python makes up an offset.
-            answers.give(index, SendOutcome("ok"))
+            collector.set(index, SendOutcome("ok"))
         elif metadata.offset >= 0:
-            answers.give(index, SendOutcome("ok", int(metadata.offset), None, self._ledger.node))
+            collector.set(index, SendOutcome("ok", int(metadata.offset), None, self._ledger.node))
         else:
             # kafka-python takes DUPLICATE_SEQUENCE_NUMBER for success, but the broker answers it at once: the
             # record is in the leader's log, but perhaps in no other.
-            answers.give(index, SendOutcome("info", error="DuplicateSequenceNumberError"))
+            collector.set(index, SendOutcome("info", error="DuplicateSequenceNumberError"))
 
-    def _failed(self, answers: Answers, index: int, value: bytes, error: Exception) -> None:
+    def _failed(self, collector: OutcomeCollector, index: int, value: bytes, error: Exception) -> None:
         if self._may_send:
-            answers.give(index, SendOutcome("info", error=type(error).__name__))
+            collector.set(index, SendOutcome("info", error=type(error).__name__))
             return
         attempts = self._ledger.attempts(value)
         names = [type(error).__name__]
@@ -110,4 +110,4 @@ class KafkaPythonConnection:
             names.append(for_code(attempts[-1]).__name__)
         # A client that times out reports only that; the last answer of a broker explains more.
         described = " after ".join(dict.fromkeys(names))
-        answers.give(index, SendOutcome(classify_failed_send(attempts), error=described))
+        collector.set(index, SendOutcome(classify_failed_send(attempts), error=described))
