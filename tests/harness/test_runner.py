@@ -229,7 +229,7 @@ def breaks(*_: object, **__: object) -> None:
     ("place", "phase"),
     [
         ("harness.run.phases.main.TopicWatch.look", "main"),
-        ("nemesis.runner.Conductor.run", "main"),
+        ("nemesis.runner.NemesisRunner.run", "main"),
         ("harness.run.phases.recovery._become_whole", "recovery"),
         ("harness.run.phases.recovery._stop_writes", "recovery"),
         ("harness.run.phases.recovery.ends", "recovery"),
