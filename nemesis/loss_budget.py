@@ -32,7 +32,7 @@ class LossyBudget:
         self._open: set[int] = set()  # nodes in a window
         self._healed: set[int] = set()  # those of them that run again
         self._forgetting = 0  # active changes that made the controller forget which replicas are complete
-        self._forgotten = False  # whether not every node was observed complete since
+        self._forgotten = False  # set until every node was observed complete again
 
     def open(self, targets: tuple[int, ...]) -> None:
         """Targets are about to lose data."""

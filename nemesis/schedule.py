@@ -62,7 +62,7 @@ class ClusterSize(NamedTuple):
     brokers: int | None  # None: enough for followers and majorities
 
     @property
-    def alone(self) -> bool:
+    def single_broker(self) -> bool:
         """Whether there is one broker only, without followers."""
         return self.brokers == 1
 
@@ -71,7 +71,7 @@ class ClusterSize(NamedTuple):
         roles = kind.roles_among(self.controllers)
         if self.controllers == 0:
             roles = tuple(role for role in roles if role not in OF_CONTROLLERS)
-        if self.alone:
+        if self.single_broker:
             roles = tuple(role for role in roles if role not in OF_MANY)
         return roles or ("broker",)
 
@@ -194,7 +194,7 @@ _STRIKERS = ("kill", "pause", "isolate")
 
 
 def _compositions(wanted: Sequence[str], size: ClusterSize) -> list[str]:
-    if size.alone:
+    if size.single_broker:
         return []
     names = []
     if set(wanted) & set(_HOLDERS) and set(wanted) & set(_STRIKERS):

@@ -99,7 +99,7 @@ class Node(Protocol):
         ...
 
     def running_percent(self, seconds: float) -> float:
-        """Sample for so long whether the process may run; returns the percentage of samples in which it might."""
+        """Sample for that time whether the process may run; returns the percentage of samples in which it might."""
         ...
 
     def limit_memory(self) -> int:

@@ -2,8 +2,8 @@
 
 Idempotent producers do not recover from every error. A fatal error is permanent in all three libraries. kafka-python
 3.0.12 drops its producer id when a batch that it had to retry runs out of time, and never asks for another: every later
-send hangs. A harness must not mistake that for an unavailable broker. So after an error a new
-connection takes later sends; the old one gets a moment to answer its open sends, and is closed.
+send hangs. A harness must not mistake that for an unavailable broker. So after an error a new connection takes later
+sends; the old one gets a moment to answer its open sends, and is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workloads.clients.base import ClientError, Done, Partition, SendOutcome
 RENEWAL_INTERVAL_S: Final = 2.0
 """Minimum age of a connection that is replaced; in a long fault nearly every send requests a replacement."""
 RETIREMENT_S: Final = 1.0
-"""How long an old connection may go on answering. Sends still open then could block their processes for ever."""
+"""How long an old connection may go on answering. A send still open then may hang for ever, and with it its process."""
 RECONNECT_PAUSE_S: Final = 0.2
 
 
@@ -44,7 +44,7 @@ class RenewingProducer:
         self._lock = threading.Lock()
         self._renewing = False
         self._closed = threading.Event()
-        self._current = _ActiveConnection(connect())
+        self._current = _CountedConnection(connect())
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
         """Send records on the newest connection."""
@@ -78,17 +78,17 @@ class RenewingProducer:
         if unwanted is not None:
             unwanted.close(RETIREMENT_S)
 
-    def _reconnect(self) -> _ActiveConnection | None:
+    def _reconnect(self) -> _CountedConnection | None:
         """Connect, retrying without limit; None once the producer is closed."""
         while not self._closed.is_set():
             try:
-                return _ActiveConnection(self._connect())
+                return _CountedConnection(self._connect())
             except ClientError:
                 self._closed.wait(RECONNECT_PAUSE_S)
         return None
 
 
-class _ActiveConnection:
+class _CountedConnection:
     """One connection and the number of its open sends."""
 
     def __init__(self, connection: ProducerConnection) -> None:

@@ -65,7 +65,7 @@ class MemberSlot:
         self._tenures: dict[Partition, _Tenure] = {}
         self._positions: dict[Partition, int] = {}
         self._uncommitted: set[Partition] = set()
-        self._doubted: list[Partition] = []  # to be queried soon: taken over, or not certainly committed
+        self._uncertain: list[Partition] = []  # to be queried soon: taken over, or not certainly committed
         self._failures = 0
         self._draining = False
         self._committing = False
@@ -117,9 +117,9 @@ class MemberSlot:
         if now_ns >= self._departure_due_ns and not self._draining:
             self._depart(crash=self._choices.random() < self._plan.crashes)
             return self._choices.uniform(0.5, 1.5) * self._plan.away_s
-        if self._doubted:
-            self._ask(client, self._doubted[-1], "main")
-            self._doubted.pop()
+        if self._uncertain:
+            self._ask(client, self._uncertain[-1], "main")
+            self._uncertain.pop()
         if now_ns >= self._ask_due_ns:
             self._ask_due_ns = self._due(self._plan.ask_interval_s)
             self._ask(client, self._choices.choice(self._plan.partitions), "main")
@@ -165,7 +165,7 @@ class MemberSlot:
             if end.status == "ok":
                 self._uncommitted.clear()
             else:
-                self._doubted = sorted(offsets)
+                self._uncertain = sorted(offsets)
             if end.status == "info":
                 self._process += self._plan.successor
         finally:
@@ -200,7 +200,7 @@ class MemberSlot:
                 tenure = _Tenure(self._process, change.member, change.generation, change.at_ns)
                 self._tenures = dict.fromkeys(change.partitions, tenure)
                 self._positions = {}
-                self._doubted = sorted(change.partitions)
+                self._uncertain = sorted(change.partitions)
 
     def _end(self, partitions: frozenset[Partition], at_ns: int) -> None:
         ended: Mapping[Partition, _Tenure] = {
