@@ -6,7 +6,6 @@ from nemesis.faults.administration import ADMINISTRATION
 from nemesis.faults.base import FaultKind
 from nemesis.faults.disk_damage import DISK_DAMAGE
 from nemesis.faults.disk_trouble import DISK_TROUBLE
-from nemesis.faults.membership import BROKER_REMOVAL
 from nemesis.faults.page_cache_loss import PAGE_CACHE_LOSS, TORN_PAGE_CACHE_LOSS
 from nemesis.faults.partition import (
     BRIDGE,
@@ -29,7 +28,7 @@ _NETWORK = (MAJORITY_RING, BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKER
 _STORAGE = (TORN_PAGE_CACHE_LOSS, *DISK_TROUBLE, *DISK_DAMAGE)
 
 KINDS: dict[str, FaultKind] = {
-    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION, BROKER_REMOVAL)
+    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION)
 }
 """All kinds by name, in the order in which they are listed and drawn."""
 
