@@ -1,1 +1,1 @@
-"""Faults and the schedules that fire them."""
+"""Faults, schedules of faults, and the nemesis that fires them."""

@@ -1,4 +1,4 @@
-"""Time, as the nemesis sees it: one monotonic clock, and waiting for a condition with a deadline."""
+"""The nemesis's monotonic clock, and waiting for a condition with a deadline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 POLL_S = 0.05
-"""How often a condition is looked at."""
+"""Interval between two checks of a condition."""
 
 
 class Clock(Protocol):
@@ -19,7 +19,7 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait."""
         ...
 
 
@@ -35,12 +35,12 @@ class RealClock:
         return self.now()
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait."""
         time.sleep(seconds)
 
 
 def becomes_true(clock: Clock, condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Poll a condition until it holds or the deadline has passed. The last look is at the deadline."""
+    """Poll a condition until it holds or the deadline has passed. The last check is at the deadline."""
     deadline_ns = clock.now_ns() + int(timeout_s * 1e9)
     while not condition():
         if clock.now_ns() >= deadline_ns:

@@ -1,4 +1,4 @@
-"""Bounded draws from a seed: the same on every machine and in every version of Python."""
+"""Draws bounded numbers from a seed: the same on every machine and in every version of Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Draws:
 
     def __init__(self, seed: int, stream: str) -> None:
         digest = hashlib.sha256(f"{stream}:{seed}".encode()).digest()
-        # Later versions of Python promise the same numbers of `random()` alone: all else is built on it.
+        # Python guarantees the same numbers across versions for `random()` only: everything else is built on it.
         self._random = random.Random(int.from_bytes(digest[:8], "big"))  # noqa: S311 (chaos, not secrets)
 
     def below(self, bound: int) -> int:

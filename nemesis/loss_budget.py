@@ -1,15 +1,15 @@
-"""How many nodes may be forgetful at once.
+"""Limits how many nodes may have lost unsynced data at the same time.
 
 A *lossy window* of a broker lasts from a page-cache loss until the broker is back in the ISR of all partitions that it
 replicates. With `min.insync.replicas` = f + 1 acknowledged records must survive f overlapping windows; a nemesis that
 opens more proves nothing about the broker.
 
 A change of `min.insync.replicas` makes the controller forget which replicas outside the ISR are complete (ELR-6,
-KIP-966): until every ISR is whole again, a single loss may take what was acknowledged. So it waits until no window is
-open, and losses of brokers wait for it.
+KIP-966): until every ISR is complete again, a single loss may take acknowledged records. So such a change waits until
+no window is open, and losses of brokers wait for it.
 
-The window of a controller lasts until its metadata log is level with the quorum's again. 2f + 1 controllers go on with
-f of them in a window, so that is how many may be.
+The window of a controller lasts until its metadata log is level with the quorum's again. 2f + 1 controllers
+tolerate f of them in a window, so f is the limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nemesis.capabilities.cluster import Cluster, active_among, is_broker, is_co
 from nemesis.targets import OF_CONTROLLERS, Role
 
 Behind = Callable[[Cluster], frozenset[int] | None]
-"""The nodes that are not whole yet by the cluster's own account; None if nobody can tell."""
+"""The nodes that lack data according to the cluster's metadata; None if it is not available."""
 
 
 class LossyBudget:
@@ -31,8 +31,8 @@ class LossyBudget:
         self._behind = behind
         self._open: set[int] = set()  # nodes in a window
         self._healed: set[int] = set()  # those of them that run again
-        self._forgetting = 0  # changes that made the controller forget who is complete, and hold still
-        self._forgotten = False  # and not every node was seen whole since
+        self._forgetting = 0  # active changes that made the controller forget which replicas are complete
+        self._forgotten = False  # set until every node was observed complete again
 
     def open(self, targets: tuple[int, ...]) -> None:
         """Targets are about to lose data."""
@@ -40,20 +40,20 @@ class LossyBudget:
         self._healed.difference_update(targets)
 
     def healed(self, targets: tuple[int, ...]) -> None:
-        """Targets run again. Only now does the cluster's account of them mean anything."""
+        """Targets run again. Only from now on is the cluster's metadata about them meaningful."""
         self._healed.update(self._open.intersection(targets))
 
     def forget(self) -> None:
-        """The controller is about to forget who is complete."""
+        """The controller is about to forget which replicas are complete."""
         self._forgetting += 1
         self._forgotten = True
 
     def remembered(self) -> None:
-        """What made it forget was taken back."""
+        """The change that made the controller forget was reverted."""
         self._forgetting -= 1
 
     def refresh(self, cluster: Cluster) -> None:
-        """Close the windows of nodes that have again what they had lost."""
+        """Close the windows of nodes that have caught up."""
         if not self._healed and not self._forgotten:
             return
         behind = self._behind(cluster)
@@ -74,15 +74,15 @@ class LossyBudget:
         return not self._forgotten and len(self._open) + more <= self.limit
 
     def allows_forgetting(self) -> bool:
-        """Whether nobody lacks anything, so that the controller may forget who is complete."""
+        """Whether no window is open, so that the controller may forget which replicas are complete."""
         return not self._open
 
 
 class Budgets:
-    """The budgets of brokers and of controllers: neither's losses count against the other, but a node's of both do."""
+    """The budgets of brokers and of controllers. They are separate; a node with both roles counts in both."""
 
     def __init__(self, brokers: int, cluster: Cluster) -> None:
-        """`brokers`: how many brokers may forget at once."""
+        """`brokers`: how many brokers may be in a window at once."""
         nodes = cluster.nodes.items()
         self._brokers = frozenset(node_id for node_id, node in nodes if is_broker(node))
         self._controllers = frozenset(node_id for node_id, node in nodes if is_controller(node))
@@ -90,11 +90,11 @@ class Budgets:
         self.controllers = LossyBudget(max(1, (len(self._controllers) - 1) // 2), behind_the_quorum)
 
     def allow(self, role: Role) -> bool:
-        """Whether one more node of this role may lose data now. Where nodes have both roles, it may be one of them."""
-        own, others = self.brokers, self.controllers
+        """Whether one more node of this role may lose data now. If nodes have both roles, it may be one of them."""
+        own, other = self.brokers, self.controllers
         if role in OF_CONTROLLERS:
-            own, others = others, own
-        return own.allows(1) and (not self._brokers & self._controllers or others.allows(1))
+            own, other = other, own
+        return own.allows(1) and (not self._brokers & self._controllers or other.allows(1))
 
     def open(self, targets: tuple[int, ...]) -> None:
         """Targets are about to lose data."""
@@ -113,7 +113,7 @@ class Budgets:
 
 
 def out_of_sync(cluster: Cluster) -> frozenset[int] | None:
-    """Brokers that miss from the ISR of a partition that they replicate."""
+    """Brokers that are not in the ISR of a partition that they replicate."""
     views = cluster.partitions()
     if not views:
         return None
@@ -121,7 +121,7 @@ def out_of_sync(cluster: Cluster) -> frozenset[int] | None:
 
 
 def behind_the_quorum(cluster: Cluster) -> frozenset[int] | None:
-    """Controllers that lack metadata which is committed, or do not say that they have it."""
+    """Controllers that lack committed metadata, or do not report that they have it."""
     voters = cluster.voters()
     active = active_among(voters)
     if active is None:

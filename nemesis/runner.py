@@ -1,14 +1,13 @@
-"""The conductor: fires a schedule's faults in time, sees each through, and leaves nothing broken behind.
+"""Fires the faults of a schedule, verifies that each took effect, and undoes all of them at the end.
 
 One thread, one loop; nothing in it waits for one fault while another is due. A fault is journalled before it is
-injected; if it does not take hold it is undone at once and its row says so. An error of whatever carries a fault out is
-that fault's own: it did not take hold, or did not heal, and the others go on.
+injected; if it does not take effect it is undone at once and its row says so. An exception of one fault's code affects
+that fault only: it did not take effect, or did not heal, and the others go on.
 
-    waiting ──fire──▶ holding ──its time is over──▶ undone ──probes say healed, or the deadline──▶ recorded
+    waiting ──fire──▶ active ──duration is over──▶ undone ──probes say healed, or the deadline──▶ recorded
 
 Faults follow one another unless the schedule says that one fires beside others; a fault that loses unsynced
-data waits until the budget of lossy windows allows it. What is beside a fault that fired late is late by
-the same time.
+data waits until the budget of lossy windows allows it. A fault beside one that fired late is late by the same time.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from functools import partial
 from nemesis.capabilities.cluster import Node, NodeError, is_controller
 from nemesis.clock import POLL_S
 from nemesis.faults import KINDS
-from nemesis.faults.base import Healing, Injection, NotInEffect, Restless, Site
+from nemesis.faults.base import Healing, Injection, NotInEffect, Recurring, Site
 from nemesis.loss_budget import Budgets
-from nemesis.schedule import Entry, Schedule
-from nemesis.targets import OF_CONTROLLERS, Choice, NoTarget, resolve
+from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.targets import OF_CONTROLLERS, NoTarget, ResolvedTarget, resolve
 from nemesis.triggers import holds
 
 Row = Mapping[str, object]
 """A row of the table `faults`, without `run_id`, or the details of an entry of the journal."""
 
 ABORTED_S = 5.0
-"""How long an aborted run waits to see its faults healed; they are undone in any case."""
+"""How long an aborted run waits until its faults have healed; they are undone in any case."""
 
 _MS = 1_000_000
 _S = 1_000_000_000
@@ -39,11 +38,11 @@ _S = 1_000_000_000
 
 @dataclass
 class _Fired:
-    """A fault between its firing and its row."""
+    """A fault that was fired and is not recorded yet."""
 
     number: int
-    entry: Entry
-    choice: Choice
+    entry: ScheduledFault
+    resolved: ResolvedTarget
     injection: Injection
     started_ns: int
     took_hold: bool = False
@@ -52,14 +51,14 @@ class _Fired:
 
     @property
     def title(self) -> str:
-        return f"{self.entry.kind} {','.join(map(str, self.choice.nodes))}"
+        return f"{self.entry.kind} {','.join(map(str, self.resolved.nodes))}"
 
 
 class NemesisRunner:
     """Fires one schedule at one cluster.
 
-    `journal` is told what is about to be injected, before it is, and must not return before that is on the
-    disk. `record` gets one row of `faults` when a fault has ended. `note` gets a line for people.
+    `journal` is called before a fault is injected, and must not return before the entry is on the disk. `record` gets
+    one row of `faults` when a fault has ended. `log` gets messages for the user.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class NemesisRunner:
         schedule: Schedule,
         journal: Callable[[str, Row], None],
         record: Callable[[Row], None],
-        note: Callable[[str], None],
+        log: Callable[[str], None],
         lossy_budget: int = 1,
     ) -> None:
         self._site = site
@@ -76,15 +75,15 @@ class NemesisRunner:
         self._watching = [entry for entry in schedule.entries if entry.when is not None]
         self._journal = journal
         self._record = record
-        self._note = note
+        self._log = log
         self._budgets = Budgets(lossy_budget, site.cluster)
         self._active: list[_Fired] = []
-        self._late_ns = 0  # of the last fault that was not beside another
-        self._patience_s = site.bounds.heal_s
+        self._late_ns = 0  # of the last fault that did not fire beside another
+        self._heal_timeout_s = site.bounds.heal_s
         self.fired = 0
         """How many faults were fired so far."""
         self.took_hold = 0
-        """How many of them took hold."""
+        """How many of them took effect."""
         self.unhealed: list[str] = []
         """Why faults could not be healed. After the first, no more are fired."""
         self.unmended: list[str] = []
@@ -92,16 +91,16 @@ class NemesisRunner:
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Faults that hold now, in words. May be read from any thread."""
+        """Titles of the active faults. May be read from any thread."""
         return tuple(fault.title for fault in list(self._active))
 
     @property
     def held_nodes(self) -> frozenset[int]:
-        """Nodes that a fault holds now. May be read from any thread."""
-        return frozenset(node for fault in list(self._active) for node in fault.choice.nodes)
+        """Targets of the active faults. May be read from any thread."""
+        return frozenset(node for fault in list(self._active) for node in fault.resolved.nodes)
 
     def run(self, start_ns: int, end_ns: int, aborted: Callable[[], bool]) -> None:
-        """Fire the schedule (its times count from `start_ns`) until `end_ns` or aborted; then heal all."""
+        """Fire the schedule (its times count from `start_ns`) until `end_ns` or aborted; then heal all faults."""
         clock = self._site.clock
         try:
             while clock.now_ns() < end_ns and not aborted() and (self._waiting or self._watching or self._active):
@@ -112,16 +111,16 @@ class NemesisRunner:
         finally:
             self.heal_all(ABORTED_S if aborted() else self._site.bounds.heal_s)
             for entry in self._watching:
-                self._note(f"{entry.kind} of {entry.target} was not fired: {entry.when} never held")
+                self._log(f"{entry.kind} of {entry.target} was not fired: {entry.when} was never true")
 
-    def heal_all(self, patience_s: float) -> None:
-        """Undo every fault that holds, mend what else is broken, and see within a bound that all healed."""
+    def heal_all(self, timeout_s: float) -> None:
+        """Undo every active fault and everything else that is broken; wait up to the timeout until all have healed."""
         for fault in list(self._active):
             self._undo(fault)
-        for trouble in mend(self._site):
-            self._note(trouble)
-            self.unmended.append(trouble)
-        self._patience_s = patience_s
+        for failure in mend(self._site):
+            self._log(failure)
+            self.unmended.append(failure)
+        self._heal_timeout_s = timeout_s
         while self._active:
             self._end_due()
             self._site.clock.sleep(POLL_S)
@@ -139,15 +138,15 @@ class NemesisRunner:
             self._fire(self._waiting.pop(0))
 
     def _fire_triggered(self, start_ns: int) -> None:
-        """Fire what waits for a condition that holds now. It holds nobody else up."""
+        """Fire entries whose condition is true now. They do not delay other entries."""
         for entry in list(self._watching):
             due = start_ns + entry.at_ms * _MS <= self._site.clock.now_ns() and not self.unhealed
             if due and entry.when is not None and holds(entry.when, self._site.cluster) and self._may_fire(entry):
                 self._watching.remove(entry)
-                self._note(f"{entry.when}: {entry.kind} of {entry.target} is fired")
+                self._log(f"{entry.when}: {entry.kind} of {entry.target} is fired")
                 self._fire(entry)
 
-    def _may_fire(self, entry: Entry) -> bool:
+    def _may_fire(self, entry: ScheduledFault) -> bool:
         if self._active and not entry.beside:
             return False
         self._budgets.refresh(self._site.cluster)
@@ -156,25 +155,25 @@ class NemesisRunner:
             return False
         return not kind.lossy or self._budgets.allow(entry.target.role)
 
-    def _fire(self, entry: Entry) -> None:
+    def _fire(self, entry: ScheduledFault) -> None:
         kind = KINDS[entry.kind]
         try:
-            choice = resolve(entry.target, self._site.cluster, self.held_nodes | self._not_to_be_hit(entry))
+            resolved = resolve(entry.target, self._site.cluster, self.held_nodes | self._excluded(entry))
         except NoTarget as error:
-            self._note(f"{entry.kind} of {entry.target} was not fired: {error}")
+            self._log(f"{entry.kind} of {entry.target} was not fired: {error}")
             return
         self.fired += 1
-        told = {"fault": self.fired, "name": kind.name, "targets": list(choice.nodes)}
-        self._journal("fault-begins", {**told, "parameters": dict(entry.parameters)})
+        event = {"fault": self.fired, "name": kind.name, "targets": list(resolved.nodes)}
+        self._journal("fault-begins", {**event, "parameters": dict(entry.parameters)})
         if kind.lossy:
-            self._budgets.open(choice.nodes)
+            self._budgets.open(resolved.nodes)
         if kind.forgets:
             self._budgets.brokers.forget()
-        injection = kind.aim(self._site, choice.nodes, entry.parameters)
-        self._inject(_Fired(self.fired, entry, choice, injection, self._site.clock.now_ns()))
+        injection = kind.aim(self._site, resolved.nodes, entry.parameters)
+        self._inject(_Fired(self.fired, entry, resolved, injection, self._site.clock.now_ns()))
 
-    def _not_to_be_hit(self, entry: Entry) -> frozenset[int]:
-        """A voter that forgets what it has synced breaks the quorum's promise, not the brokers'."""
+    def _excluded(self, entry: ScheduledFault) -> frozenset[int]:
+        """Return the controllers for faults that lose synced data: a voter that does breaks the quorum's contract."""
         if "plain-broker" not in KINDS[entry.kind].needs or entry.target.role in OF_CONTROLLERS:
             return frozenset()
         return frozenset(node_id for node_id, node in self._site.cluster.nodes.items() if is_controller(node))
@@ -184,12 +183,12 @@ class NemesisRunner:
         try:
             fault.evidence = fault.injection.inject()
         except Exception as error:
-            fault.evidence = f"did not take hold: {_reason(error)}"
+            fault.evidence = f"did not take effect: {_reason(error)}"
             self._undo(fault)
         else:
             fault.took_hold = True
             self.took_hold += 1
-        self._note(f"{fault.entry.kind} {fault.choice.role}: {fault.evidence}")
+        self._log(f"{fault.entry.kind} {fault.resolved.role}: {fault.evidence}")
 
     # --- healing --------------------------------------------------------------------------------------------
 
@@ -200,21 +199,21 @@ class NemesisRunner:
                 if fault.started_ns + fault.entry.duration_ms * _MS <= now_ns:
                     self._undo(fault)
                 else:
-                    self._keep(fault)
+                    self._tick(fault)
                 continue
             try:
-                healing = fault.injection.look()
+                healing = fault.injection.check_healed()
             except Exception as error:
                 self._end(fault, Healing(False, _reason(error)))
                 continue
-            if healing.healed or now_ns >= fault.undone_ns + int(self._patience_s * _S):
+            if healing.healed or now_ns >= fault.undone_ns + int(self._heal_timeout_s * _S):
                 self._end(fault, healing)
 
-    def _keep(self, fault: _Fired) -> None:
-        if not isinstance(fault.injection, Restless):
+    def _tick(self, fault: _Fired) -> None:
+        if not isinstance(fault.injection, Recurring):
             return
         try:
-            fault.injection.keep()
+            fault.injection.tick()
         except Exception as error:
             fault.evidence += f"; given up: {_reason(error)}"
             self._undo(fault)
@@ -235,22 +234,22 @@ class NemesisRunner:
         now_ns = self._site.clock.now_ns()
         seconds = (now_ns - (fault.undone_ns or now_ns)) / _S
         if healing.healed:
-            ending = f"{healing.told} after {seconds:.1f} s"
-            self._budgets.healed(fault.choice.nodes)
+            ending = f"{healing.evidence} after {seconds:.1f} s"
+            self._budgets.healed(fault.resolved.nodes)
         else:
-            ending = f"did not heal in {seconds:.1f} s: {healing.told}"
+            ending = f"did not heal in {seconds:.1f} s: {healing.evidence}"
             self.unhealed.append(f"fault {fault.number} ({fault.title}) {ending}")
-        self._note(f"{fault.title}: {ending}")
+        self._log(f"{fault.title}: {ending}")
         self._journal("fault-ended", {"fault": fault.number, "healed": healing.healed})
         self._record(_row(fault, healing.healed, now_ns, ending))
 
 
 def _row(fault: _Fired, healed: bool, ended_ns: int, ending: str) -> Row:
-    parameters = {**fault.entry.parameters, "role": fault.choice.role, "duration_ms": fault.entry.duration_ms}
+    parameters = {**fault.entry.parameters, "role": fault.resolved.role, "duration_ms": fault.entry.duration_ms}
     return {
         "fault": fault.number,
         "kind": fault.entry.kind,
-        "targets": list(fault.choice.nodes),
+        "targets": list(fault.resolved.nodes),
         "parameters": json.dumps(parameters),
         "started_ns": fault.started_ns,
         "ended_ns": ended_ns,
@@ -262,30 +261,29 @@ def _row(fault: _Fired, healed: bool, ended_ns: int, ending: str) -> Row:
 
 
 def mend(site: Site) -> list[str]:
-    """Undo what any fault may have left: cut links, paused, throttled and cramped nodes; returns what failed.
+    """Undo what any fault may have left: cut links, paused, throttled and memory-limited nodes; returns what failed.
 
-    Dead nodes are not started here: those that a fault killed it has started itself, and one that died of itself is
-    something that somebody should hear of. Undoing what was never done does nothing, and what fails keeps nothing else
-    from being undone.
+    Dead nodes are not started here: a fault starts those that it killed, and a node that died by itself must be
+    reported. Undoing what was never done has no effect, and a failing step does not prevent the others.
     """
     steps: list[Callable[[], object]] = [site.links.clear]
     for node in site.cluster.nodes.values():
-        steps += [node.disk.end_trouble, node.unthrottle, node.unlimit_memory, partial(_wake, node)]
-    troubles = []
+        steps += [node.disk.end_trouble, node.unthrottle, node.unlimit_memory, partial(_resume, node)]
+    failures = []
     for step in steps:
         try:
             step()
         except Exception as error:
-            troubles.append(_reason(error))
-    return troubles
+            failures.append(_reason(error))
+    return failures
 
 
-def _wake(node: Node) -> None:
+def _resume(node: Node) -> None:
     if node.is_paused():
         node.resume()
 
 
 def _reason(error: Exception) -> str:
-    """The message, on one line; errors that are not ours are named."""
+    """Format the error on one line; unexpected errors with their class name."""
     text = " ".join(str(error).split())
     return text if isinstance(error, NotInEffect | NodeError) else f"{type(error).__name__}: {text}"

@@ -1,14 +1,14 @@
-"""A schedule: what the nemesis will do and when, drawn from the seed before the run and stored with it.
+"""Draws, stores and reads schedules: which faults the nemesis fires, at what time, at which targets.
 
-Times are milliseconds since the start of the main phase. Faults follow one another, but for *compositions*,
-in which an entry says that it may fire beside those that still hold:
+A schedule is drawn from the seed before the run and stored with it. Times are milliseconds since the start of the main
+phase. Faults follow one another, except in *compositions*, in which an entry may fire beside active faults:
 
-    lag       a follower falls behind; while it is behind, the replicas that have everything go.
-              Who is made leader then?
-    succession  a follower is cut off from the other brokers, the leader goes, and soon after whoever else is in sync:
-                the follower must lead with what it kept when its leader changed
-    interregnum  the active controller goes, and while the others elect, so does the leader of a partition
-                 (where there are several controllers)
+    lag          a follower falls behind; while it is behind, the replicas that have everything fail.
+                 Which replica is elected then?
+    succession   a follower is cut off from the other brokers, the leader fails, and soon after all other in-sync
+                 replicas: the follower must lead with the log that it kept when its leader changed
+    interregnum  the active controller fails, and while the others elect, so does the leader of a partition
+                 (with several controllers)
 
 A stored schedule is replayed exactly: `loads(dumps(schedule)) == schedule`.
 """
@@ -23,55 +23,55 @@ from typing import Any, NamedTuple
 from naming import unknown
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
-from nemesis.faults.base import Kind
-from nemesis.targets import OF_CONTROLLERS, OF_MANY, ROLES, Role, Target
+from nemesis.faults.base import FaultKind
+from nemesis.targets import OF_CONTROLLERS, OF_MANY, ROLES, FaultTarget, Role
 from nemesis.triggers import CONDITIONS, Trigger
 
 _TOGETHER_MS = 1_000
-"""Faults that are fired at once begin within this."""
+"""Faults of a composition by name (`a+b`) begin within this time of the first."""
 
 LAG_MS = 4_500
 """Long enough for a follower to leave the ISR, with the timeouts of a run (3 s)."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One fault to come."""
+class ScheduledFault:
+    """One scheduled fault."""
 
     entry: int  # number in the schedule, from 1
     at_ms: int
     kind: str
-    target: Target
-    duration_ms: int  # from the injection to the healing
+    target: FaultTarget
+    duration_ms: int  # from injection to undo
     parameters: Mapping[str, str]
-    beside: bool = False  # may fire while other faults hold
-    when: Trigger | None = None  # fires once this holds, at `at_ms` or later; never, if it never does
+    beside: bool = False  # may fire while other faults are active
+    when: Trigger | None = None  # fires when this is true, at `at_ms` or later; never if it never is
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """All faults to come, in the order of their times."""
+    """All scheduled faults, ordered by time."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ScheduledFault, ...]
 
 
-class Shape(NamedTuple):
-    """What the draw knows of the cluster."""
+class ClusterSize(NamedTuple):
+    """What the draw knows about the cluster."""
 
     controllers: int
-    brokers: int | None  # None: enough to have followers and majorities
+    brokers: int | None  # None: enough for followers and majorities
 
     @property
-    def alone(self) -> bool:
-        """Whether there is one broker, whom nobody follows."""
+    def single_broker(self) -> bool:
+        """Whether there is one broker only, without followers."""
         return self.brokers == 1
 
-    def roles(self, kind: Kind) -> tuple[Role, ...]:
-        """Whom a fault may be aimed at here."""
+    def roles(self, kind: FaultKind) -> tuple[Role, ...]:
+        """Return the roles that a fault may target in this cluster."""
         roles = kind.roles_among(self.controllers)
         if self.controllers == 0:
             roles = tuple(role for role in roles if role not in OF_CONTROLLERS)
-        if self.alone:
+        if self.single_broker:
             roles = tuple(role for role in roles if role not in OF_MANY)
         return roles or ("broker",)
 
@@ -93,37 +93,37 @@ def draw(
 ) -> Schedule:
     """Draw a schedule.
 
-    `kinds` may have compositions by name, "kill+slow-network": faults that are fired at once. `intensity` is how many
-    faults may hold at a time: so many schedules of their own, one over the other.
+    `kinds` may contain compositions by name, "kill+slow-network": faults that are fired together. `intensity` is how
+    many faults may be active at a time: that many independent schedules are merged.
 
     `interval_ms` is the mean time from the start of one fault to the start of the next (a long fault pushes
     the next one back). Kinds come from a shuffled deck, so that each comes up once before any comes up
     twice. With `lossy_budget` 0 no kind that loses unsynced data is drawn. With several controllers further
-    roles, parameters and a composition are in the draw; with one it is as if there were no such thing. Where there is
-    one of the `brokers` alone, nobody is drawn who would follow it, or be a part of many; without controllers, none.
+    roles, parameters and a composition are drawn, which do not change what one controller draws. With one broker no
+    role is drawn that needs several; without controllers no role of a controller.
     """
     wanted = [name for name in kinds if lossy_budget > 0 or not _is_lossy(name)]
     if not wanted:
         return Schedule(())
-    lines = [
-        _drawn(Draws(seed, name), wanted, duration_ms, interval_ms, partitions, Shape(controllers, brokers))
+    layers = [
+        _drawn(Draws(seed, name), wanted, duration_ms, interval_ms, partitions, ClusterSize(controllers, brokers))
         for name in ("schedule", *(f"schedule-{number}" for number in range(2, intensity + 1)))
     ]
     if intensity == 1:
-        return Schedule(tuple(lines[0]))
-    together = sorted((entry for line in lines for entry in line), key=lambda entry: entry.at_ms)
+        return Schedule(tuple(layers[0]))
+    together = sorted((entry for layer in layers for entry in layer), key=lambda entry: entry.at_ms)
     return Schedule(tuple(replace(entry, entry=number, beside=True) for number, entry in enumerate(together, 1)))
 
 
 def swarm(seed: int, kinds: Sequence[str]) -> tuple[str, ...]:
-    """Draw a subset of kinds, two at least where there are two: runs that leave things out go where none else goes."""
+    """Draw a subset of kinds, at least two of two or more: runs without some kinds reach states that others do not."""
     draws = Draws(seed, "swarm")
     chosen = {name for name in kinds if draws.below(2)} | set(draws.shuffled(kinds)[:2])
     return tuple(name for name in kinds if name in chosen)
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """The kinds of a composition by name; of a kind, itself."""
+    """Return the kinds of a composition by name; for a kind, itself."""
     return tuple(name.split("+"))
 
 
@@ -132,20 +132,20 @@ def _is_lossy(name: str) -> bool:
 
 
 def _drawn(
-    draws: Draws, wanted: Sequence[str], duration_ms: int, interval_ms: int, partitions: int, shape: Shape
-) -> list[Entry]:
-    """Draw one fault, or one composition, after the other."""
-    entries: list[Entry] = []
+    draws: Draws, wanted: Sequence[str], duration_ms: int, interval_ms: int, partitions: int, size: ClusterSize
+) -> list[ScheduledFault]:
+    """Draw faults and compositions one after the other."""
+    entries: list[ScheduledFault] = []
     at_ms = min(interval_ms, 2_000) + draws.below(max(interval_ms // 2, 1))
     deck: list[str] = []
     while at_ms < duration_ms - 1_000:
         if not deck:
-            deck = draws.shuffled([*wanted, *_compositions(wanted, shape)])
+            deck = draws.shuffled([*wanted, *_compositions(wanted, size)])
         card = deck.pop()
         if card in _COMPOSED:
             drawn = _COMPOSED[card](draws, wanted, partitions)
         else:
-            drawn = _at_once(draws, card, partitions, shape)
+            drawn = _fired_together(draws, card, partitions, size)
         entries.extend(_placed(drawn, at_ms, len(entries), duration_ms))
         busy_ms = max(entry.at_ms + entry.duration_ms for entry in drawn)
         gap_ms = interval_ms * draws.between(70, 130) // 100
@@ -153,32 +153,32 @@ def _drawn(
     return entries
 
 
-def _placed(drawn: Sequence[Entry], at_ms: int, before: int, duration_ms: int) -> list[Entry]:
-    placed: list[Entry] = []
+def _placed(drawn: Sequence[ScheduledFault], at_ms: int, before: int, duration_ms: int) -> list[ScheduledFault]:
+    placed: list[ScheduledFault] = []
     for entry in drawn:
         start_ms = at_ms + entry.at_ms
         if start_ms < duration_ms:
-            moved = Entry(**{**vars(entry), "entry": before + len(placed) + 1, "at_ms": start_ms})
+            moved = ScheduledFault(**{**vars(entry), "entry": before + len(placed) + 1, "at_ms": start_ms})
             placed.append(moved)
     return placed
 
 
-def _at_once(draws: Draws, card: str, partitions: int, shape: Shape) -> list[Entry]:
-    """One fault, or those of a composition by name: the second and further ones come beside the first."""
-    first, *others = (_single(draws, name, partitions, shape) for name in parts(card))
+def _fired_together(draws: Draws, card: str, partitions: int, size: ClusterSize) -> list[ScheduledFault]:
+    """Draw one fault, or those of a composition by name: all but the first fire beside the first."""
+    first, *others = (_single(draws, name, partitions, size) for name in parts(card))
     together = [replace(other, at_ms=draws.below(_TOGETHER_MS), beside=True) for other in others]
     return [first, *sorted(together, key=lambda entry: entry.at_ms)]
 
 
-def _single(draws: Draws, name: str, partitions: int, shape: Shape) -> Entry:
+def _single(draws: Draws, name: str, partitions: int, size: ClusterSize) -> ScheduledFault:
     kind = KINDS[name]
-    target = Target(draws.choice(shape.roles(kind)), draws.below(partitions), draws.below(1 << 30))
+    target = FaultTarget(draws.choice(size.roles(kind)), draws.below(partitions), draws.below(1 << 30))
     duration_ms = draws.between(*kind.lasts_ms) if kind.lasts_ms is not None else _duration_ms(draws)
-    return Entry(0, 0, name, target, duration_ms, kind.parameters(draws, shape.controllers))
+    return ScheduledFault(0, 0, name, target, duration_ms, kind.parameters(draws, size.controllers))
 
 
 def _duration_ms(draws: Draws) -> int:
-    """One in three is over before anybody's timeout; the others last long enough for consequences."""
+    """Draw a duration: one in three is shorter than any timeout; the others last long enough for elections."""
     if draws.below(3) == 0:
         return draws.between(300, 2_500)
     return draws.between(3_500, 6_500)
@@ -190,61 +190,61 @@ _HOLDERS = ("pause", "isolate", "kill")
 """Kinds that make a follower fall behind."""
 
 _STRIKERS = ("kill", "pause", "isolate")
-"""Kinds that take replicas away without losing anything."""
+"""Kinds that take replicas away without losing data."""
 
 
-def _compositions(wanted: Sequence[str], shape: Shape) -> list[str]:
-    if shape.alone:
+def _compositions(wanted: Sequence[str], size: ClusterSize) -> list[str]:
+    if size.single_broker:
         return []
     names = []
     if set(wanted) & set(_HOLDERS) and set(wanted) & set(_STRIKERS):
         names.append("lag")
     if "isolate" in wanted and set(wanted) & set(_STRIKERS):
         names.append("succession")
-    if shape.controllers > 1 and set(wanted) & set(_STRIKERS):
+    if size.controllers > 1 and set(wanted) & set(_STRIKERS):
         names.append("interregnum")
     return names
 
 
-def _lag(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+def _lag(draws: Draws, wanted: Sequence[str], partitions: int) -> list[ScheduledFault]:
     partition = draws.below(partitions)
     holder = draws.choice([name for name in _HOLDERS if name in wanted])
     striker = draws.choice([name for name in _STRIKERS if name in wanted])
     strike_ms = LAG_MS + draws.below(1_000)
     overlap_ms = draws.between(100, 600)
-    follower = Target("in-sync-follower", partition, draws.below(1 << 30))
-    rest = Target("in-sync-replicas", partition)
+    follower = FaultTarget("in-sync-follower", partition, draws.below(1 << 30))
+    rest = FaultTarget("in-sync-replicas", partition)
     return [
-        Entry(0, 0, holder, follower, strike_ms + overlap_ms, _everyone(holder)),
-        Entry(0, strike_ms, striker, rest, draws.between(5_000, 7_000), _everyone(striker), beside=True),
+        ScheduledFault(0, 0, holder, follower, strike_ms + overlap_ms, _from_all(holder)),
+        ScheduledFault(0, strike_ms, striker, rest, draws.between(5_000, 7_000), _from_all(striker), beside=True),
     ]
 
 
-def _succession(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+def _succession(draws: Draws, wanted: Sequence[str], partitions: int) -> list[ScheduledFault]:
     partition = draws.below(partitions)
     striker = draws.choice([name for name in _STRIKERS if name in wanted])
-    follower = Target("in-sync-follower", partition, draws.below(1 << 30))
-    leader, rest = Target("leader", partition), Target("in-sync-replicas", partition)
+    follower = FaultTarget("in-sync-follower", partition, draws.below(1 << 30))
+    leader, rest = FaultTarget("leader", partition), FaultTarget("in-sync-replicas", partition)
     first_ms = draws.between(100, 500)
     second_ms = first_ms + draws.between(3_800, 5_000)
     return [
-        Entry(0, 0, "isolate", follower, second_ms + 4_000, {"from": "brokers"}),
-        Entry(0, first_ms, striker, leader, second_ms + 1_000, _everyone(striker), beside=True),
-        Entry(0, second_ms, striker, rest, 4_500, _everyone(striker), beside=True),
+        ScheduledFault(0, 0, "isolate", follower, second_ms + 4_000, {"from": "brokers"}),
+        ScheduledFault(0, first_ms, striker, leader, second_ms + 1_000, _from_all(striker), beside=True),
+        ScheduledFault(0, second_ms, striker, rest, 4_500, _from_all(striker), beside=True),
     ]
 
 
-def _interregnum(draws: Draws, wanted: Sequence[str], partitions: int) -> list[Entry]:
+def _interregnum(draws: Draws, wanted: Sequence[str], partitions: int) -> list[ScheduledFault]:
     first, second = (draws.choice([name for name in _STRIKERS if name in wanted]) for _ in range(2))
-    leader = Target("leader", draws.below(partitions))
+    leader = FaultTarget("leader", draws.below(partitions))
     strike_ms = draws.between(100, 2_000)
     return [
-        Entry(0, 0, first, Target("active-controller"), strike_ms + 4_500, _everyone(first)),
-        Entry(0, strike_ms, second, leader, draws.between(4_000, 6_000), _everyone(second), beside=True),
+        ScheduledFault(0, 0, first, FaultTarget("active-controller"), strike_ms + 4_500, _from_all(first)),
+        ScheduledFault(0, strike_ms, second, leader, draws.between(4_000, 6_000), _from_all(second), beside=True),
     ]
 
 
-def _everyone(kind: str) -> dict[str, str]:
+def _from_all(kind: str) -> dict[str, str]:
     return {"from": "all"} if kind == "isolate" else {}
 
 
@@ -255,13 +255,13 @@ _COMPOSED = {"lag": _lag, "succession": _succession, "interregnum": _interregnum
 
 
 def dumps(schedule: Schedule) -> str:
-    """JSON, one entry a line."""
+    """Format a schedule as JSON, one entry per line."""
     lines = ",\n  ".join(json.dumps(asdict(entry)) for entry in schedule.entries)
     return f'{{"entries": [\n  {lines}\n]}}\n'
 
 
 def loads(text: str) -> Schedule:
-    """Read what `dumps` wrote, perhaps edited by hand. Raises `ScheduleError`."""
+    """Parse what `dumps` wrote, possibly edited by hand. Raises `ScheduleError`."""
     try:
         raw = json.loads(text)
     except ValueError as error:
@@ -272,16 +272,16 @@ def loads(text: str) -> Schedule:
 
 
 def loads_entries(raw: Sequence[dict[str, Any]]) -> Schedule:
-    """Make a schedule of its entries as JSON values. Raises `ScheduleError`."""
+    """Build a schedule from entries as JSON values. Raises `ScheduleError`."""
     entries = tuple(_entry(number, item) for number, item in enumerate(raw, 1))
     return Schedule(tuple(sorted(entries, key=lambda entry: (entry.at_ms, entry.entry))))
 
 
-def _entry(number: int, raw: dict[str, Any]) -> Entry:
+def _entry(number: int, raw: dict[str, Any]) -> ScheduledFault:
     try:
-        target = Target(**raw["target"])
+        target = FaultTarget(**raw["target"])
         when = Trigger(**raw["when"]) if raw.get("when") is not None else None
-        entry = Entry(**{**raw, "target": target, "when": when})
+        entry = ScheduledFault(**{**raw, "target": target, "when": when})
     except (TypeError, KeyError) as error:
         raise ScheduleError(
             f"entry {number} of the schedule: expected the fields of an entry, found {error}"
@@ -289,9 +289,9 @@ def _entry(number: int, raw: dict[str, Any]) -> Entry:
     return _checked(number, entry)
 
 
-def _checked(number: int, entry: Entry) -> Entry:
-    def expect(holds: bool, what: str, found: object) -> None:
-        if not holds:
+def _checked(number: int, entry: ScheduledFault) -> ScheduledFault:
+    def expect(valid: bool, what: str, found: object) -> None:
+        if not valid:
             raise ScheduleError(f"entry {number} of the schedule: expected {what}, found {found!r}")
 
     def expect_name(found: str, known: Collection[str], what: str, see: str = "") -> None:
@@ -312,6 +312,6 @@ def _checked(number: int, entry: Entry) -> Entry:
     return entry
 
 
-def kinds_of(schedule: Schedule) -> tuple[Kind, ...]:
-    """List the kinds that a schedule needs, each once."""
+def kinds_of(schedule: Schedule) -> tuple[FaultKind, ...]:
+    """List the kinds that a schedule contains, each once."""
     return tuple(KINDS[name] for name in dict.fromkeys(entry.kind for entry in schedule.entries))

@@ -1,26 +1,26 @@
-"""Schedules that people write: a TOML file with one table a fault.
+"""Reads schedules written by hand: a TOML file with one table per fault.
 
-    about = "What it is for"     # may be left out
+    about = "What it is for"     # optional
 
     [[fault]]
     at = 2.0                     # seconds from the start of the main phase
     kind = "isolate"
-    target = "leader"            # a role; of which partition, and the how-many-eth of those who have it
+    target = "leader"            # a role; then the partition, and an index among the nodes with that role
     partition = 0
     pick = 0
     lasts = 5.0                  # seconds
-    beside = false               # may fire while other faults hold
+    beside = false               # may fire while other faults are active
     parameters = { from = "nodes" }
 
     [[fault]]
-    at = 2.5                     # not before
+    at = 2.5                     # at the earliest
     when = { condition = "isr-at-most", partition = 0, value = 1 }
     kind = "page-cache-loss"
     target = "leader"
     lasts = 3.0
     beside = true
 
-`at` may be left out where there is a `when`, `lasts` is 5 seconds and `target` a leader unless told otherwise.
+`at` is optional with a `when`; the default of `lasts` is 5 seconds, that of `target` a leader.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MS_PER_S = 1000
 
 
 def loads_script(text: str) -> Schedule:
-    """Read a script. Raises `ScheduleError`."""
+    """Parse a schedule written by hand. Raises `ScheduleError`."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -52,7 +52,7 @@ def loads_script(text: str) -> Schedule:
 
 
 def loads_file(path: Path) -> Schedule:
-    """Read a script, or a schedule that was stored as JSON. Raises `ScheduleError`."""
+    """Read a schedule file: TOML written by hand, or JSON stored by a run. Raises `ScheduleError`."""
     try:
         return (loads_script if path.suffix == ".toml" else loads)(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
@@ -60,7 +60,7 @@ def loads_file(path: Path) -> Schedule:
 
 
 def _entry(number: int, fault: object) -> dict[str, Any]:
-    """The entry as it would be in a stored schedule."""
+    """Convert a fault table to an entry of a stored schedule."""
     if not isinstance(fault, Mapping):
         raise ScheduleError(f"fault {number} of the schedule: expected a table, found {fault!r}")
     for key in sorted(set(fault) - set(_FIELDS)):

@@ -1,7 +1,7 @@
-"""Whom a fault hits: a role drawn beforehand, turned into nodes at the moment of firing.
+"""Resolves the target of a fault: a role, drawn with the schedule, becomes nodes when the fault fires.
 
-A schedule cannot know who will lead when a fault fires, so it names a role and carries a drawn number that
-picks among the nodes which have that role then. The choice is recorded with the fault.
+A schedule cannot know which node will lead when a fault fires, so it names a role and carries a drawn number that
+picks among the nodes which have that role then. The picked nodes are recorded with the fault.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from nemesis.capabilities.cluster import Cluster, Node, PartitionView, is_broker
 Role = Literal[
     "leader",  # of the target's partition
     "in-sync-follower",  # of the target's partition
-    "in-sync-replicas",  # of the target's partition, all that no other fault holds
+    "in-sync-replicas",  # of the target's partition, all that are no target of another active fault
     "broker",  # any
-    "minority",  # of the brokers: as many as a majority can do without
+    "minority",  # of the brokers: all but the smallest majority
     "majority",  # of the brokers: one more than the minority
     "brokers",  # all of them
     "everyone",  # all brokers and controllers
@@ -31,7 +31,7 @@ OF_CONTROLLERS: frozenset[Role] = frozenset({"active-controller", "controller"})
 """Roles that only a controller has."""
 
 OF_MANY: frozenset[Role] = frozenset({"in-sync-follower", "minority", "majority"})
-"""Roles that nobody has where there is one broker, or that it has anyway."""
+"""Roles that no node has with one broker, or that the only broker always has."""
 
 DESCRIPTIONS: dict[Role, str] = {
     "leader": "the leader of partition {partition}",
@@ -48,98 +48,98 @@ DESCRIPTIONS: dict[Role, str] = {
 
 
 @dataclass(frozen=True)
-class Target:
-    """Whom to hit."""
+class FaultTarget:
+    """A role and what picks among the nodes that have it."""
 
     role: Role
     partition: int = 0  # index into the cluster's partitions, modulo their number
-    pick: int = 0  # drawn number that decides between equals
+    pick: int = 0  # drawn number that picks among the candidates
 
     def __str__(self) -> str:
         return DESCRIPTIONS[self.role].format(partition=self.partition)
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Who was hit, and by what role."""
+class ResolvedTarget:
+    """The nodes that a fault hits, and why they were picked."""
 
     nodes: tuple[int, ...]
     role: str  # a phrase: "the leader of harrow-2"
 
 
 class NoTarget(Exception):
-    """Nobody has the role at this moment. The message says why."""
+    """No node has the role at this moment. The message says why."""
 
 
-def resolve(target: Target, cluster: Cluster, spared: frozenset[int] = frozenset()) -> Choice:
-    """Choose nodes that have the role now; never a dead one, nor one in `spared` (held by another fault)."""
-    brokers = _alive(cluster, is_broker, spared)
+def resolve(target: FaultTarget, cluster: Cluster, excluded: frozenset[int] = frozenset()) -> ResolvedTarget:
+    """Pick nodes that have the role now; never a dead one, nor one of `excluded` (held by another fault)."""
+    brokers = _alive(cluster, is_broker, excluded)
     if target.role == "broker":
-        return Choice((_pick(brokers, target, "no broker is left to hit"),), "any broker")
+        return ResolvedTarget((_pick(brokers, target, "no broker is left to hit"),), "any broker")
     if target.role in ("minority", "majority"):
         return _part(target, cluster, brokers)
     if target.role in ("brokers", "everyone"):
-        return _all(target, cluster, spared)
+        return _all(target, cluster, excluded)
     if target.role == "active-controller":
-        return _active_controller(cluster, spared)
+        return _active_controller(cluster, excluded)
     if target.role == "controller":
-        controllers = _alive(cluster, is_controller, spared)
-        return Choice((_pick(controllers, target, "no controller is left to hit"),), "any controller")
+        controllers = _alive(cluster, is_controller, excluded)
+        return ResolvedTarget((_pick(controllers, target, "no controller is left to hit"),), "any controller")
     return _replicas(target, cluster, brokers)
 
 
-def _alive(cluster: Cluster, has_role: Callable[[Node], bool], spared: frozenset[int]) -> list[int]:
+def _alive(cluster: Cluster, has_role: Callable[[Node], bool], excluded: frozenset[int]) -> list[int]:
     return [
         node_id
         for node_id, node in sorted(cluster.nodes.items())
-        if has_role(node) and node_id not in spared and node.is_alive()
+        if has_role(node) and node_id not in excluded and node.is_alive()
     ]
 
 
-def _part(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
-    everyone = sum(map(is_broker, cluster.nodes.values()))
-    minority = (everyone - 1) // 2
-    size = minority if target.role == "minority" else everyone - minority
+def _part(target: FaultTarget, cluster: Cluster, brokers: list[int]) -> ResolvedTarget:
+    total = sum(map(is_broker, cluster.nodes.values()))
+    minority = (total - 1) // 2
+    size = minority if target.role == "minority" else total - minority
     if not 0 < size <= len(brokers):
-        raise NoTarget(f"{len(brokers)} of {everyone} brokers can be hit: too few for a {target.role}")
+        raise NoTarget(f"{len(brokers)} of {total} brokers can be hit: too few for a {target.role}")
     start = target.pick % len(brokers)
     chosen = [brokers[(start + step) % len(brokers)] for step in range(size)]
-    return Choice(tuple(sorted(chosen)), f"a {target.role} of the brokers")
+    return ResolvedTarget(tuple(sorted(chosen)), f"a {target.role} of the brokers")
 
 
-def _all(target: Target, cluster: Cluster, spared: frozenset[int]) -> Choice:
-    """Everybody at once is meant: with one of them held by another fault it would be a different fault."""
+def _all(target: FaultTarget, cluster: Cluster, excluded: frozenset[int]) -> ResolvedTarget:
+    """Pick all nodes of the role: without one that another fault holds it would be a different fault."""
     wanted = [node_id for node_id, node in cluster.nodes.items() if target.role == "everyone" or is_broker(node)]
-    missing = [node_id for node_id in wanted if node_id in spared or not cluster.nodes[node_id].is_alive()]
+    missing = [node_id for node_id in wanted if node_id in excluded or not cluster.nodes[node_id].is_alive()]
     if missing:
         raise NoTarget(f"node {', '.join(map(str, sorted(missing)))} is gone or held by another fault")
-    return Choice(tuple(sorted(wanted)), DESCRIPTIONS[target.role])
+    return ResolvedTarget(tuple(sorted(wanted)), DESCRIPTIONS[target.role])
 
 
-def _active_controller(cluster: Cluster, spared: frozenset[int]) -> Choice:
+def _active_controller(cluster: Cluster, excluded: frozenset[int]) -> ResolvedTarget:
     controller = cluster.active_controller()
-    if controller is None or controller in spared or not cluster.nodes[controller].is_alive():
+    if controller is None or controller in excluded or not cluster.nodes[controller].is_alive():
         raise NoTarget("no active controller can be hit")
-    return Choice((controller,), "the active controller")
+    return ResolvedTarget((controller,), "the active controller")
 
 
-def _replicas(target: Target, cluster: Cluster, brokers: list[int]) -> Choice:
+def _replicas(target: FaultTarget, cluster: Cluster, brokers: list[int]) -> ResolvedTarget:
     views = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
     if not views:
-        raise NoTarget("nobody can tell the cluster's partitions")
+        raise NoTarget("no broker reports the cluster's partitions")
     view = views[target.partition % len(views)]
     name = f"{view.topic}-{view.partition}"
     if target.role == "leader":
         if view.leader not in brokers:
             raise NoTarget(f"{name} is led by {view.leader}, which is gone or held by another fault")
-        return Choice((view.leader,), f"the leader of {name}")
+        return ResolvedTarget((view.leader,), f"the leader of {name}")
     if target.role == "in-sync-replicas":
         chosen = _in_sync(view, brokers)
         if not chosen:
             raise NoTarget(f"{name} has no in-sync replica that can be hit")
-        return Choice(tuple(chosen), f"the in-sync replicas of {name}")
+        return ResolvedTarget(tuple(chosen), f"the in-sync replicas of {name}")
     followers = [broker for broker in _in_sync(view, brokers) if broker != view.leader]
-    return Choice(
+    return ResolvedTarget(
         (_pick(followers, target, f"{name} has no in-sync follower that can be hit"),),
         f"an in-sync follower of {name}",
     )
@@ -149,7 +149,7 @@ def _in_sync(view: PartitionView, brokers: Sequence[int]) -> list[int]:
     return sorted(broker for broker in view.isr if broker in brokers)
 
 
-def _pick(candidates: Sequence[int], target: Target, otherwise: str) -> int:
+def _pick(candidates: Sequence[int], target: FaultTarget, otherwise: str) -> int:
     if not candidates:
         raise NoTarget(otherwise)
     return candidates[target.pick % len(candidates)]

@@ -1,8 +1,8 @@
-"""Conditions of the cluster's state for which an entry of a schedule may wait, instead of a time alone.
+"""Triggers: conditions of the cluster's state that an entry of a schedule may wait for, besides a time.
 
-    {"condition": "isr-at-most", "partition": 0, "value": 1}     the ISR of the first partition shrank to one
+    {"condition": "isr-at-most", "partition": 0, "value": 1}     the ISR of the first partition has one member or none
 
-The cluster's own view decides; while nobody can tell it, no condition holds.
+The cluster's metadata decides; while it is not available, no condition is true.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Condition = Literal[
     "no-leader",  # the partition has none
     "has-elr",  # a replica of the partition is eligible for leadership without being in the ISR
     "leader-epoch-at-least",  # the partition has had at least so many leaders
-    "no-controller",  # nobody is the active controller
+    "no-controller",  # no controller is active
 ]
 
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -40,15 +40,15 @@ class Trigger:
 
 
 def is_trigger(plain: object) -> bool:
-    """Whether that could be the fields of a trigger."""
+    """Whether a decoded JSON value has the fields of a trigger."""
     if not isinstance(plain, dict) or plain.get("condition") not in CONDITIONS:
         return False
     numbers = {key: value for key, value in plain.items() if key != "condition"}
     return set(numbers) <= {"partition", "value"} and all(type(n) is int and n >= 0 for n in numbers.values())
 
 
-class Seen(Protocol):
-    """What the conditions look at in a partition, whoever shows it."""
+class ObservedPartition(Protocol):
+    """The state of a partition that conditions read."""
 
     @property
     def leader(self) -> int: ...
@@ -63,7 +63,7 @@ class Seen(Protocol):
     def elr(self) -> Sequence[int]: ...
 
 
-_HOLDS: dict[Condition, Callable[[Seen, int], bool]] = {
+_HOLDS: dict[Condition, Callable[[ObservedPartition, int], bool]] = {
     "isr-at-most": lambda view, value: len(view.isr) <= value,
     "isr-at-least": lambda view, value: len(view.isr) >= value,
     "no-leader": lambda view, _: view.leader < 0,
@@ -73,13 +73,13 @@ _HOLDS: dict[Condition, Callable[[Seen, int], bool]] = {
 
 
 def holds(trigger: Trigger, cluster: Cluster) -> bool:
-    """Whether the condition holds now."""
+    """Whether the condition is true now."""
     views = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
     return met(trigger, views, cluster.active_controller)
 
 
-def met(trigger: Trigger, partitions: Sequence[Seen], active_controller: Callable[[], int | None]) -> bool:
-    """Whether the condition holds of partitions, in their order, that were seen so. None were: none holds of them."""
+def met(trigger: Trigger, partitions: Sequence[ObservedPartition], active_controller: Callable[[], int | None]) -> bool:
+    """Whether the condition is true of these partitions (sorted). Without partitions only `no-controller` can be."""
     if trigger.condition == "no-controller":
         return active_controller() is None
     return bool(partitions) and _HOLDS[trigger.condition](

@@ -1,1 +1,1 @@
-"""What clients do to the cluster, and the record of what they saw."""
+"""Client workloads, and the recording of what their clients observed."""

@@ -1,4 +1,4 @@
-"""What a worker process asks of a workload."""
+"""Defines the interface between a worker process and a workload."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workloads.recording import Recorder
 
 @dataclass(frozen=True)
 class Context:
-    """What a workload works with."""
+    """The configuration and services that a workload gets from its worker."""
 
-    orders: WorkerConfig
+    config: WorkerConfig
     library: ClientLibrary
     recorder: Recorder
     clock: RunClock
@@ -24,11 +24,11 @@ class Context:
 
 @dataclass(frozen=True)
 class Unread:
-    """A partition that a final read has not reached the end of."""
+    """A partition that a final read has not read to the end."""
 
     process: int
     partition: Partition
-    position: int | None  # None: not even assigned
+    position: int | None  # None: not assigned yet
     end: int
 
 
@@ -36,29 +36,29 @@ class Workload(Protocol):
     """One worker's share of a workload. Methods are called from one thread, in this order."""
 
     def start(self) -> None:
-        """Connect and begin. Raises `ClientError` if no broker can be reached in the time allowed."""
+        """Connect and start. Raises `ClientError` if no broker can be reached within the timeout."""
         ...
 
     def failure(self) -> Exception | None:
-        """Tell what broke the workload itself, if anything did."""
+        """Return the exception that broke the workload itself, if any did."""
         ...
 
     def open(self) -> int:
-        """Count operations that change something, were started and have not ended."""
+        """Count operations in flight that change something."""
         ...
 
     def drain(self) -> None:
-        """Start no more operations that change something; reading goes on. Returns at once."""
+        """Start no more operations that change something; reads continue. Returns at once."""
         ...
 
     def begin_final(self, ends: Mapping[Partition, int]) -> None:
-        """Have every reader read every partition from its start to these ends. Returns at once."""
+        """Make every reader read every partition from its start to these ends. Returns at once."""
         ...
 
     def unread(self) -> Sequence[Unread]:
-        """Tell what the final reads have not reached; empty when they are complete."""
+        """List what the final reads have not reached; empty when they are complete."""
         ...
 
     def stop(self) -> None:
-        """End everything, recording as unknown what is open and would change something."""
+        """Stop all threads; record open operations that change something as unknown."""
         ...

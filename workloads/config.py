@@ -1,4 +1,4 @@
-"""What a worker process is told to do: one JSON file, checked before anything starts."""
+"""The configuration of a worker process: one JSON file, validated before anything starts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ACKS: Final[Mapping[object, int]] = {"all": -1, "-1": -1, -1: -1, 0: 0, 1: 1, "0
 
 
 class WorkerConfigError(Exception):
-    """The orders cannot be carried out. One line: what was expected and what was found."""
+    """The configuration is invalid. One line: what was expected and what was found."""
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Orders of one worker. Fields without a default must be in the file; others may be."""
+    """Configuration of one worker. Fields without a default are required in the file."""
 
     run_id: str
     origin_ns: int  # the run's origin on CLOCK_MONOTONIC
@@ -33,13 +33,13 @@ class WorkerConfig:
     client: str = DEFAULT_CLIENT
     acks: int = -1
     idempotence: bool = True
-    rate: float = 500.0  # sends a second, of this worker
-    producers: int = 16  # logical processes that send: the most sends in flight
+    rate: float = 500.0  # sends per second, of this worker
+    producers: int = 16  # logical processes that send: the maximum of sends in flight
     readers: int = 1  # logical processes that read, a thread and a client each
-    batch_min: int = 1  # records of a send
+    batch_min: int = 1  # records per send
     batch_max: int = 3
     seed: int = 0
-    duration_s: float | None = None  # stop sending after this; None: until told
+    duration_s: float | None = None  # stop sending after this; None: until `drain`
     connect_timeout_s: float = 30.0
     request_timeout_ms: int = 4_000
     delivery_timeout_ms: int = 8_000
@@ -50,7 +50,7 @@ class WorkerConfig:
     seek_interval_ms: int = 10_000
     final_timeout_s: float = 120.0
     groups: dict[str, int | None] = field(default_factory=dict)
-    """Of the workload `groups`: name → partition of the topic in which the cluster keeps the group, null if unknown."""
+    """For the workload `groups`: name → partition of the offsets topic that stores the group, null if unknown."""
 
     @property
     def partitions(self) -> list[Partition]:
@@ -72,19 +72,19 @@ class WorkerConfig:
 
 
 def read_config(path: Path) -> WorkerConfig:
-    """Read and check a file of orders. Raises `WorkerConfigError`."""
+    """Read and validate a configuration file. Raises `WorkerConfigError`."""
     try:
         return config_from(json.loads(path.read_text()))
     except OSError as error:
-        raise WorkerConfigError(f"cannot read the orders {path}: {error.strerror}") from error
+        raise WorkerConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
-        raise WorkerConfigError(f"the orders {path} are not JSON: {error}") from error
+        raise WorkerConfigError(f"the configuration {path} is not JSON: {error}") from error
 
 
 def config_from(values: object) -> WorkerConfig:
-    """Check orders that were read. Raises `WorkerConfigError` for what is missing, unknown or impossible."""
+    """Validate a decoded configuration. Raises `WorkerConfigError` for missing, unknown or invalid fields."""
     if not isinstance(values, dict):
-        raise WorkerConfigError(f"orders must be a JSON object, found {type(values).__name__}")
+        raise WorkerConfigError(f"the configuration must be a JSON object, found {type(values).__name__}")
     known = {each.name: each for each in fields(WorkerConfig)}
     missing = [
         name
@@ -92,18 +92,18 @@ def config_from(values: object) -> WorkerConfig:
         if each.default is MISSING and each.default_factory is MISSING and name not in values
     ]
     if missing:
-        raise WorkerConfigError(f"orders lack {', '.join(missing)}")
+        raise WorkerConfigError(f"the configuration lacks {', '.join(missing)}")
     unknown = sorted(set(values) - set(known))
     if unknown:
-        raise WorkerConfigError(f"orders have unknown fields {', '.join(unknown)}; known are {', '.join(known)}")
+        raise WorkerConfigError(f"the configuration has unknown fields {', '.join(unknown)}; known: {', '.join(known)}")
     if "acks" in values:
         if values["acks"] not in ACKS:
             raise WorkerConfigError(f"acks must be all, 0 or 1, found {values['acks']!r}")
         values = {**values, "acks": ACKS[values["acks"]]}
     _check_types(values)
-    orders = WorkerConfig(**values)
-    _check_sense(orders)
-    return orders
+    config = WorkerConfig(**values)
+    _check_values(config)
+    return config
 
 
 def _check_types(values: Mapping[str, object]) -> None:
@@ -118,22 +118,22 @@ def _check_types(values: Mapping[str, object]) -> None:
             raise WorkerConfigError(f"{name} must be {' or '.join(each.__name__ for each in wanted)}, found {found!r}")
 
 
-def _check_sense(orders: WorkerConfig) -> None:
-    demands = {
-        "worker must be below workers": 0 <= orders.worker < orders.workers,
-        "bootstrap must name a broker": bool(orders.bootstrap),
-        "topics must have partitions": bool(orders.topics) and all(n > 0 for n in orders.topics.values()),
-        "rate must be positive": orders.rate > 0,
+def _check_values(config: WorkerConfig) -> None:
+    requirements = {
+        "worker must be below workers": 0 <= config.worker < config.workers,
+        "bootstrap must name a broker": bool(config.bootstrap),
+        "topics must have partitions": bool(config.topics) and all(n > 0 for n in config.topics.values()),
+        "rate must be positive": config.rate > 0,
         "producers and readers must not be negative, nor both 0": (
-            orders.producers >= 0 and orders.readers >= 0 and orders.producers + orders.readers > 0
+            config.producers >= 0 and config.readers >= 0 and config.producers + config.readers > 0
         ),
-        "batch_min and batch_max must satisfy 1 ≤ min ≤ max": 1 <= orders.batch_min <= orders.batch_max,
-        "the workload groups needs groups": orders.workload != "groups" or bool(orders.groups),
-        "idempotence needs acks all": orders.acks == -1 or not orders.idempotence,
+        "batch_min and batch_max must satisfy 1 ≤ min ≤ max": 1 <= config.batch_min <= config.batch_max,
+        "the workload groups needs groups": config.workload != "groups" or bool(config.groups),
+        "idempotence needs acks all": config.acks == -1 or not config.idempotence,
         "delivery_timeout_ms must not be below request_timeout_ms + linger_ms": (
-            orders.delivery_timeout_ms >= orders.request_timeout_ms + orders.linger_ms
+            config.delivery_timeout_ms >= config.request_timeout_ms + config.linger_ms
         ),
     }
-    for demand, met in demands.items():
+    for requirement, met in requirements.items():
         if not met:
-            raise WorkerConfigError(f"orders: {demand}")
+            raise WorkerConfigError(f"configuration: {requirement}")

@@ -1,6 +1,6 @@
-"""Turning what clients saw into rows of the history.
+"""Records what clients observed as rows of the history.
 
-An operation's rows are written when it is over: one of `operations`, one of `sends` per record sent, one of
+An operation's rows are written when it has ended: one of `operations`, one of `sends` per record sent, one of
 `polls` per partition that was covered, one of `reads` per record read. Any thread may record.
 """
 
@@ -21,14 +21,14 @@ from workloads.clients.groups import CommitEnd, CommittedOffset
 from workloads.values import decode_value
 
 Phase = Literal["main", "final"]
-Kind = Literal["send", "poll", "latest", "commit", "committed"]
+OperationKind = Literal["send", "poll", "latest", "commit", "committed"]
 
 OPERATIONS_PER_WORKER: Final = 1 << 40
 """Worker w numbers its operations from w * 2^40, so that operations of one run never share a number."""
 
 
 class Invocation(NamedTuple):
-    """An operation that was invoked: by whom, and when."""
+    """An operation that was invoked: its number, process, phase and time."""
 
     op: int
     process: int
@@ -38,7 +38,7 @@ class Invocation(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a worker has done so far."""
+    """Counters of a worker's operations so far."""
 
     operations: int
     sends: dict[Status, int]
@@ -49,17 +49,17 @@ class Counts:
     errors: dict[str, int]  # by name, over all operations that did not end ok
 
 
-class Member(NamedTuple):
-    """A member of a group, as it last knew itself."""
+class MemberView(NamedTuple):
+    """A group member's own latest knowledge of its membership."""
 
     group: str
-    name: str | None  # None: the coordinator has given it none yet
+    name: str | None  # None: the coordinator has not assigned one yet
     generation: int | None
     kept_in: int | None
 
 
 class _Ended(NamedTuple):
-    kind: Kind
+    kind: OperationKind
     status: Status
     error: str | None
     node: int | None
@@ -82,14 +82,14 @@ class Recorder:
         self._acks = acks
         self._numbers = itertools.count(worker * OPERATIONS_PER_WORKER)
         self._lock = threading.Lock()
-        self._ended: Counter[tuple[Kind, Status]] = Counter()
+        self._ended: Counter[tuple[OperationKind, Status]] = Counter()
         self._errors: Counter[str] = Counter()
         self._records_acked = 0
         self._records_read = 0
         self._closed = False
 
     def invoke(self, process: int, phase: Phase, now_ns: int) -> Invocation:
-        """Give a number to an operation that is about to start."""
+        """Number an operation that is about to start."""
         return Invocation(next(self._numbers), process, phase, now_ns)
 
     def send_ended(
@@ -100,7 +100,7 @@ class Recorder:
         outcomes: Sequence[SendOutcome],
         completed_ns: int | None,
     ) -> Status:
-        """Record a send; returns its status. `completed_ns` is None if no answer ever came."""
+        """Record a send; returns its status. `completed_ns` is None if it was never answered."""
         status = combine(outcome.status for outcome in outcomes)
         error = next((outcome.error for outcome in outcomes if outcome.error), None)
         nodes = {outcome.node for outcome in outcomes}
@@ -117,7 +117,7 @@ class Recorder:
     ) -> None:
         """Record a poll that returned.
 
-        `assigned` are the partitions of which nothing was heard since they were assigned or sought.
+        `assigned` are the partitions without an answer since they were assigned or sought.
         """
         polls = [
             (
@@ -151,50 +151,50 @@ class Recorder:
         row = (invocation.op, *partition, None, end.offset, None, 0, False)
         self._record(_Ended("latest", "ok", None, end.node, completed_ns), invocation, polls=[row])
 
-    def read_failed(self, invocation: Invocation, kind: Kind, error: str, completed_ns: int) -> None:
-        """Record a poll, or a question for an offset, that ended with an error; none has any effect."""
+    def read_failed(self, invocation: Invocation, kind: OperationKind, error: str, completed_ns: int) -> None:
+        """Record a poll or an offset query that ended with an error; neither has any effect."""
         self._record(_Ended(kind, "fail", error, None, completed_ns), invocation)
 
     def command_ended(self, row: Row) -> None:
-        """Record a command to an object that is kept in the log: one row of `commands`."""
+        """Record a command to an object stored in the log: one row of `commands`."""
         self._add(self._commands, row)
 
     def commit_ended(
         self,
         invocation: Invocation,
-        member: Member,
+        member: MemberView,
         offsets: Mapping[Partition, int],
         end: CommitEnd,
         completed_ns: int,
     ) -> None:
-        """Record a commit; an attempt of it that may still take effect is recorded as one of its own."""
+        """Record a commit; an earlier attempt that may still take effect is recorded as a commit of its own."""
         self._commit(_Ended("commit", end.status, end.error, end.node, completed_ns), invocation, member, offsets, end)
         if end.in_doubt:
             attempt = invocation._replace(op=next(self._numbers))
             self._commit(_Ended("commit", "info", "EarlierAttempt", None, None), attempt, member, offsets, end)
 
-    def committed_told(
+    def committed_answered(
         self,
         invocation: Invocation,
-        member: Member,
+        member: MemberView,
         partition: Partition,
         answer: CommittedOffset,
         completed_ns: int,
     ) -> None:
-        """Record the answer to a question for a committed offset."""
+        """Record the answer to a committed-offset query."""
         row = (invocation.op, member.group, *partition, answer.offset, member.name, None, member.kept_in)
         self._record(_Ended("committed", "ok", None, answer.node, completed_ns), invocation, commits=[row])
 
     def ownership_ended(self, row: Row) -> None:
-        """Record that a member of a group no longer owns a partition: one row of `ownerships`."""
+        """Record that a group member no longer owns a partition: one row of `ownerships`."""
         self._add(self._ownerships, row)
 
     def administered(self, row: Row) -> None:
-        """Record a request that administers a topic: one row of `administration`."""
+        """Record an administrative request: one row of `administration`."""
         self._add(self._administration, row)
 
     def counts(self) -> Counts:
-        """Count what was recorded so far."""
+        """Return the counters of what was recorded so far."""
         with self._lock:
             ended, errors = Counter(self._ended), dict(self._errors)
             acked, read = self._records_acked, self._records_read
@@ -209,12 +209,17 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """Record nothing any more: what is recorded when this returns is whole, and the history may be closed."""
+        """Stop recording. When this returns every recorded operation is complete, and the history may be closed."""
         with self._lock:
             self._closed = True
 
     def _commit(
-        self, ended: _Ended, invocation: Invocation, member: Member, offsets: Mapping[Partition, int], end: CommitEnd
+        self,
+        ended: _Ended,
+        invocation: Invocation,
+        member: MemberView,
+        offsets: Mapping[Partition, int],
+        end: CommitEnd,
     ) -> None:
         rows = [
             (

@@ -1,4 +1,4 @@
-"""The workloads by name."""
+"""Finds workloads by name."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ WORKLOADS: Final[Mapping[str, Callable[[Context], Workload]]] = {
 
 
 class UnknownWorkloadError(Exception):
-    """There is no such workload. One line that names those that there are."""
+    """The workload is unknown. One line that lists the known ones."""
 
 
 def workload_named(name: str) -> Callable[[Context], Workload]:
-    """Give the workload of that name, to be made with a `Context`. Raises `UnknownWorkloadError`."""
+    """Return the factory of a workload. Raises `UnknownWorkloadError`."""
     if name not in WORKLOADS:
         raise UnknownWorkloadError(unknown(name, WORKLOADS, "a workload"))
     return WORKLOADS[name]

@@ -1,4 +1,4 @@
-"""The threads of a workload: none of them dies in silence, and all end together."""
+"""Worker threads that report failures and stop together, and the rate at which they work."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+SECOND_NS: Final = 1_000_000_000
 STOP_TIMEOUT_S: Final = 5.0
 
 
 class WorkerThreads:
-    """Threads that work until they are told to stop."""
+    """Threads that run until `stop`."""
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
@@ -18,7 +19,7 @@ class WorkerThreads:
         self._threads: list[threading.Thread] = []
 
     def failure(self) -> Exception | None:
-        """Tell what broke a thread."""
+        """Return the exception that ended a thread, if any did."""
         return self._failure
 
     def run(self, name: str, work: Callable[[], None]) -> None:
@@ -28,7 +29,7 @@ class WorkerThreads:
         thread.start()
 
     def run_steps(self, name: str, step: Callable[[], float], close: Callable[[], None]) -> None:
-        """Start a thread that does step after step, resting as long as each says, and closes at the end."""
+        """Start a thread that calls `step` repeatedly, sleeps as long as it returns, and calls `close` at the end."""
 
         def work() -> None:
             while not self.stopping.is_set():
@@ -38,7 +39,7 @@ class WorkerThreads:
         self.run(name, work)
 
     def stop(self) -> None:
-        """Tell all threads to stop, and wait for them for a while."""
+        """Signal all threads to stop, and wait up to `STOP_TIMEOUT_S` for each."""
         self.stopping.set()
         for thread in self._threads:
             thread.join(STOP_TIMEOUT_S)
@@ -47,5 +48,30 @@ class WorkerThreads:
         try:
             work()
         except Exception as error:
-            # Whatever it is: a thread that dies in silence would look like an idle cluster.
+            # Any exception: a thread that ended without a report would look like an idle cluster.
             self._failure = error
+
+
+class TokenBucket:
+    """Grants one token per operation that is due. Unused tokens are kept up to `burst_s` seconds' worth.
+
+    So the rate is kept through short stalls of a busy machine, but after an outage of ten seconds the cluster does not
+    get ten seconds' worth of operations at once.
+    """
+
+    def __init__(self, rate_per_s: float, now_ns: int, burst_s: float = 0.1) -> None:
+        if rate_per_s <= 0:
+            raise ValueError(f"a rate must be positive, found {rate_per_s}")
+        self._rate_per_s = rate_per_s
+        self._most = max(1.0, rate_per_s * burst_s)
+        self._tokens = 0.0
+        self._filled_ns = now_ns
+
+    def take(self, wanted: int, now_ns: int) -> int:
+        """Take up to `wanted` tokens; returns how many there were."""
+        earned = (now_ns - self._filled_ns) * self._rate_per_s / SECOND_NS
+        self._tokens = min(self._most, self._tokens + earned)
+        self._filled_ns = now_ns
+        taken = min(wanted, int(self._tokens))
+        self._tokens -= taken
+        return taken

@@ -1,8 +1,8 @@
-"""What the records of a run carry: a number that says who wrote it, and proof that it arrived whole.
+"""Encodes the values of records: a number unique in the run, a checksum, and an optional body.
 
-A value is 8 bytes, the number big-endian, 4 bytes, the CRC-32C of everything else in it, and whatever the workload
-has to say besides, which for most is nothing. Kafka's own checksum covers the batch on its way; this one survives
-a broker that stores and serves the wrong bytes under a checksum of its own making.
+A value consists of 8 bytes, the number (big-endian), 4 bytes, the CRC-32C of everything else in it, and the body,
+which most workloads leave empty. Kafka's own checksum covers the batch in transit; this one also detects a broker that
+stores and serves wrong bytes under a checksum that it computed itself.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _VALUE: Final = struct.Struct(">qI")
 
 
 def encode_value(number: int, body: bytes = b"") -> bytes:
-    """Give the payload for a number between 0 and 2^63 - 1, and what else the record is to say."""
+    """Encode a number between 0 and 2^63 - 1 and a body."""
     return _VALUE.pack(number, crc32c(body, crc32c(_NUMBER.pack(number)))) + body
 
 
 def decode_value(payload: bytes | None) -> int | None:
-    """Give the number that a payload carries, or None if the payload is not one of ours."""
+    """Decode the number of a payload; None if the payload is not one of ours."""
     if payload is None or len(payload) < _VALUE.size:
         return None
     number, checksum = _VALUE.unpack_from(payload)
@@ -37,15 +37,15 @@ def decode_value(payload: bytes | None) -> int | None:
 
 
 def body_of(payload: bytes) -> bytes:
-    """Give what a payload says besides its number; only of one that `decode_value` knows as ours."""
+    """Return the body of a payload; only valid for one that `decode_value` accepts."""
     return payload[_VALUE.size :]
 
 
 class ValueSource:
-    """The values of one worker: unique in the run, increasing, never given twice. Not for several threads."""
+    """Generates the values of one worker: unique in the run and increasing. Not thread-safe."""
 
     def __init__(self, worker: int, skipped: int = 0) -> None:
-        """Give the values of a worker, but for the first so many: those are another source's."""
+        """Generate the values of a worker, without the first `skipped`: those belong to another source."""
         if not 0 <= worker < WORKERS_MAX:
             raise ValueError(f"worker number must be between 0 and {WORKERS_MAX - 1}, found {worker}")
         self._next = worker * VALUES_PER_WORKER + skipped

@@ -1,18 +1,18 @@
-"""A worker process: `python -m workloads.worker ORDERS.json`.
+"""Runs a workload in a worker process: `python -m workloads.worker CONFIG.json`.
 
-Reads its orders (`workloads.config`) and then commands from standard input, one a line:
+Reads its configuration (`workloads.config`) and then commands from standard input, one per line:
 
 | command | effect | answered by |
 |---|---|---|
-| `drain` | sends no more; reading goes on | `drained`, once no send is open |
-| `final {"TOPIC": {"PARTITION": END, …}, …}` | drains, then every reader reads all, up to these ends | `final` |
-| `stop` | ends everything and closes the history | `closed`, exit status 0 |
+| `drain` | stops sending; reading continues | `drained`, when no send is open |
+| `final {"TOPIC": {"PARTITION": END, …}, …}` | drains, then every reader reads everything up to these ends | `final` |
+| `stop` | stops everything and closes the history | `closed`, exit status 0 |
 
-Prints JSON objects, one a line, each with its `event`: `ready`, `counts` once a second, `drained`, `final`
-(`complete`, and what is `missing`), `error` (a command that could not be understood), `closed`.
+Prints JSON objects, one per line, each with its `event`: `ready`, `counts` once a second, `drained`, `final`
+(`complete`, and what is `missing`), `error` (an invalid command), `closed`.
 
-SIGTERM, and the end of standard input (the harness is gone), close the history in good order as `stop` does.
-SIGINT is ignored: it is meant for the harness, which will say what to do. Exit status 2: impossible orders;
+SIGTERM and the end of standard input (the harness has exited) close the history as `stop` does.
+SIGINT is ignored: it is meant for the harness, which then sends a command. Exit status 2: invalid configuration;
 4: no broker reachable, or the history cannot be written; with one line on standard error.
 """
 
@@ -48,7 +48,7 @@ class WorkerError(Exception):
 
 
 def parse_ends(text: str) -> dict[Partition, int]:
-    """Read the argument of `final`. Raises `ValueError` with one line if it is not what it should be."""
+    """Parse the argument of `final`. Raises `ValueError` with one line if it is invalid."""
     try:
         topics = json.loads(text)
         return {
@@ -61,12 +61,12 @@ def parse_ends(text: str) -> dict[Partition, int]:
 
 
 class Session:
-    """Follows commands until it is told to stop, and reports."""
+    """Executes commands until `stop`, and reports events."""
 
     def __init__(
-        self, orders: WorkerConfig, workload: Workload, recorder: Recorder, history: HistoryWriter, output: TextIO
+        self, config: WorkerConfig, workload: Workload, recorder: Recorder, history: HistoryWriter, output: TextIO
     ) -> None:
-        self._orders = orders
+        self._config = config
         self._workload = workload
         self._recorder = recorder
         self._history = history
@@ -78,9 +78,9 @@ class Session:
         self._ends: Mapping[Partition, int] | None = None
         self._final_deadline_s: float | None = None
 
-    def follow(self, commands: SimpleQueue[str]) -> None:
-        """Work until `stop`. Raises `WorkerError` if the workload or the history breaks."""
-        self.report("ready", worker=self._orders.worker)
+    def run(self, commands: SimpleQueue[str]) -> None:
+        """Run until `stop`. Raises `WorkerError` if the workload or the history fails."""
+        self.report("ready", worker=self._config.worker)
         while True:
             try:
                 command = commands.get(timeout=TICK_S)
@@ -89,14 +89,14 @@ class Session:
             if command.strip() == STOP:
                 return
             if command.strip():
-                self._obey(command.strip())
+                self._execute(command.strip())
             self._advance(time.monotonic())
 
     def report(self, event: str, **values: object) -> None:
         """Print one line."""
         print(json.dumps({"event": event, **values}), file=self._output, flush=True)
 
-    def _obey(self, command: str) -> None:
+    def _execute(self, command: str) -> None:
         verb, _, argument = command.partition(" ")
         if verb == "drain":
             self._drain()
@@ -108,7 +108,7 @@ class Session:
                 return
             self._drain()
         else:
-            self.report("error", message=f"unknown command {verb!r}; there are drain, final, stop")
+            self.report("error", message=f"unknown command {verb!r}; expected drain, final or stop")
 
     def _drain(self) -> None:
         self._draining = True
@@ -120,7 +120,7 @@ class Session:
             raise WorkerError(f"{type(failure).__name__}: {failure}") from failure
         if self._history.failed:
             self._history.flush()  # raises what has failed
-        duration_s = self._orders.duration_s
+        duration_s = self._config.duration_s
         if duration_s is not None and not self._draining and now_s - self._started_s >= duration_s:
             self._drain()
         if self._draining and not self._drained and self._workload.open() == 0:
@@ -129,14 +129,14 @@ class Session:
         if self._drained and self._ends is not None:
             self._workload.begin_final(self._ends)
             self._ends = None
-            self._final_deadline_s = now_s + self._orders.final_timeout_s
+            self._final_deadline_s = now_s + self._config.final_timeout_s
         if self._final_deadline_s is not None:
-            self._look_at_final(now_s, self._final_deadline_s)
+            self._check_final(now_s, self._final_deadline_s)
         if now_s >= self._counts_due_s:
             self._counts_due_s = now_s + COUNTS_INTERVAL_S
             self.report("counts", open=self._workload.open(), **asdict(self._recorder.counts()))
 
-    def _look_at_final(self, now_s: float, deadline_s: float) -> None:
+    def _check_final(self, now_s: float, deadline_s: float) -> None:
         unread = self._workload.unread()
         if unread and now_s < deadline_s:
             return
@@ -154,22 +154,22 @@ class Session:
         self.report("final", complete=not unread, missing=missing)
 
 
-def run(orders: WorkerConfig, commands: SimpleQueue[str], output: TextIO) -> None:
-    """Carry out orders until told to stop. Raises the errors that `main` reports."""
-    make = workload_named(orders.workload)
-    library = client_named(orders.client)
-    history = HistoryWriter(Path(orders.history), orders.run_id, f"worker{orders.worker}")
-    recorder = Recorder(history, orders.worker, library.name, orders.acks)
-    workload = make(Context(orders, library, recorder, RunClock(orders.origin_ns)))
-    session = Session(orders, workload, recorder, history, output)
+def run(config: WorkerConfig, commands: SimpleQueue[str], output: TextIO) -> None:
+    """Run a worker until `stop`. Raises the errors that `main` reports."""
+    make = workload_named(config.workload)
+    library = client_named(config.client)
+    history = HistoryWriter(Path(config.history), config.run_id, f"worker{config.worker}")
+    recorder = Recorder(history, config.worker, library.name, config.acks)
+    workload = make(Context(config, library, recorder, RunClock(config.origin_ns)))
+    session = Session(config, workload, recorder, history, output)
     try:
         workload.start()
-        session.follow(commands)
+        session.run(commands)
     finally:
         workload.stop()
         recorder.close()
         operations = recorder.counts().operations
-        history.add("workers", (orders.worker, operations))
+        history.add("workers", (config.worker, operations))
         history.close()
     session.report("closed", operations=operations)
 
@@ -177,22 +177,22 @@ def run(orders: WorkerConfig, commands: SimpleQueue[str], output: TextIO) -> Non
 def main(arguments: Sequence[str]) -> int:
     """Run a worker; returns the exit status."""
     if len(arguments) != 1:
-        print("usage: python -m workloads.worker ORDERS.json", file=sys.stderr)
+        print("usage: python -m workloads.worker CONFIG.json", file=sys.stderr)
         return 2
-    # Clients warn of every broken connection; what that meant for an operation is in the history.
+    # Clients warn about every broken connection; the history has what it meant for an operation.
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s: %(message)s")
     commands: SimpleQueue[str] = SimpleQueue()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda _number, _frame: commands.put(STOP))
-    threading.Thread(target=_listen, args=(commands,), name="commands", daemon=True).start()
+    threading.Thread(target=_read_commands, args=(commands,), name="commands", daemon=True).start()
     try:
         run(read_config(Path(arguments[0])), commands, sys.stdout)
     except (WorkerConfigError, UnknownWorkloadError, ClientMissingError) as error:
         print(f"worker: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # Nobody reads the reports: the harness is gone. The history has been closed.
-        sys.stdout = None  # else the interpreter complains of the pipe at exit
+        # The harness, which reads the reports, has exited. The history has been closed.
+        sys.stdout = None  # else the interpreter reports the broken pipe at exit
         return 0
     except ClientError as error:
         print(f"worker: no broker could be reached: {error}", file=sys.stderr)
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _listen(commands: SimpleQueue[str]) -> None:
+def _read_commands(commands: SimpleQueue[str]) -> None:
     for line in sys.stdin:
         commands.put(line)
     commands.put(STOP)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from harness.environments.base import Capabilities
 from harness.environments.registry import OFFERS
 from nemesis.faults import KINDS
-from nemesis.faults.base import Kind
+from nemesis.faults.base import FaultKind
 
 ALWAYS = "always"
 NEVER = "-"
 
 
-def cell(kind: Kind, offers: Capabilities) -> str:
+def cell(kind: FaultKind, offers: Capabilities) -> str:
     """By which mechanisms an environment injects a kind: alternatives with commas, both needed with "and"."""
     choices = offers.ways(kind.needs)
     if any(not choice for choice in choices):

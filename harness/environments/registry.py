@@ -16,13 +16,13 @@ from harness.store.journal import Journal
 from naming import SpecError
 from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, families
-from nemesis.faults.base import Kind
+from nemesis.faults.base import FaultKind
 from nemesis.schedule import parts
 
 OFFERS: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": OFFERS_OF_VMS}
 
 
-def check(spec: Spec, kinds: Iterable[Kind], system: System) -> None:
+def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
     """See that the environment can inject these faults into the system, by the mechanisms that were asked for.
 
     Nothing is started but, for mechanisms, a short trial. Raises `SpecError`, and `EnvironmentFailed` for an image that

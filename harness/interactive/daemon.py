@@ -31,8 +31,8 @@ from nemesis.clock import RealClock
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from nemesis.runner import NemesisRunner, Row
-from nemesis.schedule import Entry, Schedule, parts
-from nemesis.targets import Target
+from nemesis.schedule import Schedule, ScheduledFault, parts
+from nemesis.targets import FaultTarget
 
 READY_S = 60.0
 _ACCEPT_S = 0.2
@@ -80,8 +80,8 @@ class Owner:
 
     def _fault(self, wanted: Mapping[str, Any], say: Say) -> None:
         """Fire one fault and see it through, as the conductor of a run does."""
-        target = Target(wanted["role"], wanted["partition"])
-        entry = Entry(1, 0, wanted["kind"], target, wanted["lasts_ms"], wanted["parameters"])
+        target = FaultTarget(wanted["role"], wanted["partition"])
+        entry = ScheduledFault(1, 0, wanted["kind"], target, wanted["lasts_ms"], wanted["parameters"])
 
         def journal(kind: str, details: Row) -> None:
             self._journal.record(kind, **details)

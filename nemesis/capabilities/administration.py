@@ -1,4 +1,4 @@
-"""What faults ask of a cluster's administration. All of it goes through the cluster's own protocol, as a client."""
+"""The interface by which faults administer topics. It uses the cluster's own protocol, as a client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Administrator(Protocol):
-    """Somebody who may administer the cluster. Errors are `NodeError`: the cluster refused, or did not answer."""
+    """Administers topics. Errors are `NodeError`: the cluster refused, or did not answer."""
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
         """Create a topic."""
@@ -18,19 +18,19 @@ class Administrator(Protocol):
         ...
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give a topic so many partitions in all."""
+        """Increase the number of a topic's partitions to `total`."""
         ...
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Ask for these replicas, the preferred leader first; returns before they are in place."""
+        """Request these replicas, the preferred leader first; returns before they are in place."""
         ...
 
     def elect(self, topic: str, partition: int) -> None:
-        """Have the preferred replica lead."""
+        """Elect the preferred leader."""
         ...
 
     def setting(self, topic: str, name: str) -> str:
-        """Tell a topic's setting."""
+        """Return the value of a topic's setting."""
         ...
 
     def set(self, topic: str, name: str, value: str) -> None:

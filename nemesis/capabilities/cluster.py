@@ -1,7 +1,6 @@
-"""What a fault needs: capabilities of nodes, of the network between them, and of the cluster's own view.
+"""The interfaces that faults are written against: nodes, the network between them, and the cluster's metadata.
 
-Environments provide these; faults are written once against them. An endpoint of the network is a node id,
-or `CLIENTS`.
+Environments implement them. An endpoint of the network is a node id, or `CLIENTS`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Literal, Protocol
 from nemesis.capabilities.administration import Administrator
 from nemesis.capabilities.clocks import WallClock
 from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival
-from nemesis.capabilities.shapes import Sample, Shape
+from nemesis.capabilities.shapes import LinkSample, Shape
 
 CLIENTS = 0
 """The endpoint of all client processes."""
@@ -30,14 +29,14 @@ Capability = Literal[
     "starvation",  # take processor time or memory from a node that runs
     "network",  # block links
     "network-shaping",  # delay, lose, duplicate, reorder, throttle and reset what passes
-    "page-cache-loss",  # lose what was not synced, whole or in part
-    "spare-broker",  # one that can take over a replica: there are more brokers than replicas of a partition
-    "plain-broker",  # one that is no controller, too: what forgets something that it had synced may not vote
+    "page-cache-loss",  # lose unsynced data, all or a part of it
+    "spare-broker",  # one that can take over a replica: more brokers than replicas of a partition
+    "plain-broker",  # one that is not also a controller: a node that loses synced data may not vote
     "administration",  # create topics, move replicas, elect, change settings
-    "clock",  # bend a node's wall clock
-    "disk-damage",  # change the files of a dead node behind its back
-    "disk-full",  # leave no room on the disk of a node that runs
-    "disk-trouble",  # have its disk fail, lie, be slow, or stall
+    "clock",  # set a node's wall clock wrong
+    "disk-damage",  # change the files of a dead node
+    "disk-full",  # fill the disk of a node that runs
+    "disk-trouble",  # make its disk fail, skip syncs, be slow, or stall
 ]
 
 
@@ -46,7 +45,7 @@ class Node(Protocol):
 
     @property
     def node_id(self) -> int:
-        """Number in the cluster: brokers from 1, controllers that are nothing else from 100."""
+        """Number in the cluster: brokers from 1, controllers that are no brokers from 100."""
         ...
 
     @property
@@ -64,7 +63,7 @@ class Node(Protocol):
         ...
 
     def is_ready(self) -> bool:
-        """Whether it serves: a broker that is running and unfenced by its own account."""
+        """Whether it serves: a broker that reports itself running and unfenced."""
         ...
 
     def start(self) -> None:
@@ -72,7 +71,7 @@ class Node(Protocol):
         ...
 
     def stop(self, timeout_s: float) -> int:
-        """Shut down in good order; returns the exit status."""
+        """Shut down in a controlled way; returns the exit status."""
         ...
 
     def kill(self) -> None:
@@ -80,69 +79,69 @@ class Node(Protocol):
         ...
 
     def pause(self) -> None:
-        """Stop the process from running, and see that it is stopped."""
+        """Stop the process from running, and check that it is stopped."""
         ...
 
     def resume(self) -> None:
-        """Let it run again, and see that it runs."""
+        """Let it run again, and check that it runs."""
         ...
 
     def is_paused(self) -> bool:
-        """Whether the process is alive and stands still."""
+        """Whether the process is alive and stopped."""
         ...
 
     def throttle(self, percent: int) -> None:
-        """Let the process run in so many percent of the time only, until `unthrottle`."""
+        """Let the process run for that percentage of the time only, until `unthrottle`."""
         ...
 
     def unthrottle(self) -> None:
-        """Let it run whenever it wants to. Safe when it is not throttled, or dead."""
+        """Stop throttling. Safe when it is not throttled, or dead."""
         ...
 
     def running_percent(self, seconds: float) -> float:
-        """Look, again and again, whether the process may run; in how many percent of the looks it might."""
+        """Sample for that time whether the process may run; returns the percentage of samples in which it might."""
         ...
 
     def limit_memory(self) -> int:
-        """Let the process have no more address space than it has; returns how many bytes that is."""
+        """Limit the address space of the process to what it has; returns the limit in bytes."""
         ...
 
     def unlimit_memory(self) -> None:
-        """Let it have as much as before. Safe when it is not limited, or dead."""
+        """Remove the limit. Safe when it is not limited, or dead."""
         ...
 
     def memory_limit(self) -> int | None:
-        """Bytes of address space that the kernel lets the process have; None: no limit, or no process."""
+        """The kernel's limit of the address space in bytes; None: no limit, or no process."""
         ...
 
     def log_tail(self) -> Sequence[str]:
-        """Give the last lines that the node logged."""
+        """Return the last lines that the node logged."""
         ...
 
     @property
     def disk(self) -> Disk:
-        """What it keeps its files on."""
+        """The disk with its files."""
         ...
 
     @property
     def clock(self) -> WallClock:
-        """Its wall clock, where it has one of its own. Raises `NodeError` where not."""
+        """Its wall clock. Raises `NodeError` if it has none of its own."""
         ...
 
     def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
-        """Drop what the dead node had not synced, but for what survives. The node must have been killed before."""
+        """Drop the unsynced data of a killed node, except what survives."""
         ...
 
 
 class HasRole(Protocol):
-    """A node, or a plan of one."""
+    """A node, or the plan of one."""
 
     @property
     def role(self) -> NodeRole: ...
 
 
 def is_broker(node: HasRole) -> bool:
-    """Whether it keeps partitions."""
+    """Whether it replicates partitions."""
     return node.role != "controller"
 
 
@@ -160,7 +159,7 @@ class Network(Protocol):
         ...
 
     def block(self, links: frozenset[Link]) -> None:
-        """Cut these links in addition to those that are cut."""
+        """Cut these links, too."""
         ...
 
     def unblock(self, links: frozenset[Link]) -> None:
@@ -180,25 +179,25 @@ class Network(Protocol):
         ...
 
     def shape(self, links: frozenset[Link], shape: Shape) -> None:
-        """Treat packets of these links so, whatever was done to them before; `PLAIN` leaves them alone."""
+        """Apply a shape to these links in place of their old ones; `PLAIN` removes it."""
         ...
 
     def shaped(self) -> Mapping[Link, Shape]:
-        """Links whose packets are tampered with."""
+        """Links with a shape other than `PLAIN`."""
         ...
 
     def shaping_counts(self) -> Mapping[str, int]:
-        """Tell what was done to packets of shaped links so far, by kind ("taken", "lost", "reset" …)."""
+        """Count packets of shaped links so far, by what happened to them ("taken", "lost", "reset" …)."""
         ...
 
-    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> Sample:
-        """Send so many packets of that size over each link, and see what becomes of them within the time."""
+    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> LinkSample:
+        """Send `count` packets of `size` bytes over each link, and measure those that arrive within the time."""
         ...
 
 
 @dataclass(frozen=True)
 class PartitionView:
-    """What the cluster itself says of one partition (the controller's view where there is one)."""
+    """One partition according to the cluster's metadata (the controller's, if there is one)."""
 
     topic: str
     partition: int
@@ -211,11 +210,11 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class VoterView:
-    """What one controller says of the quorum that keeps the metadata."""
+    """The metadata quorum as one controller reports it."""
 
     controller: int
     role: str  # "leader", "follower", "candidate", "prospective", "unattached", "resigned"
-    leader: int  # -1: it knows none
+    leader: int  # -1: unknown
     epoch: int
     log_end: int  # of its metadata log
     high_watermark: int
@@ -227,7 +226,7 @@ def active_among(voters: Iterable[VoterView]) -> VoterView | None:
 
 
 class Cluster(Protocol):
-    """The system under test, as faults see it."""
+    """The system under test."""
 
     @property
     def nodes(self) -> Mapping[int, Node]:
@@ -241,26 +240,26 @@ class Cluster(Protocol):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What can be done to it."""
+        """What faults can do to it."""
         ...
 
     def partitions(self) -> Sequence[PartitionView]:
-        """Look at all partitions; empty if nobody can tell."""
+        """Query all partitions; empty if no broker answers."""
         ...
 
     @property
     def administrator(self) -> Administrator:
-        """Somebody who may administer it."""
+        """A client that administers topics."""
         ...
 
     def active_controller(self) -> int | None:
-        """Node id of the controller that decides now, if there is one."""
+        """Node id of the active controller, if there is one."""
         ...
 
     def voters(self) -> Sequence[VoterView]:
-        """Look at the quorum through each controller that answers."""
+        """Query the metadata quorum from each controller that answers."""
         ...
 
 
 class NodeError(Exception):
-    """A node did not do what was asked; the message carries its last log lines."""
+    """A node did not carry out a request; the message has its last log lines."""

@@ -1,4 +1,4 @@
-"""What faults need of a node's disk: to look at files, to change them behind the node's back, and to have it fail."""
+"""The interface by which faults use a node's disk: list files, change them while the node is dead, make it fail."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal, Protocol
 
 Survival = Literal[
     "nothing",  # of what was not synced
-    "prefix",  # the beginning of each file's tail, to a byte that was drawn
+    "prefix",  # the beginning of each file's tail, up to a drawn byte
     "torn",  # some sectors of each tail; the others read as zeros
-    "zeros",  # none of it, but the sizes: the tails read as zeros
+    "zeros",  # only the sizes: the tails read as zeros
 ]
-"""What a loss of power leaves of the bytes that were appended and not synced. All of it is legal for a disk."""
+"""What survives a power failure of the bytes that were appended and not synced. All of it is legal for a disk."""
 
 
 @dataclass(frozen=True)
 class PageCacheLoss:
-    """What a lossy unclean shutdown took, over all files of one node."""
+    """What one node lost in an unclean shutdown, over all files."""
 
     mechanism: str  # "ext4", "fuse", "page-cache"
     lost_bytes: int
@@ -26,32 +26,32 @@ class PageCacheLoss:
 
 
 Trouble = Literal[
-    "full",  # no room: writing and creating fail (ENOSPC)
+    "full",  # writing and creating fail (ENOSPC)
     "read-error",  # EIO
     "write-error",
     "fsync-error",
     "error",  # all three
     "fsync-lies",  # fsync succeeds, and makes nothing durable
-    "fsync-fails-then-lies",  # the first fails, and takes the bytes for clean, as Linux does; later ones find them so
+    "fsync-fails-then-lies",  # the first fails and marks the pages clean, as Linux does; later ones succeed
     "slow-fsync",
     "slow",  # everything
-    "stall",  # nothing comes back until the trouble is over
+    "stall",  # no request returns until the trouble is over
 ]
 
 
 class Disk(Protocol):
-    """One node's disk. Errors are `NodeError`. What changes files is for a dead node's disk, and is durable."""
+    """One node's disk. Errors are `NodeError`. Methods that change files need a dead node; changes are durable."""
 
     def files(self) -> Mapping[str, int]:
-        """Sizes of all files, by name."""
+        """Return the sizes of all files, by name."""
         ...
 
     def flip_bit(self, name: str, bit: int) -> None:
-        """Turn one bit of a file."""
+        """Flip one bit of a file."""
         ...
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         ...
 
     def remove(self, name: str) -> None:
@@ -59,25 +59,25 @@ class Disk(Protocol):
         ...
 
     def wipe(self) -> int:
-        """Remove everything, as when a new disk is put in; returns how many bytes that were."""
+        """Remove all files, like a replacement disk; returns how many bytes they had."""
         ...
 
     def keep_copy(self) -> int:
-        """Copy everything to where the node does not see it; returns how many bytes. The node must stand still."""
+        """Copy all files to a place outside the node; returns how many bytes. The node must be paused or dead."""
         ...
 
     def go_back_to_copy(self) -> int:
-        """Put the copy in the place of what is there; returns by how many bytes there is less."""
+        """Replace all files with the copy; returns by how many bytes they shrank."""
         ...
 
     def make_trouble(self, trouble: Trouble, delay_ms: int = 0) -> None:
-        """Have the disk fail from now on. `delay_ms` is for the slow kinds."""
+        """Make the disk fail from now on. `delay_ms` is for the slow kinds."""
         ...
 
     def end_trouble(self) -> None:
-        """Have it work again. Safe when it does."""
+        """Make it work normally. Safe when it does."""
         ...
 
     def met_trouble(self) -> int:
-        """How many requests have met with the trouble that holds."""
+        """How many requests the present trouble has affected."""
         ...

@@ -1,6 +1,6 @@
-"""Links that several faults may hold at once.
+"""Counts which faults cut or shape a link, so that several faults can use the same link.
 
-A link is mended when the last fault that holds it cut lets go; what several faults do to its packets adds up.
+A link is mended when the last fault that cut it ends; the shapes of several faults add up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nemesis.capabilities.shapes import PLAIN, Shape, both
 
 
 class SharedLinks:
-    """Counts who holds which link, in front of a network."""
+    """Tracks the cuts and shapes of every link, in front of a network."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -21,29 +21,29 @@ class SharedLinks:
         self._shapes: dict[Link, list[Shape]] = defaultdict(list)
 
     def cut(self, links: frozenset[Link]) -> None:
-        """Cut links on behalf of one more fault."""
+        """Cut links for one more fault."""
         self._holders.update(links)
         self._network.block(links)
 
     def let_go(self, links: frozenset[Link]) -> None:
-        """Mend those links that no other fault holds cut."""
+        """End one fault's cut; mend those links that no other fault cuts."""
         self._holders.subtract(links)
         self._holders = +self._holders
         self._network.unblock(links - self.held)
 
     @property
     def held(self) -> frozenset[Link]:
-        """Links that some fault holds cut."""
+        """Links that at least one fault cuts."""
         return frozenset(self._holders)
 
     def shape(self, links: frozenset[Link], shape: Shape) -> None:
-        """Tamper with the packets of links on behalf of one more fault."""
+        """Shape links for one more fault."""
         for link in links:
             self._shapes[link].append(shape)
         self._apply(links)
 
     def unshape(self, links: frozenset[Link], shape: Shape) -> None:
-        """Leave to the packets of these links what other faults do to them. Safe when it has been done."""
+        """Remove one fault's shape from links; shapes of other faults stay. Safe to repeat."""
         for link in links:
             if shape in self._shapes[link]:
                 self._shapes[link].remove(shape)
@@ -51,11 +51,11 @@ class SharedLinks:
 
     @property
     def shaped(self) -> frozenset[Link]:
-        """Links with whose packets some fault tampers."""
+        """Links that at least one fault shapes."""
         return frozenset(link for link, shapes in self._shapes.items() if shapes)
 
     def clear(self) -> None:
-        """Mend everything, whoever holds it."""
+        """Mend all links and remove all shapes."""
         self._holders.clear()
         self._shapes.clear()
         try:

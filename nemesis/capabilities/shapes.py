@@ -1,4 +1,4 @@
-"""What may be done to the packets of a link that is not cut, and what a look at such a link shows."""
+"""Describes how a link degrades packets (`Shape`), and what a probe of such a link measures (`LinkSample`)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Shape:
-    """How a link treats packets of its direction. The plain one does nothing to them."""
+    """How a link treats packets of its direction. The default has no effect."""
 
     delay_ms: float = 0.0
-    jitter_ms: float = 0.0  # each packet's delay is up to this much more or less; their order stays
+    jitter_ms: float = 0.0  # each packet's delay varies by up to this much; the order stays
     loss_percent: float = 0.0
     duplicate_percent: float = 0.0
-    reorder_percent: float = 0.0  # so many packets are overtaken by those behind them
-    kbit_per_s: float = 0.0  # 0: as fast as can be; what does not fit waits up to a second, then is lost
+    reorder_percent: float = 0.0  # share of packets that later ones overtake
+    kbit_per_s: float = 0.0  # 0: unlimited; excess packets wait up to a second, then are lost
     reset: bool = False  # every TCP segment is answered by a reset, to both ends
 
     def __str__(self) -> str:
-        told = [f"{name.replace('_', ' ')} {value:g}" for name, value in asdict(self).items() if value]
-        return ", ".join(told).replace("reset 1", "connections reset") or "nothing"
+        effects = [f"{name.replace('_', ' ')} {value:g}" for name, value in asdict(self).items() if value]
+        return ", ".join(effects).replace("reset 1", "connections reset") or "nothing"
 
 
 PLAIN = Shape()
 
 
 def both(one: Shape, other: Shape) -> Shape:
-    """What two shapes do to a link together: delays add up, of everything else the worse."""
+    """Combine two shapes of a link: delays add up, of everything else the worse applies."""
     slower = min(filter(None, (one.kbit_per_s, other.kbit_per_s)), default=0.0)
     return Shape(
         delay_ms=one.delay_ms + other.delay_ms,
@@ -40,17 +40,17 @@ def both(one: Shape, other: Shape) -> Shape:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """What became of some packets that were sent over links one after the other."""
+class LinkSample:
+    """Measurements of packets that were sent over links one after the other."""
 
     sent: int
     arrived: int  # different packets
     copies: int  # packets that arrived, duplicates included
-    overtaken: int  # packets that came after one that was sent later on the same link
-    median_ms: float  # from the sending to the arrival; 0 if none arrived
+    overtaken: int  # packets that arrived after one that was sent later on the same link
+    median_ms: float  # from sending to arrival; 0 if none arrived
     kbit_per_s: float  # between the first and the last arrival, the fastest link's; 0 if fewer than two arrived
 
     @property
     def lost_percent(self) -> float:
-        """How many percent did not arrive."""
+        """Percentage of packets that did not arrive."""
         return 100 * (self.sent - self.arrived) / self.sent if self.sent else 0.0

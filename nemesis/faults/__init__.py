@@ -1,23 +1,25 @@
-"""The kinds of fault, one module per family."""
+"""Registers all kinds of fault. The order decides what a seed draws."""
 
 from __future__ import annotations
 
 from nemesis.faults.administration import ADMINISTRATION
-from nemesis.faults.base import Kind
-from nemesis.faults.crash_loop import CRASH_LOOP
+from nemesis.faults.base import FaultKind
 from nemesis.faults.disk_damage import DISK_DAMAGE
 from nemesis.faults.disk_trouble import DISK_TROUBLE
-from nemesis.faults.flapping import FLAPPING
-from nemesis.faults.kill import KILL, POWER_CUT
-from nemesis.faults.membership import BROKER_REMOVAL
 from nemesis.faults.page_cache_loss import PAGE_CACHE_LOSS, TORN_PAGE_CACHE_LOSS
-from nemesis.faults.partition import HALVES, ISOLATE, ONE_WAY
-from nemesis.faults.pause import PAUSE
-from nemesis.faults.restart import RESTART
-from nemesis.faults.rolling_restart import ROLLING_RESTART
+from nemesis.faults.partition import (
+    BRIDGE,
+    BROKERS_FROM_CONTROLLERS,
+    CLIENTS_FROM_BROKERS,
+    FLAPPING,
+    HALVES,
+    ISOLATE,
+    MAJORITY_RING,
+    ONE_WAY,
+)
+from nemesis.faults.process import CRASH_LOOP, KILL, PAUSE, POWER_CUT, RESTART, ROLLING_RESTART
 from nemesis.faults.shaping import SHAPING
 from nemesis.faults.starvation import CPU_STARVATION, OUT_OF_MEMORY
-from nemesis.faults.topologies import BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKERS, MAJORITY_RING
 from nemesis.faults.wall_clock import CLOCKS
 
 _USUAL = (KILL, PAUSE, ISOLATE, HALVES, ONE_WAY, PAGE_CACHE_LOSS, RESTART)
@@ -25,10 +27,10 @@ _PROCESS = (POWER_CUT, CRASH_LOOP, ROLLING_RESTART, CPU_STARVATION, OUT_OF_MEMOR
 _NETWORK = (MAJORITY_RING, BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKERS, FLAPPING, *SHAPING)
 _STORAGE = (TORN_PAGE_CACHE_LOSS, *DISK_TROUBLE, *DISK_DAMAGE)
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION, BROKER_REMOVAL)
+KINDS: dict[str, FaultKind] = {
+    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION)
 }
-"""All kinds by name, in the order in which they are listed."""
+"""All kinds by name, in the order in which they are listed and drawn."""
 
 USUAL: tuple[str, ...] = tuple(kind.name for kind in _USUAL)
-"""What a run of a minute has time for, and what finds most: the kinds of a run that names none."""
+"""The kinds of a run that names none: those that a run of a minute has time for and that find most."""

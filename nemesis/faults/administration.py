@@ -1,7 +1,8 @@
-"""Administration under load: nothing breaks, but what is true of topics and leaders changes while clients work.
+"""Administrative changes under load: create topics, move replicas, elect leaders, change settings, remove a broker.
 
-Every act is verified by the cluster's own view, and taken back when the fault is over. Nothing here weakens what was
-promised: a partition is only moved while its ISR is whole, and `min.insync.replicas` is only raised.
+Every change is verified by the cluster's own metadata, and reverted when the fault is over. No change weakens the
+durability contract: a partition is only moved while its ISR is complete, and `min.insync.replicas` is only raised.
+Removing a broker needs a spare one: more brokers than any partition has replicas.
 """
 
 from __future__ import annotations
@@ -11,7 +12,17 @@ from dataclasses import dataclass, field, replace
 
 from nemesis.capabilities.cluster import PartitionView, is_broker
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site
+from nemesis.faults.base import (
+    FaultKind,
+    Healing,
+    Injection,
+    NotInEffect,
+    Parameters,
+    Site,
+    named,
+    no_parameters,
+)
+from nemesis.faults.process import Restart, start_dead
 from nemesis.targets import Role
 
 MIN_ISR = "min.insync.replicas"
@@ -44,8 +55,8 @@ class TopicChurn:
         if self._views():
             self.site.cluster.administrator.delete_topic(self.topic)
 
-    def look(self) -> Healing:
-        """See whether it is gone."""
+    def check_healed(self) -> Healing:
+        """Check that it is gone."""
         left = len(self._views())
         if left:
             return Healing(False, f"{left} partitions of {self.topic} are still there")
@@ -57,46 +68,46 @@ class TopicChurn:
 
 @dataclass
 class Move:
-    """A partition whose replicas are changed. `wish` makes the new ones of the old ones and of all brokers."""
+    """A partition whose replicas are changed. `wanted_replicas` maps the old ones and all brokers to the new ones."""
 
     site: Site
     targets: tuple[int, ...]
     pick: int
-    wish: Callable[[PartitionView, tuple[int, ...]], tuple[int, ...]]
+    wanted_replicas: Callable[[PartitionView, tuple[int, ...]], tuple[int, ...]]
     elect: bool = False
     _before: PartitionView | None = None
 
     def inject(self) -> str:
-        """Ask for the new replicas, and wait until they are in place; then for their first to lead."""
+        """Request the new replicas and wait until they are in place; with `elect` also that the first of them leads."""
         view = _choose(self.site, self.pick)
         if set(view.isr) != set(view.replicas):
-            raise NotInEffect(f"{_name(view)} has not all its replicas in sync: it is not moved")
+            raise NotInEffect(f"{_name(view)} does not have all its replicas in sync: it is not moved")
         brokers = tuple(node_id for node_id, node in self.site.cluster.nodes.items() if is_broker(node))
-        wanted = self.wish(view, brokers)
+        wanted = self.wanted_replicas(view, brokers)
         self._before = view
         self._ask(view, wanted)
-        self.site.await_effect(lambda: self._is(view, wanted), f"{_name(view)} did not come to have replicas {wanted}")
+        self.site.await_effect(lambda: self._is(view, wanted), f"{_name(view)} did not get replicas {wanted}")
         if not self.elect:
             return f"replicas of {_name(view)} changed from {list(view.replicas)} to {list(wanted)}"
         self._elect(view)
         self.site.await_effect(
-            lambda: self._leader(view) == wanted[0], f"{wanted[0]} did not come to lead {_name(view)}"
+            lambda: self._leader(view) == wanted[0], f"{wanted[0]} did not become the leader of {_name(view)}"
         )
-        return f"the leadership of {_name(view)} went from {view.leader} to {wanted[0]}, which was made the preferred"
+        return f"the leadership of {_name(view)} went from {view.leader} to {wanted[0]}, the new preferred leader"
 
     def undo(self) -> None:
-        """Ask for the old replicas."""
+        """Request the old replicas."""
         if self._before is not None:
             self._ask(self._before, self._before.replicas)
 
-    def look(self) -> Healing:
-        """See whether the old replicas are in place, in sync and, if asked for, led by the first."""
+    def check_healed(self) -> Healing:
+        """Check that the old replicas are in place and in sync."""
         if self._before is None:
             return Healing(True, "nothing was moved")
         before = self._before
         now = _find(self.site, before)
         if now is None or now.replicas != before.replicas or set(now.isr) != set(now.replicas):
-            return Healing(False, f"{_name(before)} has not its old replicas in sync again")
+            return Healing(False, f"{_name(before)} does not have its old replicas in sync again")
         return Healing(True, f"replicas of {_name(before)} are {list(now.replicas)} again, all in sync")
 
     def _ask(self, view: PartitionView, replicas: tuple[int, ...]) -> None:
@@ -116,14 +127,13 @@ class Move:
 
 @dataclass
 class RaisedMinIsr:
-    """A topic that for a while wants all replicas in sync before it takes a write with acks=all."""
+    """A topic that temporarily requires all replicas in sync for a write with acks=all."""
 
     site: Site
     targets: tuple[int, ...]
     pick: int
     _topic: str = ""
     _before: str = ""
-    _told: list[str] = field(default_factory=list)
 
     def inject(self) -> str:
         """Raise min.insync.replicas to the number of replicas."""
@@ -139,24 +149,79 @@ class RaisedMinIsr:
         return f"{MIN_ISR} of {view.topic} raised from {self._before} to {wanted}"
 
     def undo(self) -> None:
-        """Set it back."""
+        """Restore the old value."""
         if self._topic:
             self.site.cluster.administrator.set(self._topic, MIN_ISR, self._before)
 
-    def look(self) -> Healing:
-        """See whether it is what it was."""
+    def check_healed(self) -> Healing:
+        """Check that the old value is back."""
         if not self._topic:
             return Healing(True, "nothing was changed")
         now = self.site.cluster.administrator.setting(self._topic, MIN_ISR)
         return Healing(now == self._before, f"{MIN_ISR} of {self._topic} is {now}, was {self._before}")
 
 
+@dataclass
+class BrokerRemoval:
+    """A broker that gives up its replicas and shuts down."""
+
+    site: Site
+    targets: tuple[int, ...]
+    _moved: list[PartitionView] = field(default_factory=list)  # as they were before
+    _is_returning: bool = False
+
+    def inject(self) -> str:
+        """Move all replicas of the target to other brokers, check that it has none, and shut it down."""
+        for view in self._of_target():
+            self._move_away(view)
+        self.site.await_effect(lambda: not self._of_target(), f"{named(self.targets)} still has replicas")
+        shutdown = Restart(self.site, self.targets).inject()
+        return f"{len(self._moved)} replicas moved away from {named(self.targets)}; {shutdown}"
+
+    def undo(self) -> None:
+        """Start the broker; `check_healed` moves its replicas back once it serves."""
+        start_dead(self.site, self.targets)
+
+    def check_healed(self) -> Healing:
+        """Move the replicas back to the broker once it serves, and check that they are in sync."""
+        serving = self.site.serving(self.targets)
+        if not serving.healed:
+            return serving
+        if not self._is_returning:
+            self._is_returning = True
+            for view in self._moved:
+                self.site.cluster.administrator.reassign(view.topic, view.partition, view.replicas)
+        now = {(view.topic, view.partition): view for view in self.site.cluster.partitions()}
+        missing = [view for view in self._moved if not _is_back(view, now.get((view.topic, view.partition)))]
+        if missing:
+            return Healing(False, f"{len(missing)} of {len(self._moved)} partitions lack old replicas in sync")
+        return serving._replace(evidence=f"{serving.evidence}, with {len(self._moved)} replicas again")
+
+    def _of_target(self) -> list[PartitionView]:
+        return [view for view in self.site.cluster.partitions() if set(self.targets) & set(view.replicas)]
+
+    def _move_away(self, view: PartitionView) -> None:
+        nodes = self.site.cluster.nodes
+        spare = [
+            node_id
+            for node_id, node in sorted(nodes.items())
+            if is_broker(node) and node_id not in view.replicas and node.is_alive()
+        ]
+        removed = [replica for replica in view.replicas if replica in self.targets]
+        if len(spare) < len(removed) or set(view.isr) != set(view.replicas):
+            raise NotInEffect(f"{view.topic}-{view.partition} cannot do without {named(tuple(removed))} now")
+        successors = dict(zip(removed, spare, strict=False))
+        wanted = tuple(successors.get(replica, replica) for replica in view.replicas)
+        self._moved.append(view)
+        self.site.cluster.administrator.reassign(view.topic, view.partition, wanted)
+
+
 def _choose(site: Site, pick: int) -> PartitionView:
-    """One of the partitions that clients use: not of a topic that the cluster keeps for itself, or that churns."""
+    """Pick one of the partitions that clients use: none of an internal topic or of a churned one."""
     views = sorted(site.cluster.partitions(), key=lambda view: (view.topic, view.partition))
     usable = [view for view in views if not view.topic.startswith(("__", "churn-"))]
     if not usable:
-        raise NotInEffect("nobody can tell the cluster's partitions")
+        raise NotInEffect("no broker reports the cluster's partitions")
     return usable[pick % len(usable)]
 
 
@@ -169,8 +234,12 @@ def _name(view: PartitionView) -> str:
     return f"{view.topic}-{view.partition}"
 
 
-def _fewer_or_elsewhere(view: PartitionView, brokers: tuple[int, ...]) -> tuple[int, ...]:
-    """Replace a follower by a broker that has no replica; without such a broker do without the follower."""
+def _is_back(before: PartitionView, now: PartitionView | None) -> bool:
+    return now is not None and now.replicas == before.replicas and set(now.isr) == set(before.replicas)
+
+
+def _moved_or_removed(view: PartitionView, brokers: tuple[int, ...]) -> tuple[int, ...]:
+    """Replace a follower with a broker that has no replica; without such a broker, remove the follower."""
     followers = [replica for replica in view.replicas if replica != view.leader]
     if not followers:
         raise NotInEffect(f"{_name(view)} has one replica only: it is not moved")
@@ -184,7 +253,7 @@ def _follower_first(view: PartitionView, _brokers: tuple[int, ...]) -> tuple[int
     """Make a follower the preferred leader."""
     followers = [replica for replica in view.replicas if replica != view.leader]
     if not followers:
-        raise NotInEffect(f"{_name(view)} has one replica only: nobody else can lead")
+        raise NotInEffect(f"{_name(view)} has one replica only: no other broker can lead")
     rest = [replica for replica in view.replicas if replica != followers[0]]
     return (followers[0], *rest)
 
@@ -197,8 +266,12 @@ def _draw_pick(draws: Draws) -> dict[str, str]:
     return {"pick": str(draws.below(_PICKS))}
 
 
-def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> Kind:
-    return Kind(
+def _aim_removal(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
+    return BrokerRemoval(site, targets)
+
+
+def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> FaultKind:
+    return FaultKind(
         name=name,
         family="administration",
         summary=summary,
@@ -218,8 +291,8 @@ TOPIC_CHURN = _kind(
 
 REASSIGNMENT = _kind(
     "reassignment",
-    "move a replica to another broker, or do without it where there is no other; and back",
-    lambda site, targets, parameters: Move(site, targets, _pick(parameters), _fewer_or_elsewhere),
+    "move a replica to another broker, or remove it where there is no other; and back",
+    lambda site, targets, parameters: Move(site, targets, _pick(parameters), _moved_or_removed),
 )
 
 PREFERRED_ELECTION = _kind(
@@ -237,4 +310,15 @@ RAISED_MIN_ISR = replace(
     forgets=True,
 )
 
-ADMINISTRATION = (TOPIC_CHURN, REASSIGNMENT, PREFERRED_ELECTION, RAISED_MIN_ISR)
+BROKER_REMOVAL = FaultKind(
+    name="broker-removal",
+    family="administration",
+    summary="move all replicas off a broker and shut it down; later let it join again and move them back",
+    needs=frozenset({"process", "administration", "spare-broker"}),
+    roles=("leader", "broker"),
+    draw=no_parameters,
+    aim=_aim_removal,
+    lasts_ms=(2_000, 6_000),
+)
+
+ADMINISTRATION = (TOPIC_CHURN, REASSIGNMENT, PREFERRED_ELECTION, RAISED_MIN_ISR, BROKER_REMOVAL)

@@ -1,7 +1,7 @@
-"""What a kind of fault is, and what one fault that was fired can do.
+"""Defines kinds of fault (`FaultKind`) and the operations of one fault that is fired (`Injection`).
 
-A fault is tested while it runs: inject, verify that it took hold, undo, verify that it healed, each by
-probes of the real thing. What the probes showed goes into the history as one sentence of evidence.
+A fault is verified while it runs: inject, verify that it took effect, undo, verify that it healed, each by probes of
+the real cluster. What the probes showed goes into the history as one sentence of evidence.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from nemesis.draws import Draws
 from nemesis.targets import Role
 
 Family = Literal["process", "network", "page-cache", "disk", "clock", "administration"]
-"""What a fault is done to."""
+"""The part of the system that a fault acts on."""
 
 Parameters = Mapping[str, str]
-"""Drawn with the schedule, so that a replay needs no draw."""
+"""Parameters of a fault. They are drawn with the schedule, so that a replay needs no draw."""
 
 
 class NotInEffect(Exception):
@@ -28,10 +28,10 @@ class NotInEffect(Exception):
 
 
 class Healing(NamedTuple):
-    """What a look at an undone fault shows."""
+    """The result of checking whether an undone fault has healed."""
 
     healed: bool
-    told: str  # the evidence, or what is still missing
+    evidence: str  # what the probes showed, or what is still missing
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Bounds:
     stop_s: float = 20.0
 
     def at_pace(self, times: int) -> Bounds:
-        """The deadlines of nodes that take so many times longer."""
+        """Deadlines for nodes that are slower by the factor `times`."""
         return Bounds(self.hold_s * times, self.heal_s * times, self.stop_s * times)
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where faults are injected."""
+    """What a fault is injected into: a cluster, its links, a clock and deadlines."""
 
     cluster: Cluster
     links: SharedLinks
@@ -58,22 +58,22 @@ class Site:
 
     @classmethod
     def of(cls, cluster: Cluster, clock: Clock, bounds: Bounds = Bounds()) -> Site:
-        """Make the site of a cluster."""
+        """Return the site of a cluster."""
         return cls(cluster, SharedLinks(cluster.network), clock, bounds)
 
     def require_alive(self, targets: Sequence[int]) -> None:
-        """Raise `NotInEffect` if any of these nodes is dead before anything was done to it."""
+        """Raise `NotInEffect` if any of these nodes is dead before the fault is injected."""
         dead = self._dead(targets)
         if dead:
             raise NotInEffect(f"{named(dead)} had died before")
 
     def await_effect(self, condition: Callable[[], bool], otherwise: str) -> None:
-        """Wait until the fault shows, or raise `NotInEffect`."""
+        """Wait until the condition shows the fault, or raise `NotInEffect`."""
         if not becomes_true(self.clock, condition, self.bounds.hold_s):
             raise NotInEffect(f"{otherwise} within {self.bounds.hold_s:g} s")
 
     def serving(self, targets: Sequence[int]) -> Healing:
-        """Whether all of these nodes serve again. Raises `NodeError` for one that has died: it never will."""
+        """Check that all of these nodes serve again. Raises `NodeError` for one that has died: it never will."""
         dead = self._dead(targets)
         if dead:
             raise NodeError(f"{named(dead)} died again")
@@ -86,60 +86,59 @@ class Site:
         return tuple(target for target in targets if not self.cluster.nodes[target].is_alive())
 
     def processes(self, targets: Sequence[int]) -> str:
-        """Nodes with their process ids, so that evidence tells one incarnation from another."""
-        told = [f"node {target} (process {self.cluster.nodes[target].pid})" for target in targets]
-        return " and ".join(told)
+        """Name nodes with their process ids, so that evidence distinguishes one incarnation from another."""
+        return " and ".join(f"node {target} (process {self.cluster.nodes[target].pid})" for target in targets)
 
 
 class Injection(Protocol):
-    """One fault, aimed. `inject` is called once at most; `undo` may follow, even when `inject` failed."""
+    """One fault with its targets. `inject` is called at most once; `undo` may follow, even when `inject` failed."""
 
     def inject(self) -> str:
-        """Do it and see that it took hold; the evidence. Raises `NotInEffect`, `NodeError`."""
+        """Inject the fault and verify that it took effect; returns the evidence. Raises `NotInEffect`, `NodeError`."""
         ...
 
     def undo(self) -> None:
-        """Undo it, without waiting for the consequences to pass. Raises `NodeError`."""
+        """Undo the fault, without waiting until the cluster has recovered. Raises `NodeError`."""
         ...
 
-    def look(self) -> Healing:
-        """Probe whether it has healed. Raises `NodeError` when it never will."""
+    def check_healed(self) -> Healing:
+        """Check whether the fault has healed. Raises `NodeError` when it never will."""
         ...
 
 
 @runtime_checkable
-class Restless(Protocol):
-    """An injection that has work to do while it holds."""
+class Recurring(Protocol):
+    """An injection that has work to do while the fault is active."""
 
-    def keep(self) -> None:
-        """Do what is due; called again and again between `inject` and `undo`, must not wait. Raises `NodeError`."""
+    def tick(self) -> None:
+        """Do the work that is due; called repeatedly between `inject` and `undo`, must not wait. Raises `NodeError`."""
         ...
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A kind of fault."""
 
     name: str
     family: Family
     summary: str  # one line for `harrow faults`
     needs: frozenset[Capability]
-    roles: tuple[Role, ...]  # whom the draw may aim it at; a role named twice is drawn twice as often
+    roles: tuple[Role, ...]  # possible targets; a role named twice is drawn twice as often
     draw: Callable[[Draws], dict[str, str]]
     aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
     lossy: bool = False  # loses what a node had written, so that the durability contract counts it
-    forgets: bool = False  # makes the controller forget who is complete, so that no loss may come near it (ELR-6)
-    lasts_ms: tuple[int, int] | None = None  # from the injection to the healing, when the usual draw does not fit
-    quorum_roles: tuple[Role, ...] = ()  # further roles where there are several controllers
-    quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` where there are several
+    forgets: bool = False  # makes the controller forget which replicas are complete: no loss may overlap it (ELR-6)
+    lasts_ms: tuple[int, int] | None = None  # from injection to undo; None: the usual draw
+    quorum_roles: tuple[Role, ...] = ()  # further roles with several controllers
+    quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` with several controllers
 
     @property
     def cuts(self) -> bool:
-        """Whether it keeps packets from passing at all."""
+        """Whether it blocks all packets of some links."""
         return "network" in self.needs
 
     def roles_among(self, controllers: int) -> tuple[Role, ...]:
-        """Whom the draw may aim it at in a cluster with so many controllers."""
+        """Return the roles that it may be drawn for in a cluster with so many controllers."""
         return self.roles + self.quorum_roles if controllers > 1 else self.roles
 
     def parameters(self, draws: Draws, controllers: int) -> dict[str, str]:
@@ -148,12 +147,12 @@ class Kind:
 
 
 def no_parameters(_draws: Draws) -> dict[str, str]:
-    """For kinds that have none."""
+    """Draw nothing: for kinds without parameters."""
     return {}
 
 
 def named(nodes: tuple[int, ...]) -> str:
-    """Nodes in a sentence: "node 1", "nodes 1 and 2"."""
+    """Name nodes in a sentence: "node 1", "nodes 1 and 2"."""
     if len(nodes) == 1:
         return f"node {nodes[0]}"
     return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}"

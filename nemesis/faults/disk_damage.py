@@ -1,11 +1,11 @@
-"""A disk that gives back something else than was written: rot, loss of files, loss of all, an older state.
+"""Damages the files of a dead node: flipped bits, truncated or lost files, an empty disk, an older state.
 
-All of it happens to a dead node, behind its back, and is durable. To the contract each of these is a lossy shutdown:
-the node may lack anything that it had.
+All damage is durable and happens while the node is dead. The durability contract counts each of these as a lossy
+shutdown: the node may lack anything that it had.
 
-Whatever touches a log or an index takes the recovery-point checkpoint with it, which says how much of the logs need not
-be read when a node starts. With it a node trusts what was synced, and may: no broker checks its old segments at every
-start. Without it (ST-7) the node reads everything, and finds the damage.
+Damage to a log or an index also removes the recovery-point checkpoint, which says how much of the logs need not be read
+when a node starts. With the checkpoint a node trusts what was synced, and may: no broker checks its old segments at
+every start. Without it (ST-7) the node reads everything, and finds the damage.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fnmatch import fnmatch
 from nemesis.capabilities.cluster import Capability
 from nemesis.capabilities.disks import Disk
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, no_parameters
-from nemesis.faults.kill import Kill, start_dead
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, no_parameters
+from nemesis.faults.process import Kill, start_dead
 from nemesis.targets import Role
 
 PATTERNS = {"log": ("*.log",), "index": ("*.index", "*.timeindex"), "checkpoint": ("*-checkpoint",)}
@@ -31,7 +31,7 @@ _NEEDS: frozenset[Capability] = frozenset({"process", "disk-damage", "plain-brok
 
 @dataclass(frozen=True)
 class Damage:
-    """Dead nodes of whose files one or more were changed."""
+    """Dead nodes with damaged files."""
 
     site: Site
     targets: tuple[int, ...]
@@ -42,15 +42,15 @@ class Damage:
     def inject(self) -> str:
         """Kill the targets, and damage their disks."""
         killed = Kill(self.site, self.targets).inject()
-        told = [f"node {target}: {self._damage(self.site.cluster.nodes[target].disk)}" for target in self.targets]
-        return f"{killed}; {'; '.join(told)}"
+        damage = [f"node {target}: {self._damage(self.site.cluster.nodes[target].disk)}" for target in self.targets]
+        return f"{killed}; {'; '.join(damage)}"
 
     def undo(self) -> None:
-        """Start what is dead."""
+        """Start the dead targets."""
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether all targets serve again."""
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again."""
         return self.site.serving(self.targets)
 
     def _damage(self, disk: Disk) -> str:
@@ -64,15 +64,15 @@ class Damage:
         if self.what == "flip":
             bit = draws.below(min(size, _DRAWN_BELOW)) * 8 + draws.below(8)
             disk.flip_bit(name, bit)
-            told = f"bit {bit % 8} of byte {bit // 8} of {name} turned"
+            damage = f"bit {bit % 8} of byte {bit // 8} of {name} flipped"
         elif self.what == "truncate":
             left = draws.below(min(size, _DRAWN_BELOW))
             disk.truncate(name, left)
-            told = f"{name} cut from {size} to {disk.files()[name]} bytes"
+            damage = f"{name} truncated from {size} to {disk.files()[name]} bytes"
         else:
             disk.remove(name)
-            told = f"{name} of {size} bytes removed"
-        return told + self._make_it_be_found(disk)
+            damage = f"{name} of {size} bytes removed"
+        return damage + self._remove_recovery_point(disk)
 
     def _choose(self, disk: Disk, draws: Draws) -> tuple[str, int]:
         files = _matching(disk, self.files) or _matching(disk, "log")  # a short log may have an empty index
@@ -81,7 +81,7 @@ class Damage:
         name = draws.choice(sorted(files))
         return name, files[name]
 
-    def _make_it_be_found(self, disk: Disk) -> str:
+    def _remove_recovery_point(self, disk: Disk) -> str:
         if self.files == "checkpoint" or RECOVERY_POINT not in disk.files():
             return ""
         disk.remove(RECOVERY_POINT)
@@ -98,25 +98,25 @@ def _matching(disk: Disk, files: str) -> dict[str, int]:
 
 @dataclass
 class Rollback:
-    """Nodes whose disk goes back to an older state when the fault is over."""
+    """Nodes whose disk is rolled back to an older state when the fault is over."""
 
     site: Site
     targets: tuple[int, ...]
     _copied: bool = False
-    _gone: list[str] = field(default_factory=list)
+    _rollbacks: list[str] = field(default_factory=list)
 
     def inject(self) -> str:
-        """Copy the targets' disks while they stand still for a moment, and let them run on."""
-        told = []
+        """Copy the targets' disks while the targets are paused, then resume them."""
+        copies = []
         for target in self.targets:
             node = self.site.cluster.nodes[target]
             node.pause()
             try:
-                told.append(f"{node.disk.keep_copy():,} bytes of node {target} copied")
+                copies.append(f"{node.disk.keep_copy():,} bytes of node {target} copied")
             finally:
                 node.resume()
         self._copied = True
-        return f"{'; '.join(told)}, to come back later"
+        return f"{'; '.join(copies)}, to be restored later"
 
     def undo(self) -> None:
         """Kill the targets, put the copies back, and start them."""
@@ -124,17 +124,17 @@ class Rollback:
             node = self.site.cluster.nodes[target]
             if self._copied:
                 node.kill()
-                self._gone.append(f"node {target} went back by {node.disk.go_back_to_copy():,} bytes")
+                self._rollbacks.append(f"node {target} was rolled back by {node.disk.go_back_to_copy():,} bytes")
         self._copied = False
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether all targets serve again."""
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again."""
         serving = self.site.serving(self.targets)
-        return serving._replace(told="; ".join([*self._gone, serving.told]))
+        return serving._replace(evidence="; ".join([*self._rollbacks, serving.evidence]))
 
 
-def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Kind:
+def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> FaultKind:
     def draw(draws: Draws) -> dict[str, str]:
         drawn = {"files": draws.choice(files)} if files else {}
         return drawn | {"pick": str(draws.below(_DRAWN_BELOW))}
@@ -143,7 +143,7 @@ def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Kin
         wanted = parameters.get("files", "log")
         return Damage(site, targets, what, wanted if wanted in PATTERNS else "log", int(parameters.get("pick", "0")))
 
-    return Kind(
+    return FaultKind(
         name=name,
         family="disk",
         summary=summary,
@@ -159,10 +159,10 @@ def _aim_rollback(site: Site, targets: tuple[int, ...], _parameters: Parameters)
     return Rollback(site, targets)
 
 
-BIT_FLIP = _damaging("bit-flip", "turn a bit in a dead node's logs or indexes", "flip", ("log", "log", "index"))
+BIT_FLIP = _damaging("bit-flip", "flip a bit in a dead node's logs or indexes", "flip", ("log", "log", "index"))
 
 FILE_TRUNCATION = _damaging(
-    "file-truncation", "cut a log, index or checkpoint of a dead node", "truncate", ("log", "index", "checkpoint")
+    "file-truncation", "truncate a log, index or checkpoint of a dead node", "truncate", ("log", "index", "checkpoint")
 )
 
 FILE_LOSS = _damaging(
@@ -171,10 +171,10 @@ FILE_LOSS = _damaging(
 
 DISK_LOSS = _damaging("disk-loss", "empty the disk of a dead node", "wipe", ())
 
-DISK_ROLLBACK = Kind(
+DISK_ROLLBACK = FaultKind(
     name="disk-rollback",
     family="disk",
-    summary="kill a node and put its disk back to what it was some seconds before",
+    summary="kill a node and roll its disk back to its state of some seconds before",
     needs=_NEEDS,
     roles=_ROLES,
     draw=no_parameters,

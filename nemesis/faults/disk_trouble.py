@@ -1,10 +1,10 @@
-"""A disk in trouble under a node that runs: it is full, fails, lies, is slow, or answers nothing.
+"""Makes the disk of a running node fail: full, I/O errors, fsync without effect, slow, or stalled.
 
-What a broker does about it is its own affair; Kafka's gives the log directory up, and ends with its last one (TR-6).
-A node that ended is started again when the trouble is over.
+How a broker reacts is its own decision; Kafka's gives the log directory up, and exits with its last one (TR-6).
+A node that exited is started again when the trouble is over.
 
-`lying-fsync` is the exception among them, because it does harm when it is over: the node is killed then, and what the
-disk had only pretended to sync is lost with the page cache. To the contract that is a lossy shutdown.
+`lying-fsync` differs: it does harm when it ends. The node is killed then, and what the disk had only pretended to sync
+is lost with the page cache. The durability contract counts that as a lossy shutdown.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from dataclasses import dataclass, field
 
 from nemesis.capabilities.disks import Trouble
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, named
-from nemesis.faults.kill import start_dead
+from nemesis.faults.base import FaultKind, Healing, Injection, Parameters, Site, named
+from nemesis.faults.process import start_dead
 from nemesis.targets import Role
 
 _ROLES: tuple[Role, ...] = ("leader", "leader", "in-sync-follower", "broker")
 
-
 _STEADY_NS = 1_000_000_000
-"""A node that has met an error may still be about to end of it: it must serve for so long."""
+"""How long a node must serve: one that has met an error may still be about to exit because of it."""
 
 
 @dataclass
 class DiskTrouble:
-    """Nodes whose disk is in trouble."""
+    """Nodes whose disk fails."""
 
     site: Site
     targets: tuple[int, ...]
@@ -36,27 +35,27 @@ class DiskTrouble:
     _serves_since_ns: int | None = None
 
     def inject(self) -> str:
-        """Begin the trouble, and wait until the targets have met with it."""
+        """Begin the trouble, and wait until requests of the targets have met it."""
         nodes = self.site.cluster.nodes
         self.site.require_alive(self.targets)
         for target in self.targets:
             nodes[target].disk.make_trouble(self.trouble, self.delay_ms)
         self.site.await_effect(
             lambda: all(nodes[target].disk.met_trouble() for target in self.targets),
-            f"{named(self.targets)} asked nothing of the disk that it would have refused ({self.trouble})",
+            f"{named(self.targets)} made no disk request that the trouble affects ({self.trouble})",
         )
         met = sum(nodes[target].disk.met_trouble() for target in self.targets)
         delay = f" of {self.delay_ms} ms" if self.delay_ms else ""
         return f"the disk of {named(self.targets)} is in trouble: {self.trouble}{delay}, met {met} times so far"
 
     def undo(self) -> None:
-        """End the trouble; start who died of it."""
+        """End the trouble; start targets that died of it."""
         for target in self.targets:
             self.site.cluster.nodes[target].disk.end_trouble()
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether all targets serve again, and go on doing so; one may die of it only now."""
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again and go on serving; one may die of the trouble only now."""
         start_dead(self.site, self.targets)
         serving = self.site.serving(self.targets)
         now_ns = self.site.clock.now_ns()
@@ -69,7 +68,7 @@ class DiskTrouble:
 
 @dataclass
 class LyingFsync:
-    """Nodes whose disk says that it has synced, and has not."""
+    """Nodes whose disk reports a sync that it did not make."""
 
     site: Site
     targets: tuple[int, ...]
@@ -78,13 +77,13 @@ class LyingFsync:
     _losses: list[str] = field(default_factory=list)
 
     def inject(self) -> str:
-        """Begin to lie, and wait until the targets have heard the first lie."""
-        told = DiskTrouble(self.site, self.targets, self.trouble).inject()
+        """Make fsync do nothing, and wait until the targets have called it."""
+        evidence = DiskTrouble(self.site, self.targets, self.trouble).inject()
         self._lied = True
-        return told
+        return evidence
 
     def undo(self) -> None:
-        """Let it come out: kill the targets, lose what was never synced, and start them on an honest disk."""
+        """Kill the targets, drop what was never synced, and start them on a working disk."""
         nodes = self.site.cluster.nodes
         for target in self.targets:
             node = nodes[target]
@@ -96,10 +95,10 @@ class LyingFsync:
             node.disk.end_trouble()
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether all targets serve again."""
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again."""
         serving = self.site.serving(self.targets)
-        return serving._replace(told="; ".join([*self._losses, serving.told]))
+        return serving._replace(evidence="; ".join([*self._losses, serving.evidence]))
 
 
 def _kind(
@@ -108,8 +107,8 @@ def _kind(
     troubles: Sequence[Trouble],
     needs: str = "disk-trouble",
     delays_ms: Sequence[int] = (),
-) -> Kind:
-    """Make a kind that draws which trouble and, for slow ones, how long a request takes."""
+) -> FaultKind:
+    """Return a kind that draws the trouble and, for slow ones, the delay of a request."""
 
     def draw(draws: Draws) -> dict[str, str]:
         drawn = {"trouble": draws.choice(troubles)} if len(troubles) > 1 else {}
@@ -121,7 +120,7 @@ def _kind(
         delay_ms = int(parameters.get("delay-ms", delays_ms[0])) if delays_ms else 0
         return DiskTrouble(site, targets, trouble, delay_ms)
 
-    return Kind(
+    return FaultKind(
         name=name,
         family="disk",
         summary=summary,
@@ -133,32 +132,32 @@ def _kind(
     )
 
 
-FULL_DISK = _kind("full-disk", "leave a node no room on its disk (ENOSPC)", ("full",), needs="disk-full")
+FULL_DISK = _kind("full-disk", "fill a node's disk (ENOSPC)", ("full",), needs="disk-full")
 
 DISK_ERROR = _kind(
     "disk-error",
-    "have a node's disk fail (EIO) at reading, writing, syncing, or all of it",
+    "make a node's disk fail (EIO) at reading, writing, syncing, or all of it",
     ("write-error", "fsync-error", "read-error", "error"),
 )
 
 SLOW_DISK = _kind(
     "slow-disk",
-    "have a node's disk take long, for syncing or for everything",
+    "slow a node's disk down, for syncing or for everything",
     ("slow-fsync", "slow"),
     delays_ms=(50, 200, 1_000),
 )
 
-DISK_STALL = _kind("disk-stall", "have a node's disk answer nothing at all for a while", ("stall",))
+DISK_STALL = _kind("disk-stall", "stall all requests to a node's disk for a while", ("stall",))
 
 
 def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
     return LyingFsync(site, targets, "fsync-fails-then-lies" if parameters.get("first") == "fails" else "fsync-lies")
 
 
-LYING_FSYNC = Kind(
+LYING_FSYNC = FaultKind(
     name="lying-fsync",
     family="disk",
-    summary="have fsync say that it synced and do nothing; then kill the node and lose its page cache",
+    summary="make fsync succeed without syncing; then kill the node and lose its page cache",
     needs=frozenset({"process", "page-cache-loss", "disk-trouble", "plain-broker"}),
     roles=_ROLES,
     draw=lambda draws: {"first": draws.choice(("lies", "fails"))},

@@ -1,7 +1,7 @@
-"""What `--faults` may say besides single kinds: families of kinds, and `usual`, `all`, `none`.
+"""Reads the names that `--faults` accepts: kinds, families of kinds, and `usual`, `all`, `none`.
 
-A family, like `all`, means those of its kinds that can be injected where the run takes place. A kind that is named
-must be one of them.
+A family, like `all`, means those of its kinds that can be injected in the run's environment. A kind that is named
+must be possible there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nemesis.faults import KINDS, USUAL
 from nemesis.faults.base import Family
 
 PARTITION: Final = "partition"
-"""Another name for those kinds of the family network that cut."""
+"""The kinds of the family network that cut links."""
 
 ALL: Final = "all"
 
@@ -25,20 +25,20 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
 """The names of the kinds of each family, in the order of all kinds."""
 
 OPEN: Final[Mapping[str, tuple[str, ...]]] = {ALL: tuple(KINDS), **FAMILIES}
-"""Words that mean what can be injected of these kinds."""
+"""Names that mean those of their kinds that can be injected."""
 
 _FIXED: Final[Mapping[str, tuple[str, ...]]] = {"usual": USUAL, "none": ()}
 
 WORDS: Final = (*KINDS, *FAMILIES, *_FIXED, ALL)
-"""All that may stand between the commas of `--faults`."""
+"""All names that `--faults` accepts, separated by commas."""
 
 
 class FaultsError(ValueError):
-    """Words for `--faults` that make no sense. One line: what was expected, what was found."""
+    """An invalid value of `--faults`. One line: what was expected, what was found."""
 
 
 def read(words: Sequence[str]) -> tuple[str, ...]:
-    """Put the kinds of `usual` in its place, and leave families and `all` as they are. Raises `FaultsError`."""
+    """Expand `usual` into its kinds; families and `all` stay. Raises `FaultsError`."""
     for word in words:
         _check(word, words)
     return tuple(dict.fromkeys(kind for word in words for kind in _FIXED.get(word, (word,))))
@@ -56,9 +56,9 @@ def _check(word: str, words: Sequence[str]) -> None:
 
 
 def settle(words: Sequence[str], possible: Collection[str]) -> tuple[str, ...]:
-    """Put in place of families, and of `all`, those of their kinds that are possible. What is named stays.
+    """Expand families and `all` into those of their kinds that are possible. Kinds that are named stay.
 
-    Raises `FaultsError` for a family of which none is.
+    Raises `FaultsError` for a family of which no kind is possible.
     """
     settled: list[str] = []
     for word in words:

@@ -1,8 +1,8 @@
-"""Page-cache loss, the signature fault: a node dies *and* what it had not synced is gone, as in a power cut.
+"""Page-cache loss: kills a node *and* drops what it had not synced, as a power failure does.
 
-The durability contract counts these: with `min.insync.replicas` = f + 1 an acknowledged record must survive
+The durability contract counts these faults: with `min.insync.replicas` = f + 1 an acknowledged record must survive
 f of them at once. A broker's loss lasts from the crash until it is back in the ISR of all its partitions. A controller
-syncs whatever it answers for (QU-8, QU-16), so that it has little to lose and must not miss any of it.
+syncs before it answers (QU-8, QU-16), so it has little to lose and must not lose anything that it acknowledged.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nemesis.capabilities.disks import PageCacheLoss, Survival
-from nemesis.faults.base import Healing, Injection, Kind, Parameters, Site, no_parameters
-from nemesis.faults.kill import Kill, start_dead
+from nemesis.faults.base import FaultKind, Healing, Injection, Parameters, Site, no_parameters
+from nemesis.faults.process import Kill, start_dead
 
 
 @dataclass(frozen=True)
 class LosePageCache:
-    """Nodes that died and forgot."""
+    """Nodes that are killed and lose unsynced data."""
 
     site: Site
     targets: tuple[int, ...]
@@ -27,22 +27,21 @@ class LosePageCache:
         """Kill the targets, then drop what they had not synced."""
         killed = Kill(self.site, self.targets).inject()
         losses = {target: self._lose(target) for target in self.targets}
-        told = "; ".join(_told(target, loss) for target, loss in losses.items())
-        return f"{killed}; {told}"
+        return f"{killed}; {'; '.join(_format(target, loss) for target, loss in losses.items())}"
 
     def _lose(self, target: int) -> PageCacheLoss:
         return self.site.cluster.nodes[target].lose_page_cache(self.survival, self.seed)
 
     def undo(self) -> None:
-        """Start what is dead."""
+        """Start the dead targets."""
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether all targets serve again."""
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again."""
         return self.site.serving(self.targets)
 
 
-def _told(target: int, loss: PageCacheLoss) -> str:
+def _format(target: int, loss: PageCacheLoss) -> str:
     if not loss.lost_bytes:
         return f"node {target} had synced everything: 0 bytes lost by {loss.mechanism}"
     kept = f", {loss.survived_bytes:,} unsynced bytes survived" if loss.survived_bytes else ""
@@ -53,7 +52,7 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
     return LosePageCache(site, targets)
 
 
-PAGE_CACHE_LOSS = Kind(
+PAGE_CACHE_LOSS = FaultKind(
     name="page-cache-loss",
     family="page-cache",
     summary="SIGKILL a node and lose what it had not synced; start it again later",
@@ -74,10 +73,10 @@ def _aim_torn(site: Site, targets: tuple[int, ...], parameters: Parameters) -> I
     return LosePageCache(site, targets, survival, int(parameters.get("seed", "0")))
 
 
-TORN_PAGE_CACHE_LOSS = Kind(
+TORN_PAGE_CACHE_LOSS = FaultKind(
     name="torn-page-cache-loss",
     family="page-cache",
-    summary="SIGKILL a broker; of what it had not synced a prefix survives, or some sectors, or zeros",
+    summary="SIGKILL a broker; of its unsynced data a prefix survives, or some sectors, or zeros",
     needs=frozenset({"process", "page-cache-loss"}),
     roles=("leader", "leader", "in-sync-follower", "broker"),
     draw=lambda draws: {"survives": draws.choice(tuple(SURVIVALS)), "seed": str(draws.below(1 << 30))},

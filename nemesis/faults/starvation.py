@@ -1,7 +1,7 @@
-"""Starvation: a node that runs, but hardly (processor), or that gets no more memory.
+"""Starves a node of processor time or of memory.
 
-`cpu-starvation`  the process may run for a few percent of the time only: everything that it does comes late, and it
-                  does not know
+`cpu-starvation`  the process may run for a few percent of the time only: everything that it does is late, and it
+                  cannot notice
 `out-of-memory`   the process gets no memory beyond what it has: an allocation fails, and most programs die of that
 """
 
@@ -12,80 +12,80 @@ from dataclasses import dataclass
 from nemesis.capabilities.cluster import Node
 from nemesis.draws import Draws
 from nemesis.faults.base import (
+    FaultKind,
     Healing,
     Injection,
-    Kind,
     NotInEffect,
     Parameters,
     Site,
     named,
     no_parameters,
 )
-from nemesis.faults.kill import start_dead
+from nemesis.faults.process import start_dead
 
-_LOOK_S = 0.6
+_SAMPLING_S = 0.6
 _TOLERANCE_PERCENT = 20.0
-"""How far the share that was seen may be from the one that was asked for, on a machine that is busy itself."""
+"""How far the measured share may be above the wanted one, on a machine that is busy itself."""
 
 
 @dataclass(frozen=True)
 class Starve:
-    """Nodes that may hardly run."""
+    """Nodes that get little processor time."""
 
     site: Site
     targets: tuple[int, ...]
     percent: int
 
     def inject(self) -> str:
-        """Throttle the targets, and see how much they may run."""
+        """Throttle the targets, and measure how much they may run."""
         nodes = _living(self.site, self.targets)
         for node in nodes:
             node.throttle(self.percent)
-        seen = [node.running_percent(_LOOK_S / len(nodes)) for node in nodes]
-        if max(seen) > self.percent + _TOLERANCE_PERCENT:
-            raise NotInEffect(f"{named(self.targets)} might run in {max(seen):.0f} % of the time")
-        told = " and ".join(f"{share:.0f} %" for share in seen)
-        return f"{named(self.targets)} might run in {told} of the time, {self.percent} % wanted"
+        shares = [node.running_percent(_SAMPLING_S / len(nodes)) for node in nodes]
+        if max(shares) > self.percent + _TOLERANCE_PERCENT:
+            raise NotInEffect(f"{named(self.targets)} might run in {max(shares):.0f} % of the time")
+        measured = " and ".join(f"{share:.0f} %" for share in shares)
+        return f"{named(self.targets)} might run in {measured} of the time, {self.percent} % wanted"
 
     def undo(self) -> None:
-        """Let the targets run; one that died meanwhile is started."""
+        """Stop throttling the targets; start one that died meanwhile."""
         for target in self.targets:
             self.site.cluster.nodes[target].unthrottle()
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether all targets serve again."""
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again."""
         return self.site.serving(self.targets)
 
 
 @dataclass(frozen=True)
 class OutOfMemory:
-    """Nodes that get no more memory."""
+    """Nodes that cannot allocate more memory."""
 
     site: Site
     targets: tuple[int, ...]
 
     def inject(self) -> str:
-        """Limit the targets to what they have."""
+        """Limit the targets to the memory that they have."""
         limits = {node.node_id: node.limit_memory() for node in _living(self.site, self.targets)}
         for target, limit in limits.items():
             node = self.site.cluster.nodes[target]
             if node.is_alive() and node.memory_limit() != limit:
                 raise NotInEffect(f"the kernel reports a limit of {node.memory_limit()} bytes for node {target}")
-        told = " and ".join(f"node {target} to {limit >> 20} MiB" for target, limit in limits.items())
-        return f"the kernel limits {told}, which is what it had"
+        limited = " and ".join(f"node {target} to {limit >> 20} MiB" for target, limit in limits.items())
+        return f"the kernel limits {limited}, which is what it had"
 
     def undo(self) -> None:
-        """Take the limit away; one that died of it is started."""
+        """Remove the limit; start targets that died of it."""
         for target in self.targets:
             self.site.cluster.nodes[target].unlimit_memory()
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether all targets serve again, without a limit."""
-        cramped = tuple(target for target in self.targets if self.site.cluster.nodes[target].memory_limit() is not None)
-        if cramped:
-            return Healing(False, f"{named(cramped)} still limited")
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again, without a limit."""
+        limited = tuple(target for target in self.targets if self.site.cluster.nodes[target].memory_limit() is not None)
+        if limited:
+            return Healing(False, f"{named(limited)} still limited")
         return self.site.serving(self.targets)
 
 
@@ -106,7 +106,7 @@ def _draw_starvation(draws: Draws) -> dict[str, str]:
     return {"percent": str(draws.choice((2, 5, 15)))}
 
 
-CPU_STARVATION = Kind(
+CPU_STARVATION = FaultKind(
     name="cpu-starvation",
     family="process",
     summary="let a process run for a few percent of the time only",
@@ -118,10 +118,10 @@ CPU_STARVATION = Kind(
     quorum_roles=("controller",),
 )
 
-OUT_OF_MEMORY = Kind(
+OUT_OF_MEMORY = FaultKind(
     name="out-of-memory",
     family="process",
-    summary="let a process have no more memory than it has; most die of it",
+    summary="deny a process more memory than it has; most die of it",
     needs=frozenset({"starvation"}),
     roles=("leader", "in-sync-follower", "broker", "active-controller"),
     draw=no_parameters,

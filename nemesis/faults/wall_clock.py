@@ -1,6 +1,6 @@
-"""Wall clocks that are wrong, each node's for itself: they jump, jump to and fro, or go too fast or too slow.
+"""Sets the wall clocks of nodes wrong: they jump, jump back and forth, or run too fast or too slow.
 
-A broker's promises must not rest on the time of day. Healing sets the clocks right again, which is a jump, too.
+A broker's promises must not depend on the time of day. Undoing sets the clocks right, which is a jump too.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from nemesis.capabilities.cluster import Node
 from nemesis.draws import Draws
-from nemesis.faults.base import Healing, Injection, Kind, NotInEffect, Parameters, Site, named
-from nemesis.faults.kill import start_dead
+from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, named
+from nemesis.faults.process import start_dead
 from nemesis.targets import Role
 
 _ROLES: tuple[Role, ...] = ("leader", "in-sync-follower", "minority", "controller")
@@ -20,7 +20,7 @@ _NS_PER_MS = 1_000_000
 
 @dataclass
 class WrongClock:
-    """Nodes with a wrong clock. `period_ms` other than 0: it is wrong and right in turns."""
+    """Nodes with a wrong clock. With `period_ms` other than 0 it is wrong and right in turns."""
 
     site: Site
     targets: tuple[int, ...]
@@ -31,38 +31,38 @@ class WrongClock:
     _changed_ns: int = 0
 
     def inject(self) -> str:
-        """Bend the clocks, and see that they are wrong, and whose they are."""
+        """Set the clocks wrong, and check that they are and that the targets' processes use them."""
         nodes = [self.site.cluster.nodes[target] for target in self.targets]
-        strangers = tuple(node.node_id for node in nodes if not _lives_by_its_clock(node))
-        if strangers:
-            raise NotInEffect(f"{named(strangers)} does not live by a clock that can be bent")
+        others = tuple(node.node_id for node in nodes if not _uses_its_clock(node))
+        if others:
+            raise NotInEffect(f"{named(others)} does not use a clock that can be set")
         for node in nodes:
             node.clock.bend(self.offset_ms, self.drift_ppm)
-        self._bent()
+        self._count_jump()
         self.site.await_effect(
             lambda: all(map(self._is_wrong, nodes)), f"the clock of {named(self.targets)} stayed right"
         )
-        told = " and ".join(f"{node.clock.error_ms():+,.0f} ms" for node in nodes)
+        errors = " and ".join(f"{node.clock.error_ms():+,.0f} ms" for node in nodes)
         drift = f", gaining {self.drift_ppm / 10_000:+g} %" if self.drift_ppm else ""
         turns = f", in turns of {self.period_ms} ms" if self.period_ms else ""
-        return f"the clock of {named(self.targets)} is off by {told}{drift}{turns}"
+        return f"the clock of {named(self.targets)} is off by {errors}{drift}{turns}"
 
-    def keep(self) -> None:
-        """Jump to or fro when it is time to."""
+    def tick(self) -> None:
+        """Jump back or forth when a period has passed."""
         if not self.period_ms or self.site.clock.now_ns() - self._changed_ns < self.period_ms * _NS_PER_MS:
             return
         for target in self.targets:
             self.site.cluster.nodes[target].clock.bend(0 if self.jumps % 2 else self.offset_ms, self.drift_ppm)
-        self._bent()
+        self._count_jump()
 
     def undo(self) -> None:
-        """Set the clocks right; a node that died meanwhile is started."""
+        """Set the clocks right; start a node that died meanwhile."""
         for target in self.targets:
             self.site.cluster.nodes[target].clock.straighten()
         start_dead(self.site, self.targets)
 
-    def look(self) -> Healing:
-        """See whether the clocks are right and the nodes serve."""
+    def check_healed(self) -> Healing:
+        """Check that the clocks are right and the nodes serve."""
         nodes = [self.site.cluster.nodes[target] for target in self.targets]
         wrong = tuple(node.node_id for node in nodes if abs(node.clock.error_ms()) > _TOLERANCE_MS)
         if wrong:
@@ -70,10 +70,10 @@ class WrongClock:
         serving = self.site.serving(self.targets)
         asked = sum(node.clock.answers() for node in nodes)
         return serving._replace(
-            told=f"the clock is right after {self.jumps} jumps, asked {asked} times; {serving.told}"
+            evidence=f"the clock is right after {self.jumps} jumps, asked {asked} times; {serving.evidence}"
         )
 
-    def _bent(self) -> None:
+    def _count_jump(self) -> None:
         self.jumps += 1
         self._changed_ns = self.site.clock.now_ns()
 
@@ -86,7 +86,7 @@ class WrongClock:
         return abs(error_ms - self.offset_ms) <= _TOLERANCE_MS
 
 
-def _lives_by_its_clock(node: Node) -> bool:
+def _uses_its_clock(node: Node) -> bool:
     return node.pid is not None and node.is_alive() and node.clock.governs(node.pid)
 
 
@@ -114,7 +114,7 @@ def _draw_strobe(draws: Draws) -> dict[str, str]:
     return {"offset-ms": str(offset_ms), "period-ms": str(draws.choice((50, 200, 1_000)))}
 
 
-CLOCK_JUMP = Kind(
+CLOCK_JUMP = FaultKind(
     name="clock-jump",
     family="clock",
     summary="set the wall clock of a node forward or back, by half a second to a year",
@@ -124,7 +124,7 @@ CLOCK_JUMP = Kind(
     aim=_aim_jump,
 )
 
-CLOCK_STROBE = Kind(
+CLOCK_STROBE = FaultKind(
     name="clock-strobe",
     family="clock",
     summary="set the wall clock of a node wrong and right, over and over",
@@ -135,10 +135,10 @@ CLOCK_STROBE = Kind(
     lasts_ms=(3_000, 6_000),
 )
 
-CLOCK_DRIFT = Kind(
+CLOCK_DRIFT = FaultKind(
     name="clock-drift",
     family="clock",
-    summary="let the wall clock of a node go too fast or too slow",
+    summary="let the wall clock of a node run too fast or too slow",
     needs=frozenset({"clock"}),
     roles=_ROLES,
     draw=lambda draws: {"percent": str(draws.choice((-50, -10, 10, 100)))},

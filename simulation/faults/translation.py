@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from naming import unknown
-from nemesis.schedule import Entry, Schedule, ScheduleError
+from nemesis.schedule import Schedule, ScheduledFault, ScheduleError
 from simulation.engine.disk import Survival
 from simulation.faults.schedule import Fault
 from simulation.scenario import configuration as swarm
@@ -26,31 +26,31 @@ _OUTWARDS = 512
 
 class _Simulated(NamedTuple):
     kind: str
-    parameter: Callable[[Entry, int], int]  # of the entry and the number of nodes
+    parameter: Callable[[ScheduledFault, int], int]  # of the entry and the number of nodes
 
 
-def _pick(entry: Entry, _nodes: int) -> int:
+def _pick(entry: ScheduledFault, _nodes: int) -> int:
     return entry.target.pick % _PARAMETERS
 
 
-def _everybody(entry: Entry, nodes: int) -> int:
+def _everybody(entry: ScheduledFault, nodes: int) -> int:
     """Nodes that lose power, as bits; all of them keep what they had written (`kill` keeps it, too)."""
     return (1 << nodes) - 1 if entry.target.role in ("everyone", "brokers", "majority") else 0
 
 
-def _parties(entry: Entry, _nodes: int) -> int:
+def _parties(entry: ScheduledFault, _nodes: int) -> int:
     return int(entry.parameters.get("from", "all") == "all")
 
 
-def _direction(entry: Entry, _nodes: int) -> int:
+def _direction(entry: ScheduledFault, _nodes: int) -> int:
     return _OUTWARDS if entry.parameters.get("direction") == "out" else 0
 
 
-def _survival(survival: Survival) -> Callable[[Entry, int], int]:
+def _survival(survival: Survival) -> Callable[[ScheduledFault, int], int]:
     return lambda _entry, _nodes: survival - 1
 
 
-def _delay(entry: Entry, _nodes: int) -> int:
+def _delay(entry: ScheduledFault, _nodes: int) -> int:
     return min(_PARAMETERS - 1, int(entry.parameters.get("delay-ms", "50")))
 
 
@@ -84,7 +84,7 @@ def simulated(schedule: Schedule, case: Case) -> tuple[Fault, ...]:
     return tuple(_fault(entry, brokers, controllers) for entry in schedule.entries)
 
 
-def _fault(entry: Entry, brokers: int, controllers: int) -> Fault:
+def _fault(entry: ScheduledFault, brokers: int, controllers: int) -> Fault:
     if entry.kind not in SIMULATED:
         raise ScheduleError(
             f"entry {entry.entry} of the schedule: {unknown(entry.kind, SIMULATED, 'a fault that the simulation has')}"
@@ -96,7 +96,7 @@ def _fault(entry: Entry, brokers: int, controllers: int) -> Fault:
     return Fault(BEGIN_MS + entry.at_ms, wanted.kind, target, entry.duration_ms, parameter, entry.when)
 
 
-def _selector(entry: Entry, brokers: int, controllers: int) -> int:
+def _selector(entry: ScheduledFault, brokers: int, controllers: int) -> int:
     role, pick = entry.target.role, entry.target.pick
     if role == "leader":
         return brokers + controllers + min(entry.target.partition, _LEADERS - 1)

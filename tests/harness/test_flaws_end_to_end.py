@@ -13,18 +13,18 @@ from harness.spec.spec import Spec
 from harness.store.store import make_run_directory
 from harness.systems.harrow_broker import HarrowBroker
 from history.reader import read_table
-from nemesis.schedule import Entry, Schedule
-from nemesis.targets import Target
+from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.targets import FaultTarget
 from tests.support.real_runs import perform
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.default_job, pytest.mark.timeout(600)]
 
-DEPOSE = (Entry(1, 2_000, "isolate", Target("leader"), 5_000, {"from": "nodes"}),)
+DEPOSE = (ScheduledFault(1, 2_000, "isolate", FaultTarget("leader"), 5_000, {"from": "nodes"}),)
 """A leader loses touch with the cluster, but not with its clients."""
 
 LAG = (
-    Entry(1, 2_000, "pause", Target("in-sync-follower"), 5_500, {}),
-    Entry(2, 7_000, "kill", Target("in-sync-replicas"), 6_000, {}, beside=True),
+    ScheduledFault(1, 2_000, "pause", FaultTarget("in-sync-follower"), 5_500, {}),
+    ScheduledFault(2, 7_000, "kill", FaultTarget("in-sync-replicas"), 6_000, {}, beside=True),
 )
 """A follower leaves the ISR; as it comes back, everybody who has everything goes."""
 

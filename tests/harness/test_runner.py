@@ -18,19 +18,19 @@ from harness.spec.spec import Spec, from_json
 from harness.store.journal import is_finished, read_journal
 from harness.terminal.progress import Progress
 from history.reader import read_table
-from nemesis.schedule import Entry, Schedule, loads
-from nemesis.targets import Target
+from nemesis.schedule import Schedule, ScheduledFault, loads
+from nemesis.targets import FaultTarget
 from tests.support.fake_cluster import FakeNode
 from tests.support.fake_environment import FakeEnvironment, FakeSystem, quiet
 
-KILL = Entry(1, 100, "kill", Target("leader", 1), 300, {})
+KILL = ScheduledFault(1, 100, "kill", FaultTarget("leader", 1), 300, {})
 SPEC = Spec(seed=3, duration=1.0, faults=("kill",), concurrency=5)
 
 
 class Play:
     """A run on a stage of nothing."""
 
-    def __init__(self, directory: Path, entries: tuple[Entry, ...] = (KILL,), spec: Spec = SPEC) -> None:
+    def __init__(self, directory: Path, entries: tuple[ScheduledFault, ...] = (KILL,), spec: Spec = SPEC) -> None:
         self.directory = directory
         self.environment = FakeEnvironment(directory)
         self.stop = Stop()
@@ -229,7 +229,7 @@ def breaks(*_: object, **__: object) -> None:
     ("place", "phase"),
     [
         ("harness.run.phases.main.TopicWatch.look", "main"),
-        ("nemesis.runner.Conductor.run", "main"),
+        ("nemesis.runner.NemesisRunner.run", "main"),
         ("harness.run.phases.recovery._become_whole", "recovery"),
         ("harness.run.phases.recovery._stop_writes", "recovery"),
         ("harness.run.phases.recovery.ends", "recovery"),
@@ -265,7 +265,7 @@ def test_a_fault_whose_mechanism_cannot_be_opened_does_not_take_hold_and_keeps_n
     assert (outcome.fired, outcome.took_hold, outcome.troubles) == (2, 1, [])
     kill, pause = play.table("faults")
     assert (kill["took_hold"], pause["took_hold"]) == (True, False)
-    assert "did not take hold: PermissionError" in str(pause["evidence"])
+    assert "did not take effect: PermissionError" in str(pause["evidence"])
 
 
 def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Nodes that are broker and controller: whatever is aimed at either role may hit them, and counts for both."""
+"""Nodes that are broker and controller: a fault of either role may hit them, and counts in both budgets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from nemesis.capabilities.cluster import CLIENTS
 from nemesis.faults import KINDS
-from nemesis.targets import Role, Target, resolve
+from nemesis.targets import FaultTarget, Role, resolve
 from tests.nemesis.test_nemesis import Stage, entry, leader
 from tests.support.fake_cluster import FakeCluster, combined_cluster, site_of
 
@@ -28,7 +28,7 @@ def _cut(cluster: FakeCluster, kind: str, target: int, **parameters: str) -> set
     ],
 )
 def test_a_node_of_both_roles_is_hit_as_either(role: Role, nodes: tuple[int, ...]) -> None:
-    assert resolve(Target(role, partition=1, pick=1), combined_cluster()).nodes == nodes
+    assert resolve(FaultTarget(role, partition=1, pick=1), combined_cluster()).nodes == nodes
 
 
 def test_forgetful_brokers_wait_for_the_quorum_that_they_are_part_of() -> None:
@@ -56,7 +56,7 @@ def test_forgetful_controllers_wait_for_the_isr_of_the_brokers_that_they_are() -
     stage = Stage(
         [
             entry(1, 1, "page-cache-loss", leader(0), 8),
-            entry(2, 3, "page-cache-loss", Target("controller", pick=1), 1, beside=True),
+            entry(2, 3, "page-cache-loss", FaultTarget("controller", pick=1), 1, beside=True),
         ],
         combined_cluster(),
     ).play()
@@ -65,12 +65,14 @@ def test_forgetful_controllers_wait_for_the_isr_of_the_brokers_that_they_are() -
 
 @pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if "plain-broker" in kind.needs])
 def test_no_voter_forgets_what_it_has_synced(kind: str) -> None:
-    stage = Stage([entry(1, 1, kind, Target("broker", pick=pick)) for pick in range(3)], combined_cluster(2)).play()
+    stage = Stage(
+        [entry(1, 1, kind, FaultTarget("broker", pick=pick)) for pick in range(3)], combined_cluster(2)
+    ).play()
     assert stage.rows
     assert {target for row in stage.rows for target in row["targets"]} == {3}
-    refused = Stage([entry(1, 1, kind, Target("broker"))], combined_cluster(3)).play()
+    refused = Stage([entry(1, 1, kind, FaultTarget("broker"))], combined_cluster(3)).play()
     assert not refused.rows
-    assert "no broker is left to hit" in refused.notes[0]
+    assert "no broker is left to hit" in refused.messages[0]
 
 
 def test_the_kinds_that_forget_what_was_synced_are_known() -> None:

@@ -42,7 +42,7 @@ def test_what_does_not_depend_on_the_machine_is_put_in_place_at_once(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("none", "kill"), "faults: expected none alone, found none,kill"),
         (("kill+network",), "faults: expected single faults in kill+network, found network, which is not one"),
@@ -51,10 +51,10 @@ def test_what_does_not_depend_on_the_machine_is_put_in_place_at_once(
         (("",), "faults: expected the name of a fault (see `harrow faults`), found ''"),
     ],
 )
-def test_words_that_make_no_sense_are_refused(words: tuple[str, ...], told: str) -> None:
+def test_invalid_names_are_refused(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(FaultsError) as refused:
         read(words)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_family_means_those_of_its_kinds_that_are_possible() -> None:

@@ -1,4 +1,4 @@
-"""Each kind of fault against a fake cluster: it takes hold and heals, or is not believed."""
+"""Each kind of fault against a fake cluster: it takes effect and heals, or reports that it did not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from nemesis.capabilities.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
-from nemesis.faults.base import Injection, NotInEffect, Parameters, Restless
+from nemesis.faults.base import Injection, NotInEffect, Parameters, Recurring
 from tests.support.fake_cluster import FakeClock, FakeCluster, FakeNode, quorum_cluster, site_of
 
 
@@ -18,7 +18,7 @@ def aimed(cluster: FakeCluster, kind: str, *targets: int, **parameters: str) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_takes_hold_and_heals(kind: str) -> None:
+def test_every_kind_takes_effect_and_heals(kind: str) -> None:
     cluster = FakeCluster()
     parameters: Parameters = KINDS[kind].draw(Draws(7, "parameters"))
     if "spare-broker" in KINDS[kind].needs:
@@ -31,13 +31,13 @@ def test_every_kind_takes_hold_and_heals(kind: str) -> None:
 
     assert cluster != before
     assert "2" in evidence or "administration" in KINDS[kind].needs
-    if isinstance(fault, Restless):
-        fault.keep()
+    if isinstance(fault, Recurring):
+        fault.tick()
     fault.undo()
-    fault.look()
+    fault.check_healed()
     clock.sleep(1.0)
-    healing = fault.look()
-    assert healing.healed, healing.told
+    healing = fault.check_healed()
+    assert healing.healed, healing.evidence
     assert all(node.is_ready() for node in cluster.nodes.values())
     assert not cluster.network.cut
 
@@ -49,41 +49,41 @@ def test_a_node_that_survives_its_kill_is_not_killed() -> None:
         aimed(cluster, "kill", 1).inject()
 
 
-def test_a_crash_loop_kills_whoever_came_back_for_long_enough() -> None:
+def test_a_crash_loop_kills_a_node_that_was_up_for_long_enough() -> None:
     cluster, clock = FakeCluster(), FakeClock()
     loop = KINDS["crash-loop"].aim(site_of(cluster, clock), (1,), {"up-ms": "500", "down-ms": "200"})
     loop.inject()
-    assert isinstance(loop, Restless)
+    assert isinstance(loop, Recurring)
     for _ in range(40):
         clock.sleep(0.05)
-        loop.keep()
+        loop.tick()
     assert cluster.nodes[1].deaths == 1 + 2
     loop.undo()
-    assert loop.look().told.startswith("node 1 died 3 times; node 1 (process 10")
+    assert loop.check_healed().evidence.startswith("node 1 died 3 times; node 1 (process 10")
 
 
 def test_a_rolling_restart_waits_for_each_node_to_serve() -> None:
     cluster = FakeCluster()
     rolling = KINDS["rolling-restart"].aim(site_of(cluster), (1, 2, 3), {})
     assert rolling.inject().endswith("exit status 0, the first of 3")
-    assert isinstance(rolling, Restless)
+    assert isinstance(rolling, Recurring)
     cluster.nodes[1].never_ready = True
-    rolling.keep()
+    rolling.tick()
     assert (cluster.nodes[1].pid, cluster.nodes[2].pid) == (1001, 1000)
     cluster.nodes[1].never_ready = False
     for _ in range(5):
-        rolling.keep()
+        rolling.tick()
     rolling.undo()
     assert [cluster.nodes[number].pid for number in (1, 2, 3)] == [1001, 1001, 1001]
-    assert rolling.look().told.startswith("restarted nodes 1, 2 and 3; ")
+    assert rolling.check_healed().evidence.startswith("restarted nodes 1, 2 and 3; ")
 
 
 @pytest.mark.parametrize("kind", ["full-disk", "disk-error", "disk-stall", "lying-fsync"])
-def test_trouble_that_nobody_met_did_not_take_hold(kind: str) -> None:
+def test_trouble_that_no_request_met_did_not_take_effect(kind: str) -> None:
     cluster = FakeCluster()
     cluster.nodes[1].disk.unasked = True
     fault = aimed(cluster, kind, 1)
-    with pytest.raises(NotInEffect, match="node 1 asked nothing of the disk that it would have refused"):
+    with pytest.raises(NotInEffect, match="node 1 made no disk request that the trouble affects"):
         fault.inject()
     fault.undo()
     assert (cluster.nodes[1].deaths, cluster.nodes[1].disk.trouble) == (0, None)
@@ -94,16 +94,16 @@ def test_a_node_that_dies_late_of_its_disk_has_not_healed() -> None:
     fault = KINDS["disk-error"].aim(site_of(cluster, clock), (1,), {})
     fault.inject()
     fault.undo()
-    assert not fault.look().healed
+    assert not fault.check_healed().healed
     clock.sleep(0.9)
     cluster.nodes[1].alive = False
     cluster.nodes[1].never_ready = True
-    assert not fault.look().healed
+    assert not fault.check_healed().healed
     cluster.nodes[1].never_ready = False
     clock.sleep(0.2)
-    assert not fault.look().healed
+    assert not fault.check_healed().healed
     clock.sleep(1.0)
-    assert fault.look().healed
+    assert fault.check_healed().healed
 
 
 def test_lies_come_out_when_they_are_over() -> None:
@@ -113,7 +113,7 @@ def test_lies_come_out_when_they_are_over() -> None:
     assert cluster.nodes[1].deaths == 0
     fault.undo()
     assert (cluster.nodes[1].deaths, cluster.nodes[1].disk.trouble) == (1, None)
-    assert "node 1 lost 4,096 bytes after 1 requests to sync" in fault.look().told
+    assert "node 1 lost 4,096 bytes after 1 requests to sync" in fault.check_healed().evidence
 
 
 @pytest.mark.parametrize("files", ["log", "index"])
@@ -126,7 +126,7 @@ def test_damage_to_logs_takes_the_recovery_point_so_that_it_is_found(files: str)
     assert "recovery-point-offset-checkpoint" not in cluster.nodes[1].disk.sizes
 
 
-def test_damage_to_files_that_are_not_there_does_not_take_hold() -> None:
+def test_damage_to_files_that_are_not_there_does_not_take_effect() -> None:
     cluster = FakeCluster()
     cluster.nodes[1].disk.sizes.clear()
     with pytest.raises(NotInEffect, match="no log file that is not empty"):
@@ -139,7 +139,7 @@ def test_a_rollback_undoes_what_came_after_the_copy() -> None:
     assert "9,110 bytes of node 1 copied" in fault.inject()
     cluster.nodes[1].disk.sizes["harrow-0/00000000000000000000.log"] = 19_000
     fault.undo()
-    assert "node 1 went back by 10,000 bytes" in fault.look().told
+    assert "node 1 was rolled back by 10,000 bytes" in fault.check_healed().evidence
     assert cluster.nodes[1].deaths == 1
 
 
@@ -147,19 +147,19 @@ ADMINISTRATION = [name for name, kind in KINDS.items() if "administration" in ki
 
 
 @pytest.mark.parametrize("kind", ADMINISTRATION)
-def test_an_act_that_changes_nothing_did_not_take_hold(kind: str) -> None:
+def test_an_act_that_changes_nothing_did_not_take_effect(kind: str) -> None:
     cluster = FakeCluster()
     cluster.administrator.lazy = True
     cluster.nodes[4] = FakeNode(4)
     fault = aimed(cluster, kind, 1, pick="1")
-    with pytest.raises(NotInEffect, match=r"was not created|did not come to|did not change|still has"):
+    with pytest.raises(NotInEffect, match=r"was not created|did not get|did not become|did not change|still has"):
         fault.inject()
     fault.undo()
 
 
 @pytest.mark.parametrize("kind", ["reassignment", "preferred-election"])
 def test_a_partition_is_not_moved_while_a_replica_is_behind(kind: str) -> None:
-    with pytest.raises(NotInEffect, match="harrow-1 has not all its replicas in sync"):
+    with pytest.raises(NotInEffect, match="harrow-1 does not have all its replicas in sync"):
         aimed(FakeCluster(insync=(1, 2)), kind, 1, pick="1").inject()
 
 
@@ -168,10 +168,10 @@ def test_without_a_spare_broker_a_partition_does_without_a_follower() -> None:
     fault = aimed(cluster, "reassignment", 1, pick="0")
     assert "from [1, 2, 3] to [1, 2]" in fault.inject()
     fault.undo()
-    assert fault.look().told == "replicas of harrow-0 are [1, 2, 3] again, all in sync"
+    assert fault.check_healed().evidence == "replicas of harrow-0 are [1, 2, 3] again, all in sync"
 
 
-def test_a_broker_that_nobody_can_take_over_from_stays() -> None:
+def test_a_broker_that_no_other_can_replace_stays() -> None:
     cluster = FakeCluster()
     with pytest.raises(NotInEffect, match="harrow-0 cannot do without node 1 now"):
         aimed(cluster, "broker-removal", 1).inject()
@@ -187,10 +187,10 @@ def test_a_broker_gets_its_replicas_back_once_it_serves() -> None:
     assert {view.replicas for view in cluster.partitions()} == {(4, 2, 3)}
     cluster.nodes[1].never_ready = True
     fault.undo()
-    assert not fault.look().healed
+    assert not fault.check_healed().healed
     assert {view.replicas for view in cluster.partitions()} == {(4, 2, 3)}
     cluster.nodes[1].never_ready = False
-    assert fault.look().healed
+    assert fault.check_healed().healed
     assert {view.replicas for view in cluster.partitions()} == {(1, 2, 3)}
 
 
@@ -198,9 +198,9 @@ def test_min_isr_is_raised_and_set_back() -> None:
     cluster = FakeCluster()
     fault = aimed(cluster, "raised-min-isr", 1)
     assert "raised from 2 to 3" in fault.inject()
-    assert not fault.look().healed
+    assert not fault.check_healed().healed
     fault.undo()
-    assert fault.look().healed
+    assert fault.check_healed().healed
 
 
 def test_a_clock_that_stays_right_is_not_wrong() -> None:
@@ -214,15 +214,15 @@ def test_a_strobing_clock_is_wrong_and_right_in_turns() -> None:
     cluster, clock = FakeCluster(), FakeClock()
     strobe = KINDS["clock-strobe"].aim(site_of(cluster, clock), (1,), {"offset-ms": "5000", "period-ms": "100"})
     strobe.inject()
-    assert isinstance(strobe, Restless)
+    assert isinstance(strobe, Recurring)
     seen = []
     for _ in range(8):
         seen.append(cluster.nodes[1].clock.offset_ms)
         clock.sleep(0.05)
-        strobe.keep()
+        strobe.tick()
     assert seen == [5000, 5000, 0, 0, 5000, 5000, 0, 0]
     strobe.undo()
-    assert strobe.look().told.startswith("the clock is right after 5 jumps, asked 3 times")
+    assert strobe.check_healed().evidence.startswith("the clock is right after 5 jumps, asked 3 times")
 
 
 def test_a_node_that_runs_on_is_not_starved() -> None:
@@ -245,7 +245,7 @@ def test_a_killed_node_has_not_healed_before_it_serves() -> None:
     fault.inject()
     cluster.nodes[1].never_ready = True
     fault.undo()
-    assert fault.look() == (False, "node 1 did not serve again")
+    assert fault.check_healed() == (False, "node 1 did not serve again")
 
 
 def test_evidence_of_a_kill_tells_the_two_incarnations_apart() -> None:
@@ -253,7 +253,7 @@ def test_evidence_of_a_kill_tells_the_two_incarnations_apart() -> None:
     fault = aimed(cluster, "kill", 1)
     assert "process 1000" in fault.inject()
     fault.undo()
-    assert "process 1001" in fault.look().told
+    assert "process 1001" in fault.check_healed().evidence
 
 
 def test_a_node_that_refuses_to_start_raises_its_last_words() -> None:
@@ -278,7 +278,7 @@ def test_a_node_that_died_while_it_was_paused_is_started() -> None:
     fault.inject()
     cluster.nodes[3].kill()
     fault.undo()
-    assert fault.look().healed
+    assert fault.check_healed().healed
 
 
 def test_a_shutdown_with_a_bad_status_was_not_controlled() -> None:
@@ -341,8 +341,8 @@ def test_a_controller_can_be_cut_off_from_the_other_controllers_alone() -> None:
     assert cluster.network.cut == {link for each in (101, 102) for link in ((100, each), (each, 100))}
 
 
-def test_there_must_be_somebody_to_be_cut_off_from() -> None:
-    with pytest.raises(NotInEffect, match="nobody to cut node 100 off from"):
+def test_there_must_be_a_node_to_be_cut_off_from() -> None:
+    with pytest.raises(NotInEffect, match="nothing to cut node 100 off from"):
         aimed(FakeCluster(), "isolate", 100, **{"from": "controllers"}).inject()
 
 
@@ -365,17 +365,17 @@ def test_one_way_cuts_one_direction_and_keeps_the_other(direction: str, cut: tup
     assert cluster.network.reached([(1, 2), (2, 1)]) == {(1, 2), (2, 1)} - {cut}
 
 
-def test_a_cut_that_lets_packets_pass_did_not_take_hold() -> None:
+def test_a_cut_that_lets_packets_pass_did_not_take_effect() -> None:
     cluster = FakeCluster()
     cluster.network.leaky = True
     with pytest.raises(NotInEffect, match="packets still pass"):
         aimed(cluster, "isolate", 1).inject()
 
 
-def test_a_one_way_cut_that_cuts_both_ways_did_not_take_hold() -> None:
+def test_a_one_way_cut_that_cuts_both_ways_did_not_take_effect() -> None:
     cluster = FakeCluster()
     cluster.network.clumsy = True
-    with pytest.raises(NotInEffect, match="more than was asked is cut"):
+    with pytest.raises(NotInEffect, match="more links are cut than intended"):
         aimed(cluster, "one-way", 1, direction="in").inject()
 
 
@@ -385,7 +385,7 @@ def test_a_partition_has_not_healed_before_packets_pass() -> None:
     fault.inject()
     fault.undo()
     cluster.network.stuck = True
-    assert not fault.look().healed
+    assert not fault.check_healed().healed
 
 
 def test_a_link_is_mended_when_the_last_fault_lets_go() -> None:
@@ -397,6 +397,6 @@ def test_a_link_is_mended_when_the_last_fault_lets_go() -> None:
     second.inject()
     first.undo()
     assert cluster.network.cut == {(1, 2), (2, 1), (2, 3), (3, 2)}
-    assert first.look().healed, "links that another fault holds are not its concern"
+    assert first.check_healed().healed, "links that another fault cuts do not count"
     second.undo()
     assert not cluster.network.cut

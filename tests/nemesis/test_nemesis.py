@@ -9,8 +9,8 @@ import pytest
 from history.schema import FAULTS
 from nemesis.capabilities.cluster import NodeError
 from nemesis.runner import NemesisRunner, mend
-from nemesis.schedule import Entry, Schedule
-from nemesis.targets import Role, Target
+from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.targets import FaultTarget, Role
 from nemesis.triggers import Trigger
 from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
 
@@ -19,32 +19,32 @@ SECOND_NS = 1_000_000_000
 
 @dataclass
 class Stage:
-    """A conductor, what it was given and what it said."""
+    """A nemesis runner, its input and its output."""
 
-    entries: list[Entry]
+    entries: list[ScheduledFault]
     cluster: FakeCluster = field(default_factory=FakeCluster)
     clock: FakeClock = field(default_factory=FakeClock)
     lossy_budget: int = 1
     journal: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     rows: list[Mapping[str, object]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.conductor = NemesisRunner(
+        self.runner = NemesisRunner(
             site_of(self.cluster, self.clock),
             Schedule(tuple(self.entries)),
             lambda event, details: self.journal.append((event, details)),
             self.rows.append,
-            self.notes.append,
+            self.messages.append,
             self.lossy_budget,
         )
 
     def play(self, seconds: float = 60.0, aborted_at_s: float = float("inf")) -> Stage:
-        self.conductor.run(0, int(seconds * SECOND_NS), lambda: self.clock.ns >= aborted_at_s * SECOND_NS)
+        self.runner.run(0, int(seconds * SECOND_NS), lambda: self.clock.ns >= aborted_at_s * SECOND_NS)
         return self
 
     def let_node_1_catch_up_at(self, at_s: float) -> None:
-        """Have node 1 miss from the ISR until then."""
+        """Keep node 1 out of the ISR until then."""
         sleep = self.clock.sleep
 
         def sleep_and_catch_up(seconds: float) -> None:
@@ -58,12 +58,14 @@ class Stage:
         return [round(row["started_ns"] / SECOND_NS, 1) for row in by_number]
 
 
-def entry(number: int, at_s: float, kind: str, target: Target, hold_s: float = 2, *, beside: bool = False) -> Entry:
-    return Entry(number, int(at_s * 1000), kind, target, int(hold_s * 1000), {}, beside)
+def entry(
+    number: int, at_s: float, kind: str, target: FaultTarget, hold_s: float = 2, *, beside: bool = False
+) -> ScheduledFault:
+    return ScheduledFault(number, int(at_s * 1000), kind, target, int(hold_s * 1000), {}, beside)
 
 
-def leader(partition: int, role: Role = "leader") -> Target:
-    return Target(role, partition)
+def leader(partition: int, role: Role = "leader") -> FaultTarget:
+    return FaultTarget(role, partition)
 
 
 def test_a_fault_is_fired_in_time_held_and_healed() -> None:
@@ -78,7 +80,7 @@ def test_a_fault_is_fired_in_time_held_and_healed() -> None:
     assert json.loads(row["parameters"])["role"] == "the leader of harrow-0"
 
 
-def test_the_journal_is_told_before_the_fault_is_injected() -> None:
+def test_the_journal_is_written_before_the_fault_is_injected() -> None:
     stage = Stage([entry(1, 1, "pause", leader(0))])
     seen = []
     pause = stage.cluster.nodes[1].pause
@@ -89,14 +91,14 @@ def test_the_journal_is_told_before_the_fault_is_injected() -> None:
     assert [event for event, _ in stage.journal] == ["fault-begins", "fault-ended"]
 
 
-def test_a_fault_that_does_not_take_hold_is_undone_at_once_and_its_row_says_why() -> None:
+def test_a_fault_that_does_not_take_effect_is_undone_at_once_and_its_row_says_why() -> None:
     stage = Stage([entry(1, 1, "isolate", leader(0), 30)])
     stage.cluster.network.leaky = True
     stage.play()
     (row,) = stage.rows
     assert not row["took_hold"]
     assert row["healed"]
-    assert "did not take hold: packets still pass" in row["evidence"]
+    assert "did not take effect: packets still pass" in row["evidence"]
     assert row["ended_ns"] < 5 * SECOND_NS
     assert not stage.cluster.network.cut
 
@@ -108,7 +110,7 @@ def test_after_a_fault_that_does_not_heal_no_more_are_fired() -> None:
     (row,) = stage.rows
     assert row["took_hold"]
     assert not row["healed"]
-    assert stage.conductor.unhealed == ["fault 1 (kill 1) did not heal in 2.0 s: node 1 did not serve again"]
+    assert stage.runner.unhealed == ["fault 1 (kill 1) did not heal in 2.0 s: node 1 did not serve again"]
 
 
 def test_a_node_that_refuses_to_start_leaves_a_row_with_its_last_words() -> None:
@@ -132,7 +134,7 @@ def test_faults_wait_for_one_another() -> None:
     assert stage.starts_s()[1] >= 11
 
 
-def test_a_fault_beside_another_is_fired_while_that_holds_and_spares_its_targets() -> None:
+def test_a_fault_beside_another_is_fired_while_that_is_active_and_avoids_its_targets() -> None:
     beside = entry(2, 3, "kill", leader(0, "in-sync-replicas"), beside=True)
     stage = Stage([entry(1, 1, "pause", leader(0), 10), beside]).play()
     by_number = {row["fault"]: row for row in stage.rows}
@@ -189,8 +191,8 @@ def test_a_larger_budget_lets_lossy_windows_overlap() -> None:
 def test_a_quorum_can_do_without_one_forgetful_controller_of_three_at_a_time() -> None:
     stage = Stage(
         [
-            entry(1, 1, "page-cache-loss", Target("controller", pick=1)),
-            entry(2, 5, "page-cache-loss", Target("controller", pick=2), beside=True),
+            entry(1, 1, "page-cache-loss", FaultTarget("controller", pick=1)),
+            entry(2, 5, "page-cache-loss", FaultTarget("controller", pick=2), beside=True),
         ],
         quorum_cluster(),
     )
@@ -208,7 +210,10 @@ def test_a_quorum_can_do_without_one_forgetful_controller_of_three_at_a_time() -
 
 def test_of_five_controllers_two_may_forget_at_once() -> None:
     stage = Stage(
-        [entry(each, each, "page-cache-loss", Target("controller", pick=each), 8, beside=True) for each in (1, 2, 3)],
+        [
+            entry(each, each, "page-cache-loss", FaultTarget("controller", pick=each), 8, beside=True)
+            for each in (1, 2, 3)
+        ],
         quorum_cluster(5),
     ).play()
     assert stage.starts_s()[1] == pytest.approx(2, abs=0.2)
@@ -218,7 +223,7 @@ def test_of_five_controllers_two_may_forget_at_once() -> None:
 def test_forgetful_controllers_and_forgetful_brokers_do_not_wait_for_each_other() -> None:
     stage = Stage(
         [
-            entry(1, 1, "page-cache-loss", Target("controller"), 8),
+            entry(1, 1, "page-cache-loss", FaultTarget("controller"), 8),
             entry(2, 3, "page-cache-loss", leader(0), 1, beside=True),
         ],
         quorum_cluster(),
@@ -226,11 +231,13 @@ def test_forgetful_controllers_and_forgetful_brokers_do_not_wait_for_each_other(
     assert stage.starts_s()[1] == pytest.approx(3, abs=0.2)
 
 
-def raised(number: int, at_s: float, hold_s: float = 2, *, beside: bool = False) -> Entry:
-    return Entry(number, int(at_s * 1000), "raised-min-isr", leader(0), int(hold_s * 1000), {"pick": "0"}, beside)
+def raised(number: int, at_s: float, hold_s: float = 2, *, beside: bool = False) -> ScheduledFault:
+    return ScheduledFault(
+        number, int(at_s * 1000), "raised-min-isr", leader(0), int(hold_s * 1000), {"pick": "0"}, beside
+    )
 
 
-def test_nobody_loses_anything_until_the_isr_is_whole_after_a_change_of_min_isr() -> None:
+def test_no_node_loses_data_until_the_isr_is_whole_after_a_change_of_min_isr() -> None:
     stage = Stage([raised(1, 1, 3), entry(2, 2, "page-cache-loss", leader(0), beside=True)])
     stage.let_node_1_catch_up_at(20)
     stage.play()
@@ -273,19 +280,19 @@ def test_an_entry_without_a_target_is_left_out_and_noted() -> None:
     stage.cluster.speechless = True
     stage.play()
     assert not stage.rows
-    assert "was not fired: nobody can tell" in stage.notes[0]
+    assert "was not fired: no broker reports" in stage.messages[0]
 
 
-def test_active_faults_are_told_in_words() -> None:
+def test_active_faults_have_titles() -> None:
     stage = Stage([entry(1, 1, "pause", leader(0), 100)])
-    told = set()
+    titles = set()
     sleep = stage.clock.sleep
-    stage.clock.sleep = lambda seconds: (told.add(stage.conductor.active), sleep(seconds))[1]
+    stage.clock.sleep = lambda seconds: (titles.add(stage.runner.active), sleep(seconds))[1]
     stage.play(seconds=5)
-    assert ("pause 1",) in told
+    assert ("pause 1",) in titles
 
 
-def test_mending_undoes_what_nobody_remembers() -> None:
+def test_mending_undoes_what_no_fault_tracks() -> None:
     cluster = FakeCluster()
     cluster.network.cut = frozenset({(1, 2)})
     cluster.nodes[2].paused = True
@@ -305,34 +312,34 @@ def test_mending_goes_on_after_a_node_that_refuses() -> None:
     assert cluster.nodes[2].is_ready()
 
 
-def test_a_node_that_died_of_itself_stays_dead_for_somebody_to_see() -> None:
+def test_a_node_that_died_by_itself_stays_dead() -> None:
     stage = Stage([entry(1, 1, "pause", leader(0))])
     stage.cluster.nodes[3].alive = False
     stage.play()
     assert not stage.cluster.nodes[3].is_alive()
 
 
-def triggered(number: int, kind: str, when: Trigger, *, beside: bool = True) -> Entry:
+def triggered(number: int, kind: str, when: Trigger, *, beside: bool = True) -> ScheduledFault:
     return replace(entry(number, 0, kind, leader(1), beside=beside), when=when)
 
 
-def test_a_trigger_fires_when_its_condition_holds_and_not_before() -> None:
+def test_a_trigger_fires_when_its_condition_is_true_and_not_before() -> None:
     stage = Stage([entry(1, 4, "kill", leader(0)), triggered(2, "pause", Trigger("isr-at-most", 0, 2))])
     kill = stage.cluster.nodes[1].kill
     stage.cluster.nodes[1].kill = lambda: (setattr(stage.cluster, "insync", (2, 3)), kill())[1]
     stage.play()
     assert [row["kind"] for row in sorted(stage.rows, key=lambda row: row["fault"])] == ["kill", "pause"]
     assert stage.starts_s()[1] == pytest.approx(4, abs=0.2)
-    assert any(note.startswith("isr-at-most 2 of partition 0: pause of the leader") for note in stage.notes)
+    assert any(note.startswith("isr-at-most 2 of partition 0: pause of the leader") for note in stage.messages)
 
 
-def test_a_trigger_whose_condition_never_holds_is_noted_and_holds_nobody_up() -> None:
+def test_a_trigger_whose_condition_is_never_true_is_logged_and_delays_no_fault() -> None:
     stage = Stage([triggered(1, "pause", Trigger("no-leader")), entry(2, 5, "kill", leader(0))]).play(20)
     assert [row["kind"] for row in stage.rows] == ["kill"]
-    assert "pause of the leader of partition 1 was not fired: no-leader of partition 0 never held" in stage.notes
+    assert "pause of the leader of partition 1 was not fired: no-leader of partition 0 was never true" in stage.messages
 
 
-def test_a_fault_that_has_work_to_do_while_it_holds_gets_to_do_it() -> None:
+def test_a_fault_that_has_work_to_do_while_it_is_active_does_it() -> None:
     stage = Stage([entry(1, 1, "crash-loop", leader(0), hold_s=5)]).play()
     assert stage.cluster.nodes[1].deaths >= 4
     assert stage.rows[0]["healed"]

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from harness.shipped import SCHEDULES
-from nemesis.schedule import Entry, ScheduleError, dumps, loads
+from nemesis.schedule import ScheduledFault, ScheduleError, dumps, loads
 from nemesis.schedule_file import loads_file, loads_script
-from nemesis.targets import Target
+from nemesis.targets import FaultTarget
 from nemesis.triggers import Condition, Trigger, holds
 from tests.support.fake_cluster import FakeCluster
 
@@ -31,8 +31,10 @@ beside = true
 def test_a_script_is_a_schedule() -> None:
     schedule = loads_script(LAST_REPLICA_STANDING)
     assert schedule.entries == (
-        Entry(2, 0, "page-cache-loss", Target("leader", 1), 5_000, {}, True, Trigger("isr-at-most", 1, 1)),
-        Entry(1, 2_000, "isolate", Target("in-sync-follower", 1), 12_500, {"from": "brokers"}),
+        ScheduledFault(
+            2, 0, "page-cache-loss", FaultTarget("leader", 1), 5_000, {}, True, Trigger("isr-at-most", 1, 1)
+        ),
+        ScheduledFault(1, 2_000, "isolate", FaultTarget("in-sync-follower", 1), 12_500, {"from": "brokers"}),
     )
     assert loads(dumps(schedule)) == schedule
 

@@ -8,7 +8,7 @@ from functools import reduce
 
 from nemesis.capabilities.cluster import CLIENTS, Link, NodeError, NodeRole, PartitionView, VoterView, is_controller
 from nemesis.capabilities.disks import PageCacheLoss, Survival, Trouble
-from nemesis.capabilities.shapes import PLAIN, Sample, Shape, both
+from nemesis.capabilities.shapes import PLAIN, LinkSample, Shape, both
 from nemesis.faults.base import Bounds, Site
 
 
@@ -209,14 +209,14 @@ class FakeNetwork:
     def shaping_counts(self) -> dict[str, int]:
         return {"reset": sum(shape.reset for shape in self.shapes.values()) * (not self.shapeless)}
 
-    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> Sample:
+    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         shapes = [PLAIN if self.shapeless else self.shapes.get(link, PLAIN) for link in links]
         shape = reduce(both, shapes, PLAIN)
         sent = count * len(shapes)
         arrived = round(sent * (100 - shape.loss_percent) / 100)
         delay_ms = max((each.delay_ms for each in shapes), default=0.0)
         copies = arrived + (shape.duplicate_percent > 0)
-        return Sample(sent, arrived, copies, int(shape.reorder_percent > 0), delay_ms, shape.kbit_per_s or 1e6)
+        return LinkSample(sent, arrived, copies, int(shape.reorder_percent > 0), delay_ms, shape.kbit_per_s or 1e6)
 
     def reached(self, links: Iterable[Link]) -> frozenset[Link]:
         if self.leaky:

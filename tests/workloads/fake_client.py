@@ -1,4 +1,4 @@
-"""A client library without a cluster: the test says how each send ends, and what a reader is told."""
+"""A client library without a cluster: the test decides the outcome of each send and what a reader gets."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -56,7 +56,7 @@ class StandInBroker:
         self.on_produce: Callable[[str, int, list[bytes]], int | Trouble] = lambda *_: APPEND
         """Says what becomes of a batch: 0 to append it, an error code to refuse it, or trouble."""
         self.stale_end: dict[tuple[str, int], int] = {}
-        """Ends that are told instead of the true ones."""
+        """Ends that are answered instead of the true ones."""
         self._logs: dict[tuple[str, int], list[tuple[int, int, bytes]]] = {}
         self._known: dict[tuple[object, ...], int] = {}
         self._lock = threading.Condition()
@@ -269,7 +269,7 @@ class StandInBroker:
                             partition_index=each.partition_index,
                             error_code=0,
                             timestamp=-1,
-                            offset=0 if each.timestamp == EARLIEST else self._told_end(topic.name, each),
+                            offset=0 if each.timestamp == EARLIEST else self._answered_end(topic.name, each),
                             leader_epoch=0,
                         )
                         for each in topic.partitions
@@ -279,7 +279,7 @@ class StandInBroker:
             ],
         )
 
-    def _told_end(self, topic, asked):
+    def _answered_end(self, topic, asked):
         end = self.end(topic, asked.partition_index)
         return self.stale_end.get((topic, asked.partition_index), end)
 

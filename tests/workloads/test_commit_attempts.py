@@ -1,4 +1,4 @@
-"""What a group member's client really sent and was really told, from kafka-python's own messages."""
+"""Commits and answers that a group member's client really sent and received, from kafka-python's own messages."""
 
 import pytest
 from kafka.future import Future
@@ -61,7 +61,7 @@ def commit_response(code):
     return OffsetCommitResponse(throttle_time_ms=0, topics=[topic(name="chaos", partitions=[partition])])
 
 
-def test_attempts_are_told_apart_by_what_they_commit():
+def test_attempts_are_matched_by_what_they_commit():
     watch, sent = GroupWatch(), {}
     for offset in (7, 8, 8):
         future = Future()
@@ -96,7 +96,7 @@ def fetch_response(offset, code=0, group_code=0):
 
 
 @pytest.mark.parametrize(
-    ("response", "told"),
+    ("response", "answer"),
     [
         (fetch_response(7), (7, 2)),
         (fetch_response(-1), (None, 2)),
@@ -105,9 +105,9 @@ def fetch_response(offset, code=0, group_code=0):
     ],
     ids=["offset", "none", "unknown-topic", "loading"],
 )
-def test_only_an_answer_without_error_says_what_is_committed(response, told):
+def test_only_an_answer_without_error_says_what_is_committed(response, answer):
     watch, future = GroupWatch(), Future()
     watch.watch("coordinator-2", OffsetFetchRequest(group_id="readers"), future)
     future.success(response)
-    assert watch.told(P0, 0) == told
-    assert watch.told(P0, 1 << 62) is None, "an answer to an earlier question"
+    assert watch.answer(P0, 0) == answer
+    assert watch.answer(P0, 1 << 62) is None, "an answer to an earlier query"

@@ -1,4 +1,4 @@
-"""A place in a consumer group, with a client and a clock that the test moves."""
+"""A slot of a consumer group, with a client and a clock that the test controls."""
 
 import pytest
 from fake_client import FakeTime
@@ -74,14 +74,14 @@ class Bench:
             "poll_interval_s": 0.05,
             "commit_interval_s": 0.0,
             "ask_interval_s": 1e6,
-            "life_s": 1e6,
+            "lifetime_s": 1e6,
             "away_s": 2.0,
             "crashes": 1.0,
             "request_timeout_s": 1.0,
             **changes,
         }
-        self.place = MemberSlot(MemberPlan(**plan), self._connect, Recorder(self.history, 0, "fake", -1), self.time.now)
-        self.place.step()  # connects, asks once, polls once
+        self.slot = MemberSlot(MemberPlan(**plan), self._connect, Recorder(self.history, 0, "fake", -1), self.time.now)
+        self.slot.step()  # connects, asks once, polls once
 
     @property
     def member(self):
@@ -95,7 +95,7 @@ class Bench:
         self.member.pending.append(Assigned(self.time.now(), member, generation, frozenset(partitions)))
 
     def polled(self, position, count, partition=P0):
-        records = [PolledRecord(position + place, 0, encode_value(position + place)) for place in range(count)]
+        records = [PolledRecord(position + index, 0, encode_value(position + index)) for index in range(count)]
         self.member.polls.append(Poll([PolledPartition(partition, position, position + count, None, records)], 3))
 
     def table(self, name):
@@ -116,12 +116,12 @@ def bench(tmp_path):
 def test_an_assignment_begins_a_process_and_its_end_is_written_down(bench):
     bench.assigned(P0, P1)
     bench.polled(5, 2)
-    bench.place.step()
+    bench.slot.step()
     since_ns = bench.time.ns
     bench.member.pending.append(Revoked(bench.time.now(), frozenset({P0, P1})))
     bench.assigned(P1, generation=7)
-    bench.place.step()
-    bench.place.close()
+    bench.slot.step()
+    bench.slot.close()
 
     rows = bench.table("ownerships")
     assert [(row["partition"], row["process"], row["member"], row["generation"]) for row in rows] == [
@@ -137,15 +137,15 @@ def test_an_assignment_begins_a_process_and_its_end_is_written_down(bench):
 def test_what_was_read_is_committed_by_the_member_that_read_it(bench):
     bench.assigned(P0)
     bench.polled(5, 2)
-    bench.place.step()
-    bench.place.step()
+    bench.slot.step()
+    bench.slot.step()
 
     assert bench.member.commits == [{P0: 7}]
     (row,) = (row for row in bench.table("commits") if row["generation"] is not None)
     assert (row["offset"], row["member"], row["generation"], row["partition"]) == (7, "m-1", 6, 0)
     (operation,) = bench.operations("commit")
     assert (operation["op"], operation["status"], operation["node"]) == (row["op"], "ok", 3)
-    bench.place.step()
+    bench.slot.step()
     assert len(bench.member.commits) == 1, "nothing new was read"
 
 
@@ -153,11 +153,11 @@ def test_an_attempt_that_may_still_take_effect_is_a_commit_of_its_own(bench):
     bench.member.ends.append(CommitEnd("ok", None, 3, "m-1", 6, in_doubt=True))
     bench.assigned(P0)
     bench.polled(5, 2)
-    bench.place.step()
-    bench.place.step()
+    bench.slot.step()
+    bench.slot.step()
 
-    told = [(row["status"], row["completed_ns"] is None) for row in bench.operations("commit")]
-    assert told == [("ok", False), ("info", True)]
+    commits = [(row["status"], row["completed_ns"] is None) for row in bench.operations("commit")]
+    assert commits == [("ok", False), ("info", True)]
     assert [row["offset"] for row in bench.table("commits") if row["generation"] == 6] == [7, 7]
 
 
@@ -165,9 +165,9 @@ def test_a_commit_of_unknown_outcome_retires_its_process_and_is_tried_again(benc
     bench.member.ends.append(CommitEnd("info", "KafkaTimeoutError"))
     bench.assigned(P0)
     bench.polled(5, 2)
-    bench.place.step()
-    bench.place.step()
-    bench.place.step()
+    bench.slot.step()
+    bench.slot.step()
+    bench.slot.step()
 
     assert bench.member.commits == [{P0: 7}, {P0: 7}]
     first, second = bench.operations("commit")
@@ -178,20 +178,20 @@ def test_a_commit_of_unknown_outcome_retires_its_process_and_is_tried_again(benc
 def test_what_belongs_to_another_by_now_is_not_committed(bench):
     bench.assigned(P0, P1)
     bench.polled(5, 2)
-    bench.place.step()
+    bench.slot.step()
     bench.member.pending.append(Revoked(bench.time.now(), frozenset({P0, P1})))
     bench.assigned(P1, generation=7)
     bench.member.ends.append(CommitEnd("fail", "CommitFailedError"))
-    bench.place.step()
-    bench.place.step()
+    bench.slot.step()
+    bench.slot.step()
 
-    assert bench.member.commits == [{P0: 7}], "the commit before the poll that told of the change"
+    assert bench.member.commits == [{P0: 7}], "the commit before the poll that reported the change"
 
 
 def test_what_was_taken_over_is_asked_for_at_once(bench):
     bench.assigned(P0, P1)
     for _ in range(4):
-        bench.place.step()
+        bench.slot.step()
 
     asked = [row["partition"] for row in bench.table("commits")[1:]]  # the first is asked whenever a member begins
     assert sorted(asked) == [0, 1]
@@ -202,10 +202,10 @@ def test_what_was_not_committed_for_sure_is_asked_for_at_once(bench):
     bench.polled(5, 2)
     bench.member.ends.append(CommitEnd("info", "KafkaTimeoutError"))
     for _ in range(2):
-        bench.place.step()
+        bench.slot.step()
     assert [row["status"] for row in bench.operations("commit")] == ["info"]
     before = len(bench.operations("committed"))
-    bench.place.step()
+    bench.slot.step()
     assert len(bench.operations("committed")) == before + 1
 
 
@@ -213,48 +213,48 @@ def test_a_client_that_begins_anew_may_be_anywhere(bench):
     bench.assigned(P0)
     for position in (5, 7, 3):
         bench.polled(position, 2)
-        bench.place.step()
+        bench.slot.step()
 
     assert [row["assigned"] for row in bench.table("polls")] == [True, False, True]
 
 
 def test_a_crash_ends_what_was_owned_without_a_word(tmp_path):
-    bench = Bench(tmp_path, life_s=1.0)
+    bench = Bench(tmp_path, lifetime_s=1.0)
     bench.assigned(P0)
-    bench.place.step()
+    bench.slot.step()
     bench.time.advance(2)
-    rest_s = bench.place.step()
+    rest_s = bench.slot.step()
 
     assert bench.member.gone == "crashed"
     assert 1.0 <= rest_s <= 3.0
     assert [row["partition"] for row in bench.table("ownerships")] == [0]
-    bench.place.step()
+    bench.slot.step()
     assert len(bench.members) == 2
     bench.history.close()
 
 
 def test_while_it_is_drained_a_member_neither_commits_nor_departs(tmp_path):
-    bench = Bench(tmp_path, life_s=1.0)
+    bench = Bench(tmp_path, lifetime_s=1.0)
     bench.assigned(P0)
     bench.polled(5, 2)
-    bench.place.step()
-    bench.place.drain()
+    bench.slot.step()
+    bench.slot.drain()
     bench.time.advance(10)
-    bench.place.step()
+    bench.slot.step()
 
-    assert (bench.member.commits, bench.member.gone, bench.place.open) == ([], None, 0)
+    assert (bench.member.commits, bench.member.gone, bench.slot.open) == ([], None, 0)
     bench.history.close()
 
 
 def test_in_the_end_every_committed_offset_is_asked_for(bench):
     bench.member.offsets = {P0: 7}
-    bench.place.begin_final()
-    assert bench.place.unanswered() == [P0, P1]
+    bench.slot.begin_final()
+    assert bench.slot.unanswered() == [P0, P1]
     bench.member.errors.append(ClientError("NotAnswered"))
     for _ in range(3):
-        bench.place.step()
+        bench.slot.step()
 
-    assert bench.place.unanswered() == []
+    assert bench.slot.unanswered() == []
     final = {row["op"]: row["status"] for row in bench.operations("committed") if row["phase"] == "final"}
     assert sorted(final.values()) == ["fail", "ok", "ok"]
     answers = [row for row in bench.table("commits") if final.get(row["op"]) == "ok"]
@@ -264,10 +264,10 @@ def test_in_the_end_every_committed_offset_is_asked_for(bench):
 def test_a_client_that_only_fails_is_replaced(bench):
     bench.member.errors = [ClientError("KafkaConnectionError")] * (FAILURES_MAX + 1)
     for _ in range(FAILURES_MAX + 1):
-        bench.place.step()
+        bench.slot.step()
 
     assert len(bench.members) == 2
-    assert bench.members[0].gone == "crashed", "it could not say goodbye either"
+    assert bench.members[0].gone == "crashed", "it could not leave either"
 
 
 def test_a_library_that_has_no_members_is_refused_in_one_line():

@@ -225,7 +225,7 @@ def test_a_reader_is_handed_every_record_from_the_start(connect, consumer):
     assert poll.node == NODE
 
 
-def test_a_reader_at_the_end_is_told_so_by_a_broker(connect, consumer):
+def test_a_reader_at_the_end_gets_an_answer_from_a_broker(connect, consumer):
     send(connect(), 1, 2)
     consumer.assign({P0: 2, P1: 0})
     _, row = poll_until(consumer, lambda row: row.partition == P0)

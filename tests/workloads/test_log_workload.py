@@ -12,8 +12,8 @@ from workloads.clients.base import ClientError, Partition, SendOutcome
 from workloads.log.reader import FAILURES_MAX, Reader, ReadPlan
 from workloads.log.senders import Senders, SendPlan
 from workloads.log.workload import process_numbers
-from workloads.pacing import SECOND_NS, TokenBucket
 from workloads.recording import Recorder
+from workloads.threads import SECOND_NS, TokenBucket
 from workloads.values import VALUES_PER_WORKER, ValueSource, decode_value, encode_value
 
 P0 = Partition("chaos", 0)
@@ -209,11 +209,11 @@ def test_the_history_says_what_the_client_did(tmp_path_factory, fates):
                 offsets = range(end - len(values), end)
                 expected |= {value: ("ok", at) for value, at in zip(values, offsets, strict=True)}
             case "fail" | "info":
-                send.done([SendOutcome(fate, error="Told")] * len(values))
+                send.done([SendOutcome(fate, error="Reported")] * len(values))
                 expected |= dict.fromkeys(values, (fate, None))
             case "info but appended":
                 producer.append(send)
-                send.done([SendOutcome("info", error="Told")] * len(values))
+                send.done([SendOutcome("info", error="Reported")] * len(values))
                 expected |= dict.fromkeys(values, ("info", None))
             case "never":
                 producer.pending.append(send)
@@ -271,8 +271,8 @@ def test_a_reader_asks_for_the_end_now_and_then(bench):
     reader.step()
     (row,) = (row for row in bench.table("operations") if row["kind"] == "latest")
     assert (row["status"], row["node"]) == ("ok", 3)
-    (told,) = (told for told in bench.table("polls") if told["op"] == row["op"])
-    assert (told["position"], told["next_position"], told["records"]) == (None, 2, 0)
+    (poll,) = (poll for poll in bench.table("polls") if poll["op"] == row["op"])
+    assert (poll["position"], poll["next_position"], poll["records"]) == (None, 2, 0)
 
 
 def test_a_reader_goes_back_now_and_then_and_marks_it(bench):

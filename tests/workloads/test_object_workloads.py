@@ -13,8 +13,8 @@ from workloads.clients.base import Partition, PolledPartition, PolledRecord, Sen
 from workloads.log.senders import Senders, SendPlan
 from workloads.objects.commands import COMMANDS_PER_KEY, Commands
 from workloads.objects.machines import QUEUE, REGISTER, Call
-from workloads.pacing import SECOND_NS
 from workloads.recording import Recorder
+from workloads.threads import SECOND_NS
 from workloads.values import ValueSource, body_of, decode_value
 
 P0 = Partition("chaos", 0)

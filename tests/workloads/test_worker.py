@@ -31,7 +31,7 @@ def broker():
     stand_in.close()
 
 
-def orders(broker, directory, **changes):
+def config(broker, directory, **changes):
     values = {
         "run_id": "run",
         "origin_ns": time.monotonic_ns(),
@@ -49,7 +49,7 @@ def orders(broker, directory, **changes):
         "delivery_timeout_ms": 1000,
         "connect_timeout_s": 1.0,
     }
-    path = directory / "orders.json"
+    path = directory / "config.json"
     path.write_text(json.dumps(values | changes))
     return path
 
@@ -58,15 +58,15 @@ class Worker:
     def __init__(self, process):
         self.process = process
 
-    def tell(self, command):
+    def send(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
 
     def wait_for(self, event, satisfied=lambda _: True):
         for line in self.process.stdout:
-            told = json.loads(line)
-            if told["event"] == event and satisfied(told):
-                return told
+            report = json.loads(line)
+            if report["event"] == event and satisfied(report):
+                return report
         raise AssertionError(f"the worker ended without {event}: {self.process.stderr.read()}")
 
 
@@ -95,19 +95,19 @@ def table(directory, name):
 
 
 def has_acked(count):
-    return lambda told: told["sends"]["ok"] >= count
+    return lambda report: report["sends"]["ok"] >= count
 
 
 def test_a_run_from_the_first_send_to_the_last_read(broker, tmp_path):
-    with worker(orders(broker, tmp_path)) as running:
+    with worker(config(broker, tmp_path)) as running:
         assert running.wait_for("ready")["worker"] == 1
         running.wait_for("counts", has_acked(100))
-        running.tell("drain")
+        running.send("drain")
         running.wait_for("drained")
         ends = {str(partition): broker.end(topic, partition) for topic, partition in PARTITIONS}
-        running.tell("final " + json.dumps({"chaos": ends}))
+        running.send("final " + json.dumps({"chaos": ends}))
         assert running.wait_for("final") == {"event": "final", "complete": True, "missing": []}
-        running.tell("stop")
+        running.send("stop")
         closed = running.wait_for("closed")
         assert running.process.wait(10) == 0
     operations = {row["op"]: row for row in table(tmp_path, "operations")}
@@ -136,26 +136,26 @@ def test_a_run_from_the_first_send_to_the_last_read(broker, tmp_path):
 
 @pytest.mark.parametrize("workload", ["register", "queue"])
 def test_objects_that_a_worker_keeps_in_a_correct_log_are_linearizable(broker, tmp_path, workload):
-    with worker(orders(broker, tmp_path, workload=workload)) as running:
+    with worker(config(broker, tmp_path, workload=workload)) as running:
         running.wait_for("counts", has_acked(30))
-        running.tell("drain")
+        running.send("drain")
         running.wait_for("drained")
-        running.tell("stop")
+        running.send("stop")
         running.wait_for("closed")
     commands = table(tmp_path, "commands")
     verdict = check_history(operations(commands), commands[0]["model"])
     assert verdict.outcome == "valid", verdict.reason
-    told = [row for row in commands if row["status"] == "ok" and row["function"] in ("read", "cas", "dequeue")]
-    assert len(told) > 3
+    answered = [row for row in commands if row["status"] == "ok" and row["function"] in ("read", "cas", "dequeue")]
+    assert len(answered) > 3
     assert {row["value"] for row in commands} == {row["value"] for row in table(tmp_path, "sends")}
 
 
 def test_sigterm_closes_the_history_with_open_operations_unknown(broker, tmp_path):
     patient = {"request_timeout_ms": 60_000, "delivery_timeout_ms": 120_000}
-    with worker(orders(broker, tmp_path, **patient)) as running:
+    with worker(config(broker, tmp_path, **patient)) as running:
         running.wait_for("counts", has_acked(20))
         broker.on_produce = lambda *_: Trouble.SILENCE
-        running.wait_for("counts", lambda told: told["open"] == 4)
+        running.wait_for("counts", lambda report: report["open"] == 4)
         running.process.send_signal(signal.SIGTERM)
         running.wait_for("closed")
         assert running.process.wait(10) == 0
@@ -167,7 +167,7 @@ def test_sigterm_closes_the_history_with_open_operations_unknown(broker, tmp_pat
 
 
 def test_a_worker_whose_harness_died_closes_its_history(broker, tmp_path):
-    with worker(orders(broker, tmp_path)) as running:
+    with worker(config(broker, tmp_path)) as running:
         running.wait_for("counts", has_acked(20))
         running.process.stdin.close()
         running.process.stdout.close()
@@ -177,7 +177,7 @@ def test_a_worker_whose_harness_died_closes_its_history(broker, tmp_path):
 
 
 def test_a_worker_that_is_killed_leaves_a_history_that_says_it_is_not_whole(broker, tmp_path):
-    with worker(orders(broker, tmp_path)) as running:
+    with worker(config(broker, tmp_path)) as running:
         running.wait_for("counts", has_acked(20))
         running.wait_for("counts", lambda _: any((tmp_path / "history").glob("operations/part-*")))
         running.process.kill()
@@ -187,35 +187,35 @@ def test_a_worker_that_is_killed_leaves_a_history_that_says_it_is_not_whole(brok
 
 
 def test_ends_that_are_never_reached_are_reported_as_missing(broker, tmp_path):
-    with worker(orders(broker, tmp_path, final_timeout_s=5.0, duration_s=0.5)) as running:
+    with worker(config(broker, tmp_path, final_timeout_s=5.0, duration_s=0.5)) as running:
         running.wait_for("drained")
         end = broker.end("chaos", 0)
-        running.tell(f'final {{"chaos": {{"0": {end + 5}, "1": 0}}}}')
-        told = running.wait_for("final")
-    assert told["complete"] is False
-    assert {(each["partition"], each["position"], each["end"]) for each in told["missing"]} == {(0, end, end + 5)}
-    assert len(told["missing"]) == 2
+        running.send(f'final {{"chaos": {{"0": {end + 5}, "1": 0}}}}')
+        report = running.wait_for("final")
+    assert report["complete"] is False
+    assert {(each["partition"], each["position"], each["end"]) for each in report["missing"]} == {(0, end, end + 5)}
+    assert len(report["missing"]) == 2
 
 
 def test_a_command_that_makes_no_sense_is_answered(broker, tmp_path):
-    with worker(orders(broker, tmp_path)) as running:
-        running.tell("dance")
+    with worker(config(broker, tmp_path)) as running:
+        running.send("dance")
         assert "unknown command 'dance'" in running.wait_for("error")["message"]
-        running.tell("final soon")
+        running.send("final soon")
         assert "final needs" in running.wait_for("error")["message"]
 
 
 def test_without_a_broker_a_worker_ends_with_one_line(broker, tmp_path):
     broker.close()
-    with worker(orders(broker, tmp_path, connect_timeout_s=0.5)) as running:
+    with worker(config(broker, tmp_path, connect_timeout_s=0.5)) as running:
         assert running.process.wait(20) == 4
         lines = running.process.stderr.read().splitlines()
     assert [line for line in lines if line.startswith("worker: ")] == [lines[-1]]
     assert "no broker could be reached" in lines[-1]
 
 
-def test_impossible_orders_end_a_worker_with_status_2(broker, tmp_path):
-    with worker(orders(broker, tmp_path, workload="lag")) as running:
+def test_an_invalid_configuration_ends_a_worker_with_status_2(broker, tmp_path):
+    with worker(config(broker, tmp_path, workload="lag")) as running:
         assert running.process.wait(20) == 2
         assert running.process.stderr.read() == (
             f"worker: expected a workload, one of {', '.join(WORKLOADS)}, found 'lag'; did you mean log?\n"
@@ -225,7 +225,7 @@ def test_impossible_orders_end_a_worker_with_status_2(broker, tmp_path):
 
 def test_a_history_that_cannot_be_written_ends_a_worker(broker, tmp_path):
     (tmp_path / "history").write_text("in the way")
-    with worker(orders(broker, tmp_path)) as running:
+    with worker(config(broker, tmp_path)) as running:
         assert running.process.wait(20) == 4
         assert "worker: cannot write the history" in running.process.stderr.read()
 

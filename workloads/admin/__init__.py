@@ -1,4 +1,4 @@
-"""The `admin` workload: topics are created, grown, moved and deleted beside a log, and under writes of their own."""
+"""The `admin` workload: topics are created, grown, moved and deleted beside a log, while clients write to them."""
 
 from workloads.admin.workload import AdminWorkload
 

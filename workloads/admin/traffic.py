@@ -1,4 +1,4 @@
-"""Writes to, and reads from, some partitions that may go away."""
+"""Writes to and reads from partitions that may be deleted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from workloads.base import Context
 from workloads.clients.base import Partition
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import TICK_S, Senders, SendPlan
-from workloads.pacing import SECOND_NS
-from workloads.threads import WorkerThreads
+from workloads.threads import SECOND_NS, WorkerThreads
 from workloads.values import ValueSource
 
 SENDERS: Final = 2
@@ -20,17 +19,17 @@ ANSWER_MARGIN_S: Final = 5.0
 NEVER_S: Final = 1e6
 
 
-class Traffic:
-    """Two processes that send and one that reads, until they are told to stop."""
+class TopicTraffic:
+    """Two processes that send and one that reads, until `stop`."""
 
     def __init__(
         self, context: Context, partitions: Sequence[Partition], first_process: int, values: ValueSource
     ) -> None:
-        """Connect. Nobody else numbers processes from `first_process` on. Raises `ClientError`."""
-        orders = context.orders
-        self._quiet = False
-        self._crew = WorkerThreads()
-        self._producer = context.library.producer(orders.client_settings)
+        """Connect. Process numbers from `first_process` on are reserved for this traffic. Raises `ClientError`."""
+        config = context.config
+        self._quiesced = False
+        self._threads = WorkerThreads()
+        self._producer = context.library.producer(config.client_settings)
         self._senders = Senders(
             SendPlan(
                 partitions=partitions,
@@ -39,8 +38,8 @@ class Traffic:
                 rate_per_s=RATE_PER_S,
                 batch_min=1,
                 batch_max=1,
-                seed=orders.seed,
-                answer_within_ns=int((orders.delivery_timeout_ms / 1000 + ANSWER_MARGIN_S) * SECOND_NS),
+                seed=config.seed,
+                answer_within_ns=int((config.delivery_timeout_ms / 1000 + ANSWER_MARGIN_S) * SECOND_NS),
             ),
             self._producer,
             context.recorder,
@@ -50,38 +49,38 @@ class Traffic:
         plan = ReadPlan(
             partitions=partitions,
             process=first_process + SENDERS,
-            seed=orders.seed,
-            poll_timeout_s=orders.poll_timeout_ms / 1000,
-            poll_interval_s=orders.poll_interval_ms / 1000,
+            seed=config.seed,
+            poll_timeout_s=config.poll_timeout_ms / 1000,
+            poll_interval_s=config.poll_interval_ms / 1000,
             latest_interval_s=NEVER_S,
             seek_interval_s=NEVER_S,
-            request_timeout_s=orders.request_timeout_ms / 1000,
+            request_timeout_s=config.request_timeout_ms / 1000,
         )
         reader = Reader(
-            plan, lambda: context.library.consumer(orders.client_settings), context.recorder, context.clock.now
+            plan, lambda: context.library.consumer(config.client_settings), context.recorder, context.clock.now
         )
-        self._crew.run_steps("traffic-sends", self._step, lambda: None)
-        self._crew.run_steps("traffic-reads", reader.step, reader.close)
+        self._threads.run_steps("traffic-sends", self._step, lambda: None)
+        self._threads.run_steps("traffic-reads", reader.step, reader.close)
 
     def failure(self) -> Exception | None:
-        """Tell what broke a thread."""
-        return self._crew.failure()
+        """Return the exception that ended a thread, if any did."""
+        return self._threads.failure()
 
-    def hush(self) -> None:
+    def quiesce(self) -> None:
         """Start no more sends."""
-        self._quiet = True
+        self._quiesced = True
 
-    def stop(self, patience_s: float) -> None:
-        """End everything; what is still open after a while is recorded as unknown."""
-        deadline_s = time.monotonic() + patience_s
+    def stop(self, timeout_s: float) -> None:
+        """Stop all threads; sends still open after the timeout are recorded as unknown."""
+        deadline_s = time.monotonic() + timeout_s
         while self._senders.open and time.monotonic() < deadline_s:
-            self._crew.stopping.wait(TICK_S)
-        self._crew.stop()
+            self._threads.stopping.wait(TICK_S)
+        self._threads.stop()
         self._senders.abandon()
         self._producer.close(0)
 
     def _step(self) -> float:
-        if self._quiet:
+        if self._quiesced:
             self._senders.expire()
         else:
             self._senders.step()

@@ -1,4 +1,4 @@
-"""Client libraries behind one narrow interface (`workloads.clients.base`)."""
+"""Loads client libraries, which implement one interface (`workloads.clients.base`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODULES: Final[Mapping[str, str]] = {
 
 
 def client_names() -> tuple[str, ...]:
-    """Names of the client libraries that can be driven, installed or not."""
+    """Names of the supported client libraries, installed or not."""
     return tuple(_MODULES)
 
 

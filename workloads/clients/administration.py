@@ -1,4 +1,4 @@
-"""What a workload needs of a client that administers topics."""
+"""Defines the interface of clients that administer topics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from workloads.clients.base import ClientLibrary, ClientMissingError, ClientSett
 
 
 class Placement(NamedTuple):
-    """Where a partition is, and where it could be."""
+    """The replicas of a partition, and all brokers."""
 
     replicas: tuple[int, ...]  # the preferred leader first
     brokers: tuple[int, ...]
 
 
-class Administrator(Protocol):
-    """Administers topics, for one thread. Whatever raises `ClientError` may have happened all the same."""
+class TopicAdministrator(Protocol):
+    """Administers topics, for one thread. A request that raises `ClientError` may have taken effect all the same."""
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic with as many replicas as the cluster has by default."""
@@ -27,15 +27,15 @@ class Administrator(Protocol):
         ...
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give a topic so many partitions in all."""
+        """Increase the number of a topic's partitions to `total`."""
         ...
 
     def placement(self, partition: Partition) -> Placement:
-        """Tell where a partition is."""
+        """Query the replicas of a partition."""
         ...
 
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Ask for these replicas; returns before they are in place."""
+        """Request these replicas; returns before they are in place."""
         ...
 
     def close(self) -> None:
@@ -47,16 +47,16 @@ class Administrator(Protocol):
 class AdminLibrary(Protocol):
     """A client library that can administer topics."""
 
-    def administrator(self, settings: ClientSettings) -> Administrator:
+    def administrator(self, settings: ClientSettings) -> TopicAdministrator:
         """Connect; raises `ClientError` if no broker can be reached."""
         ...
 
 
 def admin_library(library: ClientLibrary) -> AdminLibrary:
-    """See a library as one that administers. Raises `ClientMissingError` if it is none."""
+    """Narrow a library to one that administers topics. Raises `ClientMissingError` if it cannot."""
     if isinstance(library, AdminLibrary):
         return library
     raise ClientMissingError(
-        f"the workload admin needs a client that is driven as an administrator, and {library.name} is not;"
+        f"the workload admin needs a client that Harrow uses as an administrator, and {library.name} is not;"
         " use kafka-python"
     )

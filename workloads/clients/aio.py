@@ -1,8 +1,8 @@
-"""aiokafka, an optional client, on an event loop of its own thread.
+"""Drives aiokafka, an optional client, on an event loop in a thread of its own.
 
-aiokafka retries inside and says nothing of the attempts (with idempotence it retries for ever), so any error
-that it reports for a record that it took is `info`. Its consumer fetches ahead, so a poll that returns
-nothing says nothing of any partition, and high watermarks are left out.
+aiokafka retries internally and does not report the attempts (with idempotence it retries for ever), so any error
+that it reports for a record that it accepted is `info`. Its consumer prefetches, so a poll that returns
+nothing does not show that a partition is empty, and high watermarks are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from workloads.clients.answers import Answers
 from workloads.clients.base import (
     LOG_START,
     ClientError,
@@ -34,6 +33,7 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
+from workloads.clients.outcomes import OutcomeCollector
 from workloads.clients.renewal import RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
@@ -64,7 +64,7 @@ class _Loop:
                 future.cancel()
 
     def close(self) -> None:
-        """Give up whatever still runs on the loop."""
+        """Cancel what still runs on the loop, and stop it."""
         with _ignored_client_errors():
             self.call(_cancel_others(), MARGIN_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -92,8 +92,8 @@ class _Connection:
             raise
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
-        answers = Answers(len(values), done)
-        asyncio.run_coroutine_threadsafe(self._send(partition, values, answers), self._loop.loop)
+        collector = OutcomeCollector(len(values), done)
+        asyncio.run_coroutine_threadsafe(self._send(partition, values, collector), self._loop.loop)
 
     def close(self, *, idle: bool) -> None:
         if idle:
@@ -119,27 +119,27 @@ class _Connection:
             raise
         return producer
 
-    async def _send(self, partition: Partition, values: Sequence[bytes], answers: Answers) -> None:
-        for place, value in enumerate(values):
+    async def _send(self, partition: Partition, values: Sequence[bytes], collector: OutcomeCollector) -> None:
+        for index, value in enumerate(values):
             try:
                 future = await self._producer.send(partition.topic, value=value, partition=partition.partition)
             except (KafkaError, AssertionError, ValueError) as error:
                 # Raised before the record was put into any batch.
-                answers.give(place, SendOutcome("fail", error=type(error).__name__))
+                collector.set(index, SendOutcome("fail", error=type(error).__name__))
             else:
-                future.add_done_callback(partial(self._delivered, answers, place))
+                future.add_done_callback(partial(self._delivered, collector, index))
 
-    def _delivered(self, answers: Answers, place: int, future: Untyped) -> None:
+    def _delivered(self, collector: OutcomeCollector, index: int, future: Untyped) -> None:
         if future.cancelled():
-            answers.give(place, SendOutcome("info", error="Cancelled"))
+            collector.set(index, SendOutcome("info", error="Cancelled"))
         elif future.exception() is not None:
-            answers.give(place, SendOutcome("info", error=type(future.exception()).__name__))
+            collector.set(index, SendOutcome("info", error=type(future.exception()).__name__))
         elif future.result() is None:  # acks=0
-            answers.give(place, SendOutcome("ok"))
+            collector.set(index, SendOutcome("ok"))
         elif future.result().offset >= 0:
-            answers.give(place, SendOutcome("ok", int(future.result().offset)))
+            collector.set(index, SendOutcome("ok", int(future.result().offset)))
         else:
-            answers.give(place, SendOutcome("info", error="DuplicateSequenceNumber"))
+            collector.set(index, SendOutcome("info", error="DuplicateSequenceNumber"))
 
 
 class _Consumer:
@@ -238,7 +238,7 @@ class _AioKafka:
 
 
 def library() -> ClientLibrary:
-    """Give the client library."""
+    """Return the client library."""
     return _AioKafka()
 
 
@@ -258,4 +258,4 @@ def _ignored_client_errors() -> Iterator[None]:
     try:
         yield
     except ClientError:
-        return  # it is being given up in any case
+        return  # it is dropped in any case

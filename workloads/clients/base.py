@@ -1,8 +1,8 @@
-"""What a workload needs of a Kafka client, and no more.
+"""Defines the interface between workloads and Kafka client libraries.
 
-A client library stays itself behind these interfaces: it batches, retries, reconnects and deduplicates as its
-users know it. What is added is honesty about what happened: a send ends in an `SendOutcome` that says `fail` only
-with proof, and a poll reports a partition only if a broker answered for it.
+A client library behaves as usual behind these interfaces: it batches, retries, reconnects and deduplicates. The
+interfaces add precise outcomes: a send ends in a `SendOutcome` that is `fail` only with proof, and a poll reports a
+partition only if a broker answered for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from workloads.clients.classify import Status
 
 LOG_START = -1
-"""A position: wherever the partition's log starts."""
+"""A position: the start of the partition's log."""
 
 
 class Partition(NamedTuple):
@@ -25,11 +25,11 @@ class Partition(NamedTuple):
 
 
 class ClientError(Exception):
-    """A client could not do what was asked. `str(error)` is the short name that the history records."""
+    """A client could not carry out a request. `str(error)` is the short name that the history records."""
 
 
 class PositionLostError(ClientError):
-    """The log no longer has the position that was asked for: it was truncated, or retention took it."""
+    """The log no longer has the requested position: it was truncated, or retention deleted it."""
 
     def __init__(self, name: str, partitions: Sequence[Partition]) -> None:
         super().__init__(name)
@@ -37,25 +37,25 @@ class PositionLostError(ClientError):
 
 
 class ClientMissingError(Exception):
-    """A client library is not there, or cannot do what it is wanted for. One line."""
+    """A client library is not installed, or lacks a required feature. One line."""
 
     def __init__(self, line: str, distribution: str = "") -> None:
         super().__init__(line)
         self.distribution = distribution
-        """The package that would bring it, if that is what is missing."""
+        """The package to install, if one is missing."""
 
 
 class SendOutcome(NamedTuple):
     """How the send of one record ended."""
 
     status: Status
-    offset: int | None = None  # where it was appended, if the broker told
+    offset: int | None = None  # where it was appended, if the broker reported it
     error: str | None = None  # short name, e.g. NotEnoughReplicasError
-    node: int | None = None  # the broker that acknowledged it, if the client told
+    node: int | None = None  # the broker that acknowledged it, if the client reports it
 
 
 Done = Callable[[Sequence[SendOutcome]], None]
-"""Receives one outcome per record, in order; called once, from whatever thread the client answers on."""
+"""Receives one outcome per record, in order; called once, on any thread of the client."""
 
 
 class PolledRecord(NamedTuple):
@@ -67,13 +67,13 @@ class PolledRecord(NamedTuple):
 
 
 class PolledPartition(NamedTuple):
-    """What a poll learned of one partition. A partition of which it learned nothing is left out."""
+    """What a poll returned for one partition. A partition without an answer is left out."""
 
     partition: Partition
-    position: int  # offset asked for
+    position: int  # requested offset
     next_position: int
-    high_watermark: int | None  # only if a broker told it between the poll's invocation and its completion
-    records: Sequence[PolledRecord]  # empty: a broker said during the poll that there was nothing
+    high_watermark: int | None  # only if a broker reported it between the poll's invocation and its completion
+    records: Sequence[PolledRecord]  # empty: a broker answered during the poll that there was nothing
 
 
 class Poll(NamedTuple):
@@ -84,7 +84,7 @@ class Poll(NamedTuple):
 
 
 class EndOffset(NamedTuple):
-    """An answer to the question where a partition ends."""
+    """The answer to an end-offset query."""
 
     offset: int
     node: int | None = None
@@ -92,7 +92,7 @@ class EndOffset(NamedTuple):
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How clients behave. They give up in seconds, not minutes, to suit a cluster that is being tormented."""
+    """Settings of clients. Their timeouts are seconds, not minutes, to suit a cluster under faults."""
 
     bootstrap: tuple[str, ...]  # host:port
     acks: int = -1  # -1 all, 0, 1
@@ -100,8 +100,8 @@ class ClientSettings:
     request_timeout_ms: int = 4_000
     delivery_timeout_ms: int = 8_000  # from the send until the client gives up, over all its retries
     linger_ms: int = 0
-    reconnect_backoff_max_ms: int = 500  # a client must be back within a second of its broker
-    metadata_max_age_ms: int = 1_000  # how long a client may believe in a leader that it can no longer reach
+    reconnect_backoff_max_ms: int = 500  # a client must reconnect within a second after its broker is back
+    metadata_max_age_ms: int = 1_000  # how long a client may use stale metadata of a leader that it cannot reach
     client_id: str = "harrow"
 
 
@@ -109,7 +109,7 @@ class Producer(Protocol):
     """Sends records. Safe to use from several threads."""
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
-        """Send records, and return at once; `done` is called when the client knows how each of them ended.
+        """Send records, and return at once; `done` is called when the client knows the outcome of each.
 
         After `done` the client never sends these records again (what is already in a broker's socket may
         still arrive).
@@ -117,11 +117,11 @@ class Producer(Protocol):
         ...
 
     def renew(self) -> None:
-        """Ask for a fresh connection and producer identity for the sends to come; returns at once."""
+        """Use a new connection and producer identity for later sends; returns at once."""
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to this time for open sends, then give them up and disconnect."""
+        """Wait up to the timeout for open sends, then drop them and disconnect."""
         ...
 
 
@@ -129,7 +129,7 @@ class Consumer(Protocol):
     """Reads by assignment. For one thread. All methods may raise `ClientError`."""
 
     def assign(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        """Read exactly these partitions from these offsets, or `LOG_START`; gives the offsets."""
+        """Read exactly these partitions from these offsets, or `LOG_START`; returns the offsets."""
         ...
 
     def seek(self, partition: Partition, offset: int) -> None:
@@ -137,11 +137,11 @@ class Consumer(Protocol):
         ...
 
     def poll(self, timeout_s: float) -> Poll:
-        """Read what is there, waiting up to the timeout for something."""
+        """Return available records, waiting up to the timeout for the first."""
         ...
 
     def end_offset(self, partition: Partition, timeout_s: float) -> EndOffset:
-        """Ask the partition's leader for its end as a consumer sees it (the high watermark, LO-2)."""
+        """Query the partition's leader for the end that consumers see (the high watermark, LO-2)."""
         ...
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class Consumer(Protocol):
 
 
 class ClientLibrary(Protocol):
-    """A client library: makes producers and consumers. Both may block while they connect."""
+    """A client library: creates producers and consumers. Both may block while they connect."""
 
     @property
     def name(self) -> str:

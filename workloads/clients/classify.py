@@ -1,9 +1,9 @@
-"""What may be concluded from an error: certainly no effect (`fail`), or unknown (`info`).
+"""Classifies errors of sends: certainly without effect (`fail`), or unknown (`info`).
 
-A client retries by itself, so what it reports at last describes only the last attempt. A send is `fail` only
-if *every* attempt is known and every one certainly appended nothing; one attempt in doubt makes it `info` for
-ever. A wrong `fail` would turn a correct broker's record into an `aborted-read`; a superfluous `info` costs
-only a little sharpness.
+A client retries by itself, so its final error describes only the last attempt. A send is `fail` only if *every*
+attempt is known and every one certainly appended nothing; one attempt in doubt makes it `info` for ever. A wrong
+`fail` would turn a correct broker's record into an `aborted-read`; a superfluous `info` only makes the check a little
+less precise.
 
 | answer | rule (PR-1 … PR-7) | appended by that attempt |
 |---|---|---|
@@ -15,11 +15,11 @@ only a little sharpness.
 | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID | before, or the partition went away while waiting | unknown |
 | NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT | PR-6, PR-7 | unknown |
 | DUPLICATE_SEQUENCE_NUMBER | appended by another attempt, perhaps not yet committed | unknown |
-| connection lost, no answer in time, any other code | nobody knows | unknown |
+| connection lost, no answer in time, any other code | unknown | unknown |
 
 Answers of the two unknown-topic codes are definite only as long as no partition is deleted or reassigned
-while a produce request waits for its replicas; that is a fault which a schedule may well contain, so they
-count as unknown. Reads and offset queries have no effect: whatever error ends them, they are `fail`.
+while a produce request waits for its replicas; a schedule may contain such a fault, so they
+count as unknown. Reads and offset queries have no effect: with any error they are `fail`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from enum import Enum
 from typing import Final, Literal
 
 Status = Literal["ok", "fail", "info"]
-"""How an operation ended: it took effect, it certainly had none, nobody knows."""
+"""How an operation ended: it took effect, it certainly had no effect, or its effect is unknown."""
 
 
 class Local(Enum):
-    """Ends of an attempt that no broker told."""
+    """Ends of an attempt without an answer from a broker."""
 
     NOT_SENT = "not sent"
     """No byte of the request left the client."""
     NO_ANSWER = "no answer"
-    """The request, or part of it, left the client, and no answer has come."""
+    """At least a part of the request left the client, and no answer arrived."""
 
 
 AttemptEnd = int | Local
@@ -79,16 +79,15 @@ def may_have_appended(end: AttemptEnd) -> bool:
 def classify_failed_send(attempts: Iterable[AttemptEnd]) -> Status:
     """Classify a send that the client gave up, from all attempts that were made for it.
 
-    No attempt at all is `fail`: whoever calls this vouches that `attempts` is complete.
+    No attempt at all is `fail`: the caller guarantees that `attempts` is complete.
     """
     return "info" if any(map(may_have_appended, attempts)) else "fail"
 
 
 def combine(statuses: Iterable[Status]) -> Status:
-    """Give the status of an operation from those of its records, which may have travelled in several batches.
+    """Combine the statuses of an operation's records, which may have been sent in several batches.
 
-    All alike: that; otherwise unknown, for an operation has one status and neither `ok` nor `fail` is true of
-    it.
+    Equal statuses: that one; otherwise `info`, because neither `ok` nor `fail` is true of the operation.
     """
     different = set(statuses)
     return different.pop() if len(different) == 1 else "info"

@@ -1,10 +1,10 @@
-"""librdkafka through confluent-kafka, an optional client.
+"""Drives librdkafka through confluent-kafka, an optional client.
 
-librdkafka retries inside and says nothing of the attempts: whatever error it reports for a record that it
-took, some attempt may have appended it, so that error is `info`. Only what it refuses to take is `fail`.
+librdkafka retries internally and does not report the attempts: whatever error it reports for a record that it
+accepted, some attempt may have appended it, so that error is `info`. Only a record that it rejects is `fail`.
 
-Its consumer fetches ahead on its own threads, so a poll that returns nothing says nothing of any partition,
-and high watermarks are left out.
+Its consumer prefetches on its own threads, so a poll that returns nothing does not show that a partition is empty, and
+high watermarks are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import confluent_kafka as rdkafka
 
-from workloads.clients.answers import Answers
 from workloads.clients.base import (
     LOG_START,
     ClientError,
@@ -34,6 +33,7 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
+from workloads.clients.outcomes import OutcomeCollector
 from workloads.clients.renewal import RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
@@ -51,12 +51,12 @@ def _common(settings: ClientSettings) -> dict[str, object]:
         "socket.timeout.ms": settings.request_timeout_ms,
         "socket.connection.setup.timeout.ms": 1_000,
         "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,
-        "log_level": 2,  # critical: what goes wrong is in the history
+        "log_level": 2,  # critical: the history has all errors
     }
 
 
 class _Connection:
-    """One librdkafka producer and the thread on which it answers."""
+    """One librdkafka producer and the thread that runs its callbacks."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._acks = settings.acks
@@ -78,17 +78,17 @@ class _Connection:
         self._thread.start()
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
-        answers = Answers(len(values), done)
-        for place, value in enumerate(values):
+        collector = OutcomeCollector(len(values), done)
+        for index, value in enumerate(values):
             try:
                 self._producer.produce(
                     partition.topic,
                     value=value,
                     partition=partition.partition,
-                    on_delivery=partial(self._delivered, answers, place),
+                    on_delivery=partial(self._delivered, collector, index),
                 )
             except (rdkafka.KafkaException, BufferError) as error:
-                answers.give(place, SendOutcome("fail", error=_name(error)))
+                collector.set(index, SendOutcome("fail", error=_name(error)))
 
     def close(self, *, idle: bool) -> None:
         if not idle:
@@ -99,17 +99,17 @@ class _Connection:
     def _answer(self) -> None:
         while not self._closing.is_set():
             self._producer.poll(0.1)
-        self._producer.poll(0)  # what was purged
+        self._producer.poll(0)  # callbacks of purged records
 
-    def _delivered(self, answers: Answers, place: int, error: Untyped, message: Untyped) -> None:
+    def _delivered(self, collector: OutcomeCollector, index: int, error: Untyped, message: Untyped) -> None:
         if error is not None:
-            answers.give(place, SendOutcome("info", error=error.name()))
+            collector.set(index, SendOutcome("info", error=error.name()))
         elif self._acks == 0:
-            answers.give(place, SendOutcome("ok"))
+            collector.set(index, SendOutcome("ok"))
         elif message.offset() is not None and message.offset() >= 0:
-            answers.give(place, SendOutcome("ok", int(message.offset())))
+            collector.set(index, SendOutcome("ok", int(message.offset())))
         else:
-            answers.give(place, SendOutcome("info", error="OffsetUnknown"))
+            collector.set(index, SendOutcome("info", error="OffsetUnknown"))
 
 
 class _Consumer:
@@ -122,7 +122,7 @@ class _Consumer:
             self._consumer = rdkafka.Consumer(
                 _common(settings)
                 | {
-                    "group.id": "harrow-unused",  # librdkafka insists; nothing is ever committed
+                    "group.id": "harrow-unused",  # librdkafka requires one; nothing is ever committed
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     "auto.offset.reset": "error",
@@ -143,7 +143,7 @@ class _Consumer:
         return dict(starts)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        # seek() fails until librdkafka has started the partition; assigning anew is always allowed.
+        # seek() fails until librdkafka has started the partition; assigning again is always allowed.
         self.assign({**self._positions, partition: offset})
 
     def poll(self, timeout_s: float) -> Poll:
@@ -180,10 +180,11 @@ class _Consumer:
             self._consumer.close()
 
     def _watermarks(self, partition: Partition, timeout_s: float) -> tuple[int, int]:
-        told = self._consumer.get_watermark_offsets(rdkafka.TopicPartition(*partition), timeout=timeout_s, cached=False)
-        if told is None:
+        key = rdkafka.TopicPartition(*partition)
+        offsets = self._consumer.get_watermark_offsets(key, timeout=timeout_s, cached=False)
+        if offsets is None:
             raise ClientError("_TIMED_OUT")
-        return int(told[0]), int(told[1])
+        return int(offsets[0]), int(offsets[1])
 
 
 class _Confluent:
@@ -199,13 +200,13 @@ class _Confluent:
 
 
 def library() -> ClientLibrary:
-    """Give the client library."""
+    """Return the client library."""
     return _Confluent()
 
 
 def _name(error: Exception) -> str:
-    told = error.args[0] if error.args else None
-    return str(told.name()) if isinstance(told, rdkafka.KafkaError) else type(error).__name__
+    cause = error.args[0] if error.args else None
+    return str(cause.name()) if isinstance(cause, rdkafka.KafkaError) else type(error).__name__
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a workload needs of a client that is a member of a consumer group."""
+"""Defines the interface of clients that are members of a consumer group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workloads.clients.classify import Status
 
 @dataclass(frozen=True)
 class Membership:
-    """Which group, what of, and how quickly a silent member is given up."""
+    """A group, its topics, and the timeouts of its members."""
 
     group: str
     topics: tuple[str, ...]
@@ -21,7 +21,7 @@ class Membership:
 
 
 class Assigned(NamedTuple):
-    """A member was told what is its own from now on; everything before is over."""
+    """A member was assigned partitions; all earlier assignments are over."""
 
     at_ns: int
     member: str
@@ -30,7 +30,7 @@ class Assigned(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """A member gave partitions back, or noticed that they had been taken from it."""
+    """A member gave partitions up, or noticed that it had lost them."""
 
     at_ns: int
     partitions: frozenset[Partition]
@@ -61,14 +61,14 @@ class GroupMember(Protocol):
     """A subscribed client, for one thread, which must go on polling. Methods may raise `ClientError`; `crash` never."""
 
     def poll(self, timeout_s: float) -> Poll:
-        """Read what is there of what is its own, joining and rejoining the group as needed.
+        """Return available records of the assigned partitions, joining and rejoining the group as needed.
 
-        A position other than the one after the last poll's is where the client began anew.
+        A position other than the one after the last poll's is where the client started again.
         """
         ...
 
     def changes(self) -> Sequence[Assigned | Revoked]:
-        """Tell, once, what has changed hands since the last call, in order."""
+        """Return the assignments and revocations since the last call, in order, each once."""
         ...
 
     def commit(self, offsets: Mapping[Partition, int], timeout_s: float) -> CommitEnd:
@@ -76,15 +76,15 @@ class GroupMember(Protocol):
         ...
 
     def committed(self, partition: Partition, timeout_s: float) -> CommittedOffset:
-        """Ask the group's coordinator for a committed offset."""
+        """Query the group's coordinator for a committed offset."""
         ...
 
     def leave(self) -> None:
-        """Give everything back and leave the group."""
+        """Give up all partitions and leave the group."""
         ...
 
     def crash(self) -> None:
-        """Vanish without a word: the group finds out when the session has ended."""
+        """Disappear without leaving the group, which notices when the session times out."""
         ...
 
 
@@ -93,15 +93,15 @@ class GroupLibrary(Protocol):
     """A client library whose consumers can be members of groups."""
 
     def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
-        """Make a member; raises `ClientError` if no broker can be reached. `now` is the run's clock."""
+        """Create a member; raises `ClientError` if no broker can be reached. `now` is the run's clock."""
         ...
 
 
 def group_library(library: ClientLibrary) -> GroupLibrary:
-    """See a library as one for groups. Raises `ClientMissingError` if it is none."""
+    """Narrow a library to one with group members. Raises `ClientMissingError` if it has none."""
     if isinstance(library, GroupLibrary):
         return library
     raise ClientMissingError(
-        f"the workload groups needs a client that is driven as a member of groups, and {library.name} is not;"
+        f"the workload groups needs a client that Harrow uses as a member of groups, and {library.name} is not;"
         " use kafka-python"
     )

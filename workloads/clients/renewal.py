@@ -1,9 +1,9 @@
-"""A producer that can be had anew while the old one is still answering.
+"""Replaces a producer that had an error by a new connection, while the old one may still answer.
 
-Idempotent producers do not recover from everything. A fatal error is for ever in all three libraries. kafka-python
+Idempotent producers do not recover from every error. A fatal error is permanent in all three libraries. kafka-python
 3.0.12 drops its producer id when a batch that it had to retry runs out of time, and never asks for another: every later
-send hangs. A harness must not mistake that for an unavailable broker. So once something has gone wrong a fresh
-connection takes the sends to come; the old one is given a moment to answer those it has, and is closed.
+send hangs. A harness must not mistake that for an unavailable broker. So after an error a new connection takes later
+sends; the old one gets a moment to answer its open sends, and is closed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from typing import Final, Protocol
 from workloads.clients.base import ClientError, Done, Partition, SendOutcome
 
 RENEWAL_INTERVAL_S: Final = 2.0
-"""A connection lives at least this long before it is replaced; in a long fault nearly every send asks for it."""
-
-
+"""Minimum age of a connection that is replaced; in a long fault nearly every send requests a replacement."""
 RETIREMENT_S: Final = 1.0
-"""How long an old connection may go on answering. What it still owes then may hang for ever, and with it a process."""
+"""How long an old connection may go on answering. A send still open then may hang for ever, and with it its process."""
 RECONNECT_PAUSE_S: Final = 0.2
 
 
-class Connection(Protocol):
+class ProducerConnection(Protocol):
     """One producer object of a client library."""
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
@@ -33,30 +31,30 @@ class Connection(Protocol):
         ...
 
     def close(self, *, idle: bool) -> None:
-        """Disconnect. Unless `idle`, sends are open: give them up."""
+        """Disconnect. Unless `idle`, sends are open: drop them."""
         ...
 
 
 class RenewingProducer:
-    """A producer that outlives its connections."""
+    """A producer that replaces its connections."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, connect: Callable[[], ProducerConnection]) -> None:
         """`connect` may block, and raise `ClientError`."""
         self._connect = connect
         self._lock = threading.Lock()
         self._renewing = False
         self._closed = threading.Event()
-        self._current = _Generation(connect())
+        self._current = _CountedConnection(connect())
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
         """Send records on the newest connection."""
         with self._lock:
-            generation = self._current
-            generation.enter()
-        generation.connection.send(partition, values, partial(generation.leave, done))
+            active = self._current
+            active.enter()
+        active.connection.send(partition, values, partial(active.leave, done))
 
     def renew(self) -> None:
-        """Replace the connection in the background, unless it is brand new."""
+        """Replace the connection in the background, unless it is new."""
         with self._lock:
             if self._closed.is_set() or self._renewing or self._current.age_s() < RENEWAL_INTERVAL_S:
                 return
@@ -64,11 +62,11 @@ class RenewingProducer:
         threading.Thread(target=self._renew, name="producer-renewal", daemon=True).start()
 
     def close(self, timeout_s: float) -> None:
-        """Wait for open sends, give up what is left, and disconnect."""
+        """Wait for open sends, drop those that are left, and disconnect."""
         with self._lock:
             self._closed.set()
-            generation = self._current
-        generation.close(timeout_s)
+            active = self._current
+        active.close(timeout_s)
 
     def _renew(self) -> None:
         fresh = self._reconnect()
@@ -80,20 +78,20 @@ class RenewingProducer:
         if unwanted is not None:
             unwanted.close(RETIREMENT_S)
 
-    def _reconnect(self) -> _Generation | None:
-        """Connect, however long it takes; None once the producer is closed."""
+    def _reconnect(self) -> _CountedConnection | None:
+        """Connect, retrying without limit; None once the producer is closed."""
         while not self._closed.is_set():
             try:
-                return _Generation(self._connect())
+                return _CountedConnection(self._connect())
             except ClientError:
                 self._closed.wait(RECONNECT_PAUSE_S)
         return None
 
 
-class _Generation:
-    """One connection and the number of sends that it owes an answer."""
+class _CountedConnection:
+    """One connection and the number of its open sends."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ProducerConnection) -> None:
         self.connection = connection
         self._open = 0
         self._idle = threading.Condition()

@@ -1,4 +1,4 @@
-"""The `groups` workload: members of consumer groups beside producers and readers of a log."""
+"""The `groups` workload: members of consumer groups, besides producers and readers of a log."""
 
 from workloads.groups.workload import GroupsWorkload
 

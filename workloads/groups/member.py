@@ -1,6 +1,6 @@
-"""One place in a consumer group, and whoever takes it: members that read, commit, ask, leave or crash, and come back.
+"""One slot of a consumer group: successive members that read, commit, query offsets, leave or crash, and are replaced.
 
-Every assignment begins a new logical process: what the one before read, and where it was, is another matter.
+Every assignment begins a new logical process: reads and positions of the previous assignment do not constrain it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 
 from workloads.clients.base import ClientError, Partition, Poll
 from workloads.clients.groups import Assigned, GroupMember, Revoked
-from workloads.pacing import SECOND_NS
-from workloads.recording import Member, Phase, Recorder
+from workloads.recording import MemberView, Phase, Recorder
+from workloads.threads import SECOND_NS
 
 RETRY_PAUSE_S: Final = 0.2
 FAILURES_MAX: Final = 10
@@ -22,21 +22,21 @@ FAILURES_MAX: Final = 10
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """What happens at one place of a group."""
+    """What happens in one slot of a group."""
 
     group: str
     kept_in: int | None
     partitions: Sequence[Partition]
     process: int
-    successor: int  # added to the process's number whenever another goes on
+    successor: int  # added to the process's number when it is retired
     seed: int
     poll_timeout_s: float
     poll_interval_s: float
     commit_interval_s: float
     ask_interval_s: float
-    life_s: float  # mean time until a member leaves or crashes
-    away_s: float  # mean time until another takes its place
-    crashes: float  # share of the departures that are without a word
+    lifetime_s: float  # mean time until a member leaves or crashes
+    away_s: float  # mean time until a replacement joins
+    crashes: float  # share of departures without leaving the group
     request_timeout_s: float
 
 
@@ -49,7 +49,7 @@ class _Tenure:
 
 
 class MemberSlot:
-    """Follows the plan. `step` and `close` are for one thread; the others may be called from another."""
+    """Executes the plan. `step` and `close` are for one thread; other methods may be called from another."""
 
     def __init__(
         self, plan: MemberPlan, connect: Callable[[], GroupMember], recorder: Recorder, now: Callable[[], int]
@@ -60,12 +60,12 @@ class MemberSlot:
         self._now = now
         self._choices = random.Random(f"{plan.seed}/{plan.process}")  # noqa: S311 - choices, not secrets
         self._client: GroupMember | None = None
-        self._member = Member(plan.group, None, None, plan.kept_in)
+        self._member = MemberView(plan.group, None, None, plan.kept_in)
         self._process = plan.process
         self._tenures: dict[Partition, _Tenure] = {}
         self._positions: dict[Partition, int] = {}
         self._uncommitted: set[Partition] = set()
-        self._doubted: list[Partition] = []  # to be asked for soon: taken over, or not committed for sure
+        self._uncertain: list[Partition] = []  # to be queried soon: taken over, or not certainly committed
         self._failures = 0
         self._draining = False
         self._committing = False
@@ -74,31 +74,31 @@ class MemberSlot:
 
     @property
     def open(self) -> int:
-        """Commits under way."""
+        """Commits in flight."""
         return int(self._committing)
 
     def drain(self) -> None:
-        """Commit no more, and stay."""
+        """Commit no more, and stay in the group."""
         self._draining = True
 
     def begin_final(self) -> None:
-        """Ask for the committed offset of every partition; takes effect with the next step."""
+        """Query the committed offset of every partition; takes effect with the next step."""
         self._unanswered = set(self._plan.partitions)
 
     def unanswered(self) -> Sequence[Partition]:
-        """Tell what is still to be asked for in the final phase."""
+        """List the partitions still to be queried in the final phase."""
         return sorted(self._unanswered or ())
 
     def process(self) -> int:
-        """Give the number of the logical process that is at work."""
+        """Return the number of the present logical process."""
         return self._process
 
     def step(self) -> float:
-        """Do one thing; returns for how many seconds to rest."""
+        """Do one action; returns how many seconds to sleep."""
         try:
             if self._client is None:
                 self._client = self._connect()
-                self._departure_due_ns = self._due(self._plan.life_s)
+                self._departure_due_ns = self._due(self._plan.lifetime_s)
             return self._act(self._client)
         except ClientError:
             self._failures += 1
@@ -117,9 +117,9 @@ class MemberSlot:
         if now_ns >= self._departure_due_ns and not self._draining:
             self._depart(crash=self._choices.random() < self._plan.crashes)
             return self._choices.uniform(0.5, 1.5) * self._plan.away_s
-        if self._doubted:
-            self._ask(client, self._doubted[-1], "main")
-            self._doubted.pop()
+        if self._uncertain:
+            self._ask(client, self._uncertain[-1], "main")
+            self._uncertain.pop()
         if now_ns >= self._ask_due_ns:
             self._ask_due_ns = self._due(self._plan.ask_interval_s)
             self._ask(client, self._choices.choice(self._plan.partitions), "main")
@@ -154,7 +154,7 @@ class MemberSlot:
                 self._uncommitted.add(each.partition)
 
     def _commit(self, client: GroupMember) -> None:
-        self._committing = True  # before the look at `_draining`: once nothing is open and it is set, nothing will be
+        self._committing = True  # before the check of `_draining`: if that is set and `open` is 0, no commit starts
         try:
             if self._draining:
                 return
@@ -165,7 +165,7 @@ class MemberSlot:
             if end.status == "ok":
                 self._uncommitted.clear()
             else:
-                self._doubted = sorted(offsets)
+                self._uncertain = sorted(offsets)
             if end.status == "info":
                 self._process += self._plan.successor
         finally:
@@ -178,7 +178,7 @@ class MemberSlot:
         except ClientError as error:
             self._recorder.read_failed(invocation, "committed", str(error), self._now())
             raise
-        self._recorder.committed_told(invocation, self._member, partition, answer, self._now())
+        self._recorder.committed_answered(invocation, self._member, partition, answer, self._now())
         self._failures = 0
 
     def _ask_for_all(self, client: GroupMember, unanswered: set[Partition]) -> float:
@@ -200,7 +200,7 @@ class MemberSlot:
                 tenure = _Tenure(self._process, change.member, change.generation, change.at_ns)
                 self._tenures = dict.fromkeys(change.partitions, tenure)
                 self._positions = {}
-                self._doubted = sorted(change.partitions)
+                self._uncertain = sorted(change.partitions)
 
     def _end(self, partitions: frozenset[Partition], at_ns: int) -> None:
         ended: Mapping[Partition, _Tenure] = {
@@ -232,6 +232,6 @@ class MemberSlot:
         try:
             client.leave()
         except ClientError:
-            client.crash()  # whoever cannot say goodbye goes without
+            client.crash()  # a member that cannot leave crashes
         self._follow(client.changes())
         self._end(frozenset(self._tenures), self._now())

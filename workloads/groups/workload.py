@@ -1,4 +1,4 @@
-"""The `groups` workload: what `log` does, read by consumer groups besides."""
+"""The `groups` workload: the workload `log`, also read by consumer groups."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from workloads.log import LogWorkload
 from workloads.threads import WorkerThreads
 
 PROCESSES_FROM: Final = 1 << 32
-"""Members' processes are numbered from here: those of producers and readers never get so far."""
+"""First process number of members; those of producers and readers stay below it."""
 
 COMMIT_INTERVAL_S: Final = 0.3
 ASK_INTERVAL_S: Final = 1.0
-LIFE_S: Final = 12.0
+LIFETIME_S: Final = 12.0
 AWAY_S: Final = 2.0
 CRASHES: Final = 0.6
 
@@ -28,70 +28,70 @@ class GroupsWorkload:
     def __init__(self, context: Context) -> None:
         """Raise `ClientMissingError` for a client library that cannot be a member."""
         self._log = LogWorkload(context)
-        self._crew = WorkerThreads()
-        self._places = self._make_places(context)
+        self._threads = WorkerThreads()
+        self._slots = self._make_slots(context)
 
     def start(self) -> None:
-        """Connect and begin."""
+        """Connect and start."""
         self._log.start()
-        for number, place in enumerate(self._places):
-            self._crew.run_steps(f"member-{number}", place.step, place.close)
+        for number, slot in enumerate(self._slots):
+            self._threads.run_steps(f"member-{number}", slot.step, slot.close)
 
     def failure(self) -> Exception | None:
-        """Tell what broke a thread."""
-        return self._log.failure() or self._crew.failure()
+        """Return the exception that ended a thread, if any did."""
+        return self._log.failure() or self._threads.failure()
 
     def open(self) -> int:
-        """Count sends and commits under way."""
-        return self._log.open() + sum(place.open for place in self._places)
+        """Count sends and commits in flight."""
+        return self._log.open() + sum(slot.open for slot in self._slots)
 
     def drain(self) -> None:
         """Start no more sends and commits."""
         self._log.drain()
-        for place in self._places:
-            place.drain()
+        for slot in self._slots:
+            slot.drain()
 
     def begin_final(self, ends: Mapping[Partition, int]) -> None:
-        """Have everything read, and ask for every committed offset."""
+        """Read everything, and query every committed offset."""
         self._log.begin_final(ends)
-        for place in self._places:
-            place.begin_final()
+        for slot in self._slots:
+            slot.begin_final()
 
     def unread(self) -> Sequence[Unread]:
-        """Tell what was not read; a partition whose committed offset was not told yet counts as one at no position."""
-        unasked = [
-            Unread(place.process(), partition, None, 0) for place in self._places for partition in place.unanswered()
+        """List what was not read; a partition whose committed offset was not answered yet has no position."""
+        unanswered = [
+            Unread(slot.process(), partition, None, 0) for slot in self._slots for partition in slot.unanswered()
         ]
-        return [*self._log.unread(), *unasked]
+        return [*self._log.unread(), *unanswered]
 
     def stop(self) -> None:
         """Stop all threads; members leave."""
-        self._crew.stop()
+        self._threads.stop()
         self._log.stop()
 
-    def _make_places(self, context: Context) -> list[MemberSlot]:
-        orders, library = context.orders, group_library(context.library)
-        groups = [group for group in orders.groups for _ in range(1 if orders.workers > 1 else 2)]
+    def _make_slots(self, context: Context) -> list[MemberSlot]:
+        config, library = context.config, group_library(context.library)
+        groups = [group for group in config.groups for _ in range(1 if config.workers > 1 else 2)]
         return [
             MemberSlot(
                 MemberPlan(
                     group=group,
-                    kept_in=orders.groups[group],
-                    partitions=orders.partitions,
-                    process=PROCESSES_FROM + orders.worker + orders.workers * number,
-                    successor=orders.workers * len(groups),
-                    seed=orders.seed,
-                    poll_timeout_s=orders.poll_timeout_ms / 1000,
-                    poll_interval_s=orders.poll_interval_ms / 1000,
+                    kept_in=config.groups[group],
+                    partitions=config.partitions,
+                    process=PROCESSES_FROM + config.worker + config.workers * number,
+                    successor=config.workers * len(groups),
+                    seed=config.seed,
+                    poll_timeout_s=config.poll_timeout_ms / 1000,
+                    poll_interval_s=config.poll_interval_ms / 1000,
                     commit_interval_s=COMMIT_INTERVAL_S,
                     ask_interval_s=ASK_INTERVAL_S,
-                    life_s=LIFE_S,
+                    lifetime_s=LIFETIME_S,
                     away_s=AWAY_S,
                     crashes=CRASHES,
-                    request_timeout_s=orders.request_timeout_ms / 1000,
+                    request_timeout_s=config.request_timeout_ms / 1000,
                 ),
                 lambda group=group: library.member(  # type: ignore[misc]
-                    orders.client_settings, Membership(group, tuple(orders.topics)), context.clock.now
+                    config.client_settings, Membership(group, tuple(config.topics)), context.clock.now
                 ),
                 context.recorder,
                 context.clock.now,

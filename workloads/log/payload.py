@@ -1,6 +1,6 @@
-"""What the records of a log say, and who wants to know what became of them.
+"""Defines the payload of a log's records: how it is created, and who is notified of its outcome.
 
-Sending, reading back and recording are the same for every workload that lives on logs; what differs is in here.
+Sending, reading back and recording are the same for every workload on logs; a `Payload` is what differs.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from workloads.values import encode_value
 
 
 class Payload(Protocol):
-    """What the records carry. The thread that sends calls `load` and `waits`, any thread `sent`, readers' `read`."""
+    """Creates payloads. The sending thread calls `load` and `waits`, any thread `sent`, reader threads `read`."""
 
     def load(self, process: int, partition: Partition, values: Sequence[int], choices: random.Random, /) -> list[bytes]:
-        """Give the payloads of a send that is about to start, one for each value."""
+        """Return the payloads of a send that is about to start, one for each value."""
         ...
 
     def sent(self, values: Sequence[int], status: Status) -> None:
-        """Hear how the send of these values ended."""
+        """Receive the outcome of the send of these values."""
         ...
 
     def read(self, polled: PolledPartition) -> None:
-        """Hear what a reader of this worker was given."""
+        """Receive what a reader of this worker polled."""
         ...
 
     def waits(self, process: int, /) -> int | None:
-        """Tell since when (ns) a process whose send has ended waits for something else; None: it may send."""
+        """Return since when (ns) a process whose send has ended waits for a result; None: it may send."""
         ...
 
     def close(self) -> None:
-        """Give up what is still open."""
+        """Record open commands as unknown."""
         ...
 
 
 class Numbers:
-    """Nothing but the values themselves."""
+    """Payloads that consist of their values only."""
 
     def load(self, _process: int, _partition: Partition, values: Sequence[int], _choices: random.Random) -> list[bytes]:
         """Encode the values."""
         return [encode_value(value) for value in values]
 
     def sent(self, values: Sequence[int], status: Status) -> None:
-        """Nobody waits for it: the history has it."""
+        """Do nothing: the history has the outcome."""
 
     def read(self, polled: PolledPartition) -> None:
-        """Nobody waits for it: the history has it."""
+        """Do nothing: the history has the outcome."""
 
     def waits(self, _process: int) -> int | None:
-        """No process waits for more than its send."""
+        """Return None: no process waits for more than its send."""
         return None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no command is open."""

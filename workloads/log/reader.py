@@ -1,7 +1,7 @@
 """A logical process of the `log` workload that reads.
 
-It is assigned all partitions from their start, polls live, now and then asks where a partition ends, and now
-and then goes back a little in one of them. In the final phase it reads everything again from the start up to
+It is assigned all partitions from their start, polls, now and then queries the end offset of a partition, and now
+and then seeks back a little in one of them. In the final phase it reads everything again from the start up to
 given ends.
 """
 
@@ -14,17 +14,17 @@ from typing import Final
 
 from workloads.base import Unread
 from workloads.clients.base import LOG_START, ClientError, Consumer, Partition, PolledPartition, PositionLostError
-from workloads.pacing import SECOND_NS
 from workloads.recording import Phase, Recorder
+from workloads.threads import SECOND_NS
 
 RETRY_PAUSE_S: Final = 0.2
 FAILURES_MAX: Final = 10
 """After so many failed operations in a row a reader starts over with a new client."""
 SILENCE_S_MAX: Final = 5.0
-"""A client that no broker has answered for so long is replaced: kafka-python 3.0.12 can be silent for ever after an
-election that it did not understand."""
+"""A client without an answer from any broker for so long is replaced: kafka-python 3.0.12 can hang for ever after some
+elections."""
 SEEK_BACK_MAX: Final = 200
-"""Offsets that a reader goes back at most."""
+"""Maximum of offsets that a reader seeks back."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ReadPlan:
     process: int
     seed: int
     poll_timeout_s: float
-    poll_interval_s: float  # between polls that found something: each costs the brokers a fetch
+    poll_interval_s: float  # between polls that returned records: each costs the brokers a fetch
     latest_interval_s: float
     seek_interval_s: float
     request_timeout_s: float
@@ -50,10 +50,10 @@ class Reader:
         connect: Callable[[], Consumer],
         recorder: Recorder,
         now: Callable[[], int],
-        hear: Callable[[PolledPartition], None] = lambda _polled: None,
+        on_poll: Callable[[PolledPartition], None] = lambda _polled: None,
     ) -> None:
         self._plan = plan
-        self._hear = hear
+        self._on_poll = on_poll
         self._connect = connect
         self._recorder = recorder
         self._now = now
@@ -61,7 +61,7 @@ class Reader:
         self._consumer: Consumer | None = None
         self._wanted: dict[Partition, int] | None = dict.fromkeys(plan.partitions, LOG_START)
         self._positions: dict[Partition, int] = {}
-        self._fresh: set[Partition] = set()  # assigned or sought, and not answered since
+        self._fresh: set[Partition] = set()  # assigned or sought, and without an answer since
         self._failures = 0
         self._answered_ns = now()
         self._ends: Mapping[Partition, int] | None = None
@@ -74,7 +74,7 @@ class Reader:
         self._ends = dict(ends)
 
     def unread(self) -> Sequence[Unread]:
-        """Tell what is left to be read in the final phase; empty when it is complete."""
+        """List what is left to be read in the final phase; empty when it is complete."""
         ends, positions = self._ends or {}, dict(self._positions) if self._final else {}
         return [
             Unread(self._plan.process, partition, positions.get(partition), end)
@@ -83,10 +83,10 @@ class Reader:
         ]
 
     def step(self) -> float:
-        """Do one thing; returns for how many seconds to rest."""
+        """Do one action; returns how many seconds to sleep."""
         if self._ends is not None and not self._final:
             self._wanted = dict.fromkeys(self._ends, LOG_START)
-            self._positions = {}  # before `_final`: `unread` must not judge by the live positions
+            self._positions = {}  # before `_final`: `unread` must not use positions of the main phase
             self._final = True
             self._drop_client()
         try:
@@ -146,7 +146,7 @@ class Reader:
         elif self._now() - self._answered_ns > SILENCE_S_MAX * SECOND_NS:
             self._start_over()
         for polled in poll.partitions:
-            self._hear(polled)
+            self._on_poll(polled)
             self._fresh.discard(polled.partition)
             self._positions[polled.partition] = polled.next_position
         return self._plan.poll_interval_s if any(polled.records for polled in poll.partitions) else 0.0
@@ -180,7 +180,7 @@ class Reader:
         return RETRY_PAUSE_S
 
     def _start_over(self) -> None:
-        """Go on from the same positions with a new client."""
+        """Continue from the same positions with a new client."""
         self._drop_client()
         if self._wanted is None:
             self._wanted = dict(self._positions)
@@ -196,4 +196,4 @@ class Reader:
         try:
             consumer.close()
         except ClientError:
-            return  # it is given up in any case
+            return  # it is dropped in any case

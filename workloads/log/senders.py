@@ -1,9 +1,9 @@
-"""The logical processes of the `log` workload that append.
+"""The logical processes of the `log` workload that send records.
 
 A logical process is single-threaded, but needs no thread: it is a number with at most one send in flight. One
 thread starts the sends that are due on processes that are idle; the client's answer makes a process idle
-again. A tick of a few milliseconds lets the sends that became due in it share a batch, which halves what they
-cost client and brokers.
+again. A tick of a few milliseconds lets the sends that became due in it share a batch, which halves their
+cost for client and brokers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final
 
 from workloads.clients.base import Partition, Producer, SendOutcome
 from workloads.log.payload import Numbers, Payload
-from workloads.pacing import SECOND_NS, TokenBucket
 from workloads.recording import Invocation, Recorder
+from workloads.threads import SECOND_NS, TokenBucket
 from workloads.values import ValueSource
 
 TICK_S: Final = 0.005
@@ -51,11 +51,11 @@ class SendPlan:
     batch_min: int
     batch_max: int
     seed: int
-    answer_within_ns: int  # a client that has not answered by then never will
+    answer_within_ns: int  # a send without an answer by then will never be answered
 
 
 class Senders:
-    """Starts sends and records how they ended. `step` is for one thread; answers may come on any."""
+    """Starts sends and records their outcomes. `step` is for one thread; answers may come on any."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class Senders:
         recorder: Recorder,
         values: ValueSource,
         now: Callable[[], int],
-        cargo: Payload | None = None,
+        payload: Payload | None = None,
     ) -> None:
         self._plan = plan
-        self._cargo = cargo or Numbers()
+        self._payload = payload or Numbers()
         self._producer = producer
         self._recorder = recorder
         self._values = values
@@ -87,12 +87,12 @@ class Senders:
         return len(self._open)
 
     def step(self) -> None:
-        """Start the sends that are due, as far as processes are idle."""
+        """Start the sends that are due and for which a process is idle."""
         now_ns = self._now()
         free: list[_Process] = []
         for _ in range(len(self._idle)):  # not an iterator: answers make processes idle meanwhile
             process = self._idle.popleft()
-            (free if self._cargo.waits(process.number) is None else self._idle).append(process)
+            (free if self._payload.waits(process.number) is None else self._idle).append(process)
         due = self._bucket.take(len(free), now_ns)
         self._idle.extendleft(reversed(free[due:]))
         for process in free[:due]:
@@ -102,13 +102,13 @@ class Senders:
             self.expire()
 
     def expire(self) -> None:
-        """Record sends that are open for too long as unknown: their client has forgotten them.
+        """Record sends that are open for too long as unknown: their client has lost them.
 
-        A process that waits so long for something else than its send is retired; a successor goes on.
+        A process that waits so long for the result of its command is retired; a successor continues.
         """
         now_ns = self._now()
         for process in list(self._idle):
-            since_ns = self._cargo.waits(process.number)
+            since_ns = self._payload.waits(process.number)
             if since_ns is not None and since_ns < now_ns - self._plan.answer_within_ns:
                 process.number += self._plan.successor
         for op, send in list(self._open.items()):
@@ -116,7 +116,7 @@ class Senders:
                 self._end(op, [], now_ns)
 
     def abandon(self) -> None:
-        """Record every open send as unknown, never completed. After this nothing is recorded any more."""
+        """Record every open send as unknown, never completed. Later answers are ignored."""
         for op in list(self._open):
             self._end(op, [], None)
 
@@ -124,7 +124,7 @@ class Senders:
         choices = process.choices
         partition = choices.choice(self._plan.partitions)
         values = self._values.take(choices.randint(self._plan.batch_min, self._plan.batch_max))
-        payloads = self._cargo.load(process.number, partition, values, choices)
+        payloads = self._payload.load(process.number, partition, values, choices)
         invocation = self._recorder.invoke(process.number, "main", self._now())
         self._open[invocation.op] = _OpenSend(process, invocation, partition, values)
         self._producer.send(partition, payloads, partial(self._answered, invocation.op))
@@ -133,12 +133,11 @@ class Senders:
         self._end(op, outcomes, self._now())
 
     def _end(self, op: int, outcomes: Sequence[SendOutcome], completed_ns: int | None) -> None:
-        # The lock makes `abandon` wait for an answer that is being recorded; the history may be closed after
-        # it.
+        # The lock makes `abandon` wait for an answer that is being recorded: the history may be closed after it.
         with self._ending:
             send = self._open.pop(op, None)
             if send is None:
-                return  # given up before
+                return  # recorded before
             status = self._recorder.send_ended(
                 send.invocation,
                 send.partition,
@@ -146,7 +145,7 @@ class Senders:
                 outcomes or [SendOutcome("info", error="NeverAnswered")] * len(send.values),
                 completed_ns,
             )
-            self._cargo.sent(send.values, status)
+            self._payload.sent(send.values, status)
         process = send.process
         if status == "info":
             process.number += self._plan.successor

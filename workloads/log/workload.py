@@ -13,19 +13,18 @@ from workloads.clients.base import ClientError, Partition, Producer
 from workloads.log.payload import Numbers, Payload
 from workloads.log.reader import Reader, ReadPlan
 from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Senders, SendPlan
-from workloads.pacing import SECOND_NS
-from workloads.threads import WorkerThreads
+from workloads.threads import SECOND_NS, WorkerThreads
 from workloads.values import ValueSource
 
 ANSWER_MARGIN_S: Final = 5.0
-"""A send that its client has not answered this long after its delivery timeout will never be answered."""
+"""A send without an answer this long after its delivery timeout will never be answered."""
 
 
 def process_numbers(worker: int, workers: int, processes: int) -> range:
     """Number the first logical processes of a worker; each successor adds `workers * processes`.
 
-    A worker owns the numbers that leave its own remainder by `workers`, so no two workers ever share one, however
-    many processes each of them has.
+    A worker owns the numbers that are congruent to its own modulo `workers`, so no two workers share a number,
+    however many processes each of them has.
     """
     return range(worker, worker + workers * processes, workers)
 
@@ -33,36 +32,36 @@ def process_numbers(worker: int, workers: int, processes: int) -> range:
 class LogWorkload:
     """One worker's sending and reading processes."""
 
-    def __init__(self, context: Context, cargo: Payload | None = None, records_max: int | None = None) -> None:
-        """Say what the records carry, if not only numbers, and how many a send has at most, if not as ordered."""
+    def __init__(self, context: Context, payload: Payload | None = None, records_max: int | None = None) -> None:
+        """`payload`: of the records (default: numbers); `records_max`: per send (default: as configured)."""
         self._context = context
-        self._cargo = cargo or Numbers()
+        self._payload = payload or Numbers()
         self._records_max = records_max
-        self._crew = WorkerThreads()
+        self._threads = WorkerThreads()
         self._draining = threading.Event()
         self._producer: Producer | None = None
         self._senders: Senders | None = None
-        self._readers = [self._reader(number) for number in self._numbers()[context.orders.producers :]]
+        self._readers = [self._reader(number) for number in self._numbers()[context.config.producers :]]
 
     def start(self) -> None:
         """Connect the producer and start all processes."""
-        if self._context.orders.producers:
+        if self._context.config.producers:
             self._producer = self._connect_producer()
             self._senders = Senders(
                 self._send_plan(),
                 self._producer,
                 self._context.recorder,
-                ValueSource(self._context.orders.worker),
+                ValueSource(self._context.config.worker),
                 self._context.clock.now,
-                self._cargo,
+                self._payload,
             )
-            self._crew.run("senders", partial(self._send_until_drained, self._senders))
+            self._threads.run("senders", partial(self._send_until_drained, self._senders))
         for number, reader in enumerate(self._readers):
-            self._crew.run_steps(f"reader-{number}", reader.step, reader.close)
+            self._threads.run_steps(f"reader-{number}", reader.step, reader.close)
 
     def failure(self) -> Exception | None:
-        """Tell what broke a thread of this workload."""
-        return self._crew.failure()
+        """Return the exception that ended a thread, if any did."""
+        return self._threads.failure()
 
     def open(self) -> int:
         """Count sends in flight."""
@@ -73,74 +72,74 @@ class LogWorkload:
         self._draining.set()
 
     def begin_final(self, ends: Mapping[Partition, int]) -> None:
-        """Have every reader read everything from the start."""
+        """Make every reader read everything from the start."""
         for reader in self._readers:
             reader.begin_final(ends)
 
     def unread(self) -> Sequence[Unread]:
-        """Tell what the final reads have not reached."""
+        """List what the final reads have not reached."""
         return [unread for reader in self._readers for unread in reader.unread()]
 
     def stop(self) -> None:
         """Stop all threads and record what is open."""
         self._draining.set()
-        self._crew.stop()
+        self._threads.stop()
         if self._senders is not None:
             self._senders.abandon()
-        self._cargo.close()
+        self._payload.close()
         if self._producer is not None:
             self._producer.close(0)
 
     def _numbers(self) -> range:
-        orders = self._context.orders
-        return process_numbers(orders.worker, orders.workers, orders.producers + orders.readers)
+        config = self._context.config
+        return process_numbers(config.worker, config.workers, config.producers + config.readers)
 
     def _send_plan(self) -> SendPlan:
-        orders = self._context.orders
+        config = self._context.config
         numbers = self._numbers()
         return SendPlan(
-            partitions=orders.partitions,
-            processes=numbers[: orders.producers],
-            successor=len(numbers) * orders.workers,
-            rate_per_s=orders.rate,
-            batch_min=min(orders.batch_min, self._records_max or orders.batch_min),
-            batch_max=min(orders.batch_max, self._records_max or orders.batch_max),
-            seed=orders.seed,
-            answer_within_ns=int((orders.delivery_timeout_ms / 1000 + ANSWER_MARGIN_S) * SECOND_NS),
+            partitions=config.partitions,
+            processes=numbers[: config.producers],
+            successor=len(numbers) * config.workers,
+            rate_per_s=config.rate,
+            batch_min=min(config.batch_min, self._records_max or config.batch_min),
+            batch_max=min(config.batch_max, self._records_max or config.batch_max),
+            seed=config.seed,
+            answer_within_ns=int((config.delivery_timeout_ms / 1000 + ANSWER_MARGIN_S) * SECOND_NS),
         )
 
     def _reader(self, number: int) -> Reader:
-        orders = self._context.orders
+        config = self._context.config
         plan = ReadPlan(
-            partitions=orders.partitions,
+            partitions=config.partitions,
             process=number,
-            seed=orders.seed,
-            poll_timeout_s=orders.poll_timeout_ms / 1000,
-            poll_interval_s=orders.poll_interval_ms / 1000,
-            latest_interval_s=orders.latest_interval_ms / 1000,
-            seek_interval_s=orders.seek_interval_ms / 1000,
-            request_timeout_s=orders.request_timeout_ms / 1000,
+            seed=config.seed,
+            poll_timeout_s=config.poll_timeout_ms / 1000,
+            poll_interval_s=config.poll_interval_ms / 1000,
+            latest_interval_s=config.latest_interval_ms / 1000,
+            seek_interval_s=config.seek_interval_ms / 1000,
+            request_timeout_s=config.request_timeout_ms / 1000,
         )
         context = self._context
         return Reader(
             plan,
-            lambda: context.library.consumer(orders.client_settings),
+            lambda: context.library.consumer(config.client_settings),
             context.recorder,
             context.clock.now,
-            self._cargo.read,
+            self._payload.read,
         )
 
     def _connect_producer(self) -> Producer:
-        deadline = time.monotonic() + self._context.orders.connect_timeout_s
+        deadline = time.monotonic() + self._context.config.connect_timeout_s
         while True:
             try:
-                return self._context.library.producer(self._context.orders.client_settings)
+                return self._context.library.producer(self._context.config.client_settings)
             except ClientError:
-                if time.monotonic() >= deadline or self._crew.stopping.wait(0.2):
+                if time.monotonic() >= deadline or self._threads.stopping.wait(0.2):
                     raise
 
     def _send_until_drained(self, senders: Senders) -> None:
         while not self._draining.wait(TICK_S):
             senders.step()
-        while not self._crew.stopping.wait(EXPIRY_INTERVAL_S):
+        while not self._threads.stopping.wait(EXPIRY_INTERVAL_S):
             senders.expire()

@@ -1,13 +1,13 @@
-"""The commands of one worker, from their invocation until the log has told what became of them.
+"""Tracks the commands of one worker from their invocation until the log shows their results.
 
-A command without a result (a write) is over when its append is acknowledged. One with a result is over when this
-worker has read the log up to it. If the append's outcome stays unknown, its process is retired, and yet the command may
-turn up in the log: then it has happened, with the result that follows from what is before it. What never turns up is
-`info` at the end.
+A command without a result (a write) ends when its append is acknowledged. One with a result ends when this worker has
+read the log up to it. If the append's outcome stays unknown, its process is retired, and yet the command may appear in
+the log: then it has happened, with the result that follows from the commands before it. A command that never appears
+is `info` at the end.
 
-Keys. A search over thousands of operations of one object is hard, so an object takes part for `COMMANDS_PER_KEY`
-offsets of its partition, and then the next one does. Offsets stand still while the partition does, so the same object
-is there before and after an outage, whoever leads.
+Keys. A search over thousands of operations of one object is hard, so an object is used for `COMMANDS_PER_KEY`
+offsets of its partition, and then the next one is. Offsets do not advance while the partition is unavailable, so the
+same object is used before and after an outage, whichever broker leads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 
 from workloads.clients.base import Partition, PolledPartition, PolledRecord
 from workloads.clients.classify import Status
-from workloads.objects.machines import Call, Machine, State
+from workloads.objects.machines import Call, State, StateMachine
 from workloads.recording import Recorder
 from workloads.values import body_of, decode_value, encode_value
 
@@ -35,12 +35,12 @@ KEYS_KEPT: Final = 50
 class _Object:
     state: State
     applied: set[int] = field(default_factory=set)
-    """Numbers of the commands that it has carried out: without idempotence a retry may append one twice."""
+    """Numbers of the commands that were applied: without idempotence a retry may append one twice."""
 
 
 @dataclass
 class _Replica:
-    """The objects of one partition, as far as this worker has read the log."""
+    """The objects of one partition, up to the offset that this worker has read."""
 
     next_offset: int = 0
     newest: int = 0
@@ -57,9 +57,9 @@ class _Pending:
 
 
 class Commands:
-    """Makes commands and records how they ended; the cargo of a workload on logs (`workloads.log.payload`)."""
+    """Creates commands and records their results; the payload of a workload on logs (`workloads.log.payload`)."""
 
-    def __init__(self, machine: Machine, recorder: Recorder, now: Callable[[], int]) -> None:
+    def __init__(self, machine: StateMachine, recorder: Recorder, now: Callable[[], int]) -> None:
         self._machine = machine
         self._recorder = recorder
         self._now = now
@@ -67,10 +67,10 @@ class Commands:
         self._replicas: dict[Partition, _Replica] = {}
         self._pending: dict[int, _Pending] = {}
         self._waiting: dict[int, int] = {}
-        """Process → since when its last command is open."""
+        """Process → since when (ns) its last command is open."""
 
     def load(self, process: int, partition: Partition, values: Sequence[int], choices: random.Random) -> list[bytes]:
-        """Give one command for each value, all to the object whose turn it is."""
+        """Return one command for each value, all for the current object."""
         with self._lock:
             replica = self._replica(partition)
             key = replica.next_offset // COMMANDS_PER_KEY
@@ -86,7 +86,7 @@ class Commands:
             return payloads
 
     def sent(self, values: Sequence[int], status: Status) -> None:
-        """End what an acknowledgement or a refusal ends, and let go of a process whose command is in doubt."""
+        """End commands that an acknowledgement or a refusal ends; free a process whose command's outcome is unknown."""
         with self._lock:
             for value in values:
                 command = self._pending.get(value)
@@ -98,23 +98,23 @@ class Commands:
                     self._waiting.pop(command.process, None)
 
     def read(self, polled: PolledPartition) -> None:
-        """Carry out what comes next in the log. What was read before, or lies beyond a gap, is passed over."""
+        """Apply the next records of the log. Records that were read before or follow a gap are skipped."""
         with self._lock:
             replica = self._replica(polled.partition)
             if polled.position > replica.next_offset:
                 return
             for record in polled.records:
                 if record.offset >= replica.next_offset:
-                    self._carry_out(replica, record)
+                    self._apply(replica, record)
             replica.next_offset = max(replica.next_offset, polled.next_position)
 
     def waits(self, process: int) -> int | None:
-        """Tell since when a process waits for its command's outcome."""
+        """Return since when (ns) a process waits for its command's result."""
         with self._lock:
             return self._waiting.get(process)
 
     def close(self) -> None:
-        """Record as unknown what never turned up in the log."""
+        """Record commands that never appeared in the log as unknown."""
         with self._lock:
             for value in list(self._pending):
                 self._end(value, "info", None)
@@ -122,10 +122,10 @@ class Commands:
     def _replica(self, partition: Partition) -> _Replica:
         return self._replicas.setdefault(partition, _Replica())
 
-    def _carry_out(self, replica: _Replica, record: PolledRecord) -> None:
+    def _apply(self, replica: _Replica, record: PolledRecord) -> None:
         number = decode_value(record.value)
         if number is None or record.value is None:
-            return  # the broker made it up; the checkers of the log tell
+            return  # the broker made it up; the checkers of the log report it
         key, function, argument = json.loads(body_of(record.value))
         replica.newest = max(replica.newest, key)
         for old in [each for each in replica.objects if each <= replica.newest - KEYS_KEPT]:

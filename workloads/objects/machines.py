@@ -1,4 +1,4 @@
-"""The sequential objects that clients keep in a log: what they are asked, and what a command does to them."""
+"""Sequential objects that clients store in a log: their commands, and the effect of each command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 State: TypeAlias = Any
-"""What an object holds: of a register its value, None while nothing was written; of a queue the tuple of its values."""
+"""State of an object. Register: its value, None before the first write; queue: the tuple of its values."""
 
 READS: Final = 0.4
 WRITES: Final = 0.25
@@ -17,28 +17,28 @@ ENQUEUES: Final = 0.5
 
 
 class Call(NamedTuple):
-    """What an object is asked. `argument` is as JSON has it."""
+    """A command to an object. `argument` is a JSON value."""
 
     function: str
     argument: Any = None
 
 
 @dataclass(frozen=True)
-class Machine:
+class StateMachine:
     """One kind of object."""
 
     model: str
-    """Name of the model that its history is held against."""
+    """Name of the model that checks its history."""
     initial: State
     effects: dict[str, Callable[[State, Any], tuple[State, Any]]]
-    """By function: state and argument → the state after it, and the result."""
+    """By function: state and argument → the next state, and the result."""
     silent: frozenset[str]
-    """Functions without a result: they are over as soon as they are in the log."""
+    """Functions without a result: they end as soon as they are in the log."""
     choose: Callable[[random.Random, State, int], Call]
-    """Draw a command; given what the object was last seen to hold, and a number that nobody else uses."""
+    """Draw a command, given the last observed state of the object and a number that is unique in the run."""
 
 
-def _compare_and_set(state: State, argument: Any) -> tuple[State, Any]:  # noqa: ANN401 - whatever a record says
+def _compare_and_set(state: State, argument: Any) -> tuple[State, Any]:  # noqa: ANN401 - any JSON value
     old, new = argument
     return (new, True) if state == old else (state, False)
 
@@ -54,7 +54,7 @@ def _queue_call(choices: random.Random, _seen: State, number: int) -> Call:
     return Call("enqueue", number) if choices.random() < ENQUEUES else Call("dequeue")
 
 
-REGISTER: Final = Machine(
+REGISTER: Final = StateMachine(
     model="cas-register",
     initial=None,
     effects={
@@ -66,7 +66,7 @@ REGISTER: Final = Machine(
     choose=_register_call,
 )
 
-QUEUE: Final = Machine(
+QUEUE: Final = StateMachine(
     model="fifo-queue",
     initial=(),
     effects={

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from nemesis.capabilities.cluster import Endpoint, Link
-from nemesis.capabilities.shapes import Sample
+from nemesis.capabilities.shapes import LinkSample
 
 _HEADER = struct.Struct("!QIIQ")  # number of the sample, source, number of the datagram, when it was sent (ns)
 _ROOM_BYTES = 65_536
@@ -33,7 +33,7 @@ def sample(
     address: Callable[[Endpoint], tuple[str, int]],
     number: int,
     order: Order,
-) -> Sample:
+) -> LinkSample:
     """Send the datagrams of all links in turns, and look what arrives until all is there or the time is over."""
     arrivals: dict[Link, list[tuple[int, int, int]]] = defaultdict(list)  # (datagram, sent at, arrived at), ns
     owners = {sockets[target]: target for _, target in order.links}
@@ -69,11 +69,11 @@ def sample(
     return summary(arrivals, wanted, order.size)
 
 
-def summary(arrivals: Mapping[Link, Sequence[tuple[int, int, int]]], sent: int, size: int) -> Sample:
+def summary(arrivals: Mapping[Link, Sequence[tuple[int, int, int]]], sent: int, size: int) -> LinkSample:
     """What became of datagrams, by what arrived over each link: number, when sent and when arrived (ns)."""
     everything = [arrival for link in arrivals.values() for arrival in link]
     delays = [(arrived_ns - sent_ns) / 1e6 for _, sent_ns, arrived_ns in everything]
-    return Sample(
+    return LinkSample(
         sent=sent,
         arrived=sum(len({datagram for datagram, *_ in link}) for link in arrivals.values()),
         copies=len(everything),

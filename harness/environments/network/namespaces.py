@@ -26,7 +26,7 @@ from harness.environments.network import link_probes
 from harness.environments.network.rtnetlink import Wire
 from harness.environments.network.shaper_route import ShaperRoute
 from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
-from nemesis.capabilities.shapes import Sample, Shape
+from nemesis.capabilities.shapes import LinkSample, Shape
 
 _GATEWAY = "169.254.0.1"
 _PROBE_PORT = 9
@@ -163,7 +163,7 @@ class Switch:
         ports = {endpoint: _port(endpoint) for endpoint in self._namespaces}
         return self._detour.set_shapes(shapes, ports, {endpoint: address(endpoint) for endpoint in self._namespaces})
 
-    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send so many datagrams of that size over each link, and see what becomes of them within the time."""
         self._probes += 1
         return link_probes.sample(

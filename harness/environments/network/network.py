@@ -12,7 +12,7 @@ from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.network.namespaces import address
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import Endpoint, Link
-from nemesis.capabilities.shapes import PLAIN, Sample, Shape
+from nemesis.capabilities.shapes import PLAIN, LinkSample, Shape
 
 _FIRST_PORT = 9092
 _PROBE_TIMEOUT_S = 0.1
@@ -46,7 +46,7 @@ class NetworkEngine(Protocol):
         """
         ...
 
-    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send so many packets of that size over each link, and see what becomes of them within the time."""
         ...
 
@@ -107,7 +107,7 @@ class JournaledNetwork:
         with self._lock:
             return self._engine.set_shapes(self._shapes) if self._shapes else {}
 
-    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> Sample:
+    def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send so many packets of that size over each link, and see what becomes of them within the time."""
         return self._engine.sample(sorted(self._known(links)), count, size, timeout_s)
 
@@ -174,9 +174,9 @@ class Namespaces:
         counts: Mapping[str, int] = self._keeper.ask("shape", shapes=told)
         return counts
 
-    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send datagrams over the links."""
-        return Sample(**self._keeper.ask("sample", links=list(links), count=count, size=size, timeout_s=timeout_s))
+        return LinkSample(**self._keeper.ask("sample", links=list(links), count=count, size=size, timeout_s=timeout_s))
 
     def close(self) -> None:
         """Nothing to do: the namespaces end with the keeper."""

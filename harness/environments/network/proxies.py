@@ -18,7 +18,7 @@ from harness.environments.base import Address, EnvironmentFailed
 from harness.environments.machine.helpers.helper import Helper, HelperRefused
 from harness.environments.network.link_proxy import Route
 from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
-from nemesis.capabilities.shapes import Sample, Shape
+from nemesis.capabilities.shapes import LinkSample, Shape
 
 _PROBE_TIMEOUT_S = 0.25
 _PROBE_SET_UP_S = 10.0
@@ -103,7 +103,7 @@ class Proxies:
             raise EnvironmentFailed("expected a network that can shape links, found proxies; use --network namespaces")
         return {}
 
-    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:  # noqa: ARG002
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:  # noqa: ARG002
         """See `set_shapes`."""
         raise EnvironmentFailed("expected a network that carries packets, found proxies; use --network namespaces")
 

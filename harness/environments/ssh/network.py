@@ -18,7 +18,7 @@ from harness.environments.ssh.agent.prober import Arrival, Prober
 from harness.environments.ssh.fleet.fleet import Fleet
 from harness.environments.ssh.machine import PROBE_PORT, Machine
 from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
-from nemesis.capabilities.shapes import Sample, Shape
+from nemesis.capabilities.shapes import LinkSample, Shape
 
 _PROBE_TIMEOUT_S = 0.3
 _SETTLE_S = 0.05
@@ -91,7 +91,7 @@ class OnTheMachines:
         arrived = self._send(links, 1, 0, _PROBE_TIMEOUT_S, 0.0)
         return [bool(arrived[link]) for link in links]
 
-    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> Sample:
+    def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send datagrams over the links; their times are compared by what the machines say of their clocks."""
         there = [node_id for node_id, machine in self._machines.items() if machine.is_there]
         offsets = {CLIENTS: 0, **dict(zip(there, self._each(there, self._offset), strict=True))}

@@ -135,7 +135,7 @@ def test_a_bit_is_turned(environment: MachineEnvironment, site: Site) -> None:
     append(environment, 1000, sync=True)
     with fire(site, "bit-flip", (1,), {"files": "log", "pick": "5"}) as fault:
         left = read(environment)
-        assert "of 0.log turned" in fault.evidence
+        assert "of 0.log flipped" in fault.evidence
     assert sum((byte ^ ord("x")).bit_count() for byte in left) == 1
 
 
@@ -144,7 +144,7 @@ def test_a_file_is_cut_and_stays_cut(environment: MachineEnvironment, site: Site
     with fire(site, "file-truncation", (1,), {"files": "log", "pick": "5"}) as fault:
         left = environment.cluster.nodes[1].disk.files()[LOG]
         assert left < 1000
-        assert f"cut from 1000 to {left} bytes" in fault.evidence
+        assert f"truncated from 1000 to {left} bytes" in fault.evidence
         environment.cluster.nodes[1].lose_page_cache()
         assert environment.cluster.nodes[1].disk.files() == {LOG: left}
 

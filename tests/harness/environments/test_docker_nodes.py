@@ -108,7 +108,7 @@ def test_a_program_beside_the_node_runs_in_its_container(environment: DockerEnvi
     [
         ("kill", "killed and reaped"),
         ("pause", "node 1"),
-        ("restart", "shut down in good order, exit status 0"),
+        ("restart", "shut down cleanly, exit status 0"),
         ("page-cache-loss", "node 1 lost 500 bytes"),
     ],
 )

@@ -11,7 +11,7 @@ from harness.environments.machine.environment import MachineEnvironment
 from nemesis.capabilities.shapes import PLAIN, Shape
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
-from nemesis.faults.topologies import majority_ring
+from nemesis.faults.partition import majority_ring
 from tests.harness.environments.conftest import ENVIRONMENTS, cluster_in, need
 from tests.support.real_faults import all_links, fire, real_site
 from tests.support.stand_in import order, reply_is
@@ -89,7 +89,7 @@ def test_flapping_links_are_cut_and_whole_in_turns(environment: MachineEnvironme
     with fire(site, "flapping", (3,), {"period-ms": "40"}) as fault:
         deadline = time.monotonic() + 10
         while len(seen) < 4 and time.monotonic() < deadline:
-            fault.keep()
+            fault.tick()
             reaches = environment.cluster.network.reaches(1, 3)
             if not seen or seen[-1] != reaches:
                 seen.append(reaches)
@@ -133,7 +133,7 @@ def test_a_reset_link_ends_every_connection_that_talks(environment: MachineEnvir
     with pytest.raises(OSError, match="Connection refused"):
         _dial(environment)
     environment.cluster.network.shape(frozenset({(1, 2), (2, 1)}), PLAIN)
-    assert fault.look().healed
+    assert fault.check_healed().healed
     _dial(environment)
     assert "never heard" not in order(two, do="heard")
 

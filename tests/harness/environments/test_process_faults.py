@@ -51,7 +51,7 @@ def test_a_crash_loop_goes_through_several_processes(environment: MachineEnviron
     with fire(site, "crash-loop", (1,), {"up-ms": "100", "down-ms": "0"}) as fault:
         deadline = time.monotonic() + 10
         while len(seen) < 3 and time.monotonic() < deadline:
-            fault.keep()
+            fault.tick()
             seen.add(environment.cluster.nodes[1].pid)
             time.sleep(0.01)
     assert len(seen) >= 3
@@ -62,7 +62,7 @@ def test_a_rolling_restart_leaves_only_new_processes(environment: MachineEnviron
     before = _pids(environment)
     with fire(site, "rolling-restart", (1, 2, 3)) as fault:
         assert process_identity.wait_until(
-            lambda: fault.keep() or environment.cluster.nodes[3].pid != before[3], _READY_S, 0.02
+            lambda: fault.tick() or environment.cluster.nodes[3].pid != before[3], _READY_S, 0.02
         )
     after = _pids(environment)
     assert all(before[number] != after[number] for number in (1, 2, 3))

@@ -244,7 +244,7 @@ def test_a_disk_is_damaged_filled_and_copied_from_afar(environment: SshEnvironme
     node, plan = environment.cluster.nodes[2], environment.plans[1]
     order(plan, do="append", file="0.log", bytes=1000, sync=True)
     with fire(site, "bit-flip", (2,), {"files": "log", "pick": "5"}) as fault:
-        assert "of 0.log turned" in fault.evidence
+        assert "of 0.log flipped" in fault.evidence
     with fire(site, "file-truncation", (2,), {"files": "log", "pick": "0"}):
         assert node.disk.files()["0.log"] < 1000
     with fire(site, "disk-loss", (2,)):

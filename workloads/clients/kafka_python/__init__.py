@@ -1,9 +1,9 @@
-"""kafka-python 3, the default client."""
+"""Drives kafka-python 3, the default client."""
 
 from collections.abc import Callable
 from functools import partial
 
-from workloads.clients.administration import Administrator
+from workloads.clients.administration import TopicAdministrator
 from workloads.clients.base import ClientLibrary, ClientSettings, Consumer, Producer
 from workloads.clients.groups import GroupMember, Membership
 from workloads.clients.kafka_python.administrator import KafkaPythonAdministrator
@@ -27,14 +27,14 @@ class _KafkaPython:
         return KafkaPythonConsumer(settings)
 
     def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
-        """Make a member of a group."""
+        """Create a member of a group."""
         return KafkaPythonMember(settings, membership, now)
 
-    def administrator(self, settings: ClientSettings) -> Administrator:
+    def administrator(self, settings: ClientSettings) -> TopicAdministrator:
         """Connect an administrator."""
         return KafkaPythonAdministrator(settings)
 
 
 def library() -> ClientLibrary:
-    """Give the client library."""
+    """Return the client library."""
     return _KafkaPython()

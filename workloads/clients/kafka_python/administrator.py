@@ -13,7 +13,7 @@ from workloads.clients.kafka_python.consumer import client_errors
 from workloads.clients.kafka_python.wire import Untyped
 
 CLUSTER_DEFAULT = -1
-"""A number of replicas that leaves it to the cluster."""
+"""A replication factor: the cluster's default."""
 
 
 class KafkaPythonAdministrator:
@@ -42,12 +42,12 @@ class KafkaPythonAdministrator:
             self._client.delete_topics([topic])
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give a topic so many partitions in all."""
+        """Increase the number of a topic's partitions to `total`."""
         with client_errors():
             self._client.create_partitions({topic: total})
 
     def placement(self, partition: Partition) -> Placement:
-        """Tell where a partition is, as some broker has it."""
+        """Query the replicas of a partition, from any broker's metadata."""
         with client_errors():
             topics: list[dict[str, Any]] = self._client.describe_topics([partition.topic])
             brokers: list[dict[str, Any]] = self._client.describe_cluster()["brokers"]
@@ -57,7 +57,7 @@ class KafkaPythonAdministrator:
         return Placement(tuple(found[0]["replica_nodes"]), tuple(sorted(each["broker_id"] for each in brokers)))
 
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Ask for these replicas."""
+        """Request these replicas."""
         key = TopicPartition(*partition)
         with client_errors():
             answers: dict[TopicPartition, Untyped] = self._client.alter_partition_reassignments({key: list(replicas)})

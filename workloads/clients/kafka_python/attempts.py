@@ -1,11 +1,11 @@
-"""The ledger of attempts: what became of every produce request that carried a record.
+"""Tracks the outcome of every produce request that carried a record.
 
-Only trouble is written down: a record that is acknowledged at the first attempt costs nothing here. An entry
-lives until its record is answered, so the ledger is as long as the sends that are open.
+Only failed attempts are stored: a record that is acknowledged at the first attempt costs nothing here. An entry
+is kept until its record is answered, so the ledger is bounded by the number of open sends.
 
-kafka-python 3.0.12 reports a batch that ran out of time as failed, and then sends it: what is due to be sent is
-chosen before time-outs are looked at, and not looked at afterwards. So a failure is classified when all that was
-chosen has been sent, and until then acknowledgements are written down, too.
+kafka-python 3.0.12 reports a batch that ran out of time as failed, and then sends it: it selects what
+to send before it checks timeouts, and does not check afterwards. So a failure is classified when all selected batches
+were sent, and until then acknowledgements are stored, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.clients.kafka_python.wire import Untyped
 
 
 class AttemptLedger:
-    """Attempts of one producer. All methods run on its sending thread but those that say otherwise."""
+    """Attempts of one producer. All methods run on its sending thread unless they say otherwise."""
 
     def __init__(self) -> None:
         self._unanswered: dict[int, Untyped] = {}
@@ -32,12 +32,11 @@ class AttemptLedger:
         self._closed = False
         self._lock = Lock()
         self.node: int | None = None
-        """The broker whose answer is being handed out: who acknowledged, while an acknowledgement is
-        reported."""
+        """The broker whose answer is being processed: during an acknowledgement, the broker that sent it."""
 
     @contextmanager
     def handing_over(self) -> Iterator[None]:
-        """Have acknowledgements remembered from before a record is sent until its outcome is listened for.
+        """Store acknowledgements from before a record is sent until its callbacks are attached.
 
         On any thread.
         """
@@ -48,7 +47,7 @@ class AttemptLedger:
             self._handing_over.discard(get_ident())
 
     def when_sent(self, report: Callable[[], None]) -> None:
-        """Call `report`, which classifies a failure, when all that was chosen to be sent has been. On any thread."""
+        """Call `report`, which classifies a failure, when all selected batches were sent. On any thread."""
         with self._lock:
             if not self._closed:
                 self._failures.append(report)
@@ -56,7 +55,7 @@ class AttemptLedger:
         report()
 
     def all_sent(self) -> None:
-        """Classify failures, as nothing is left to be sent."""
+        """Classify failures: no selected batch is left to be sent."""
         if self._failures:
             with self._lock:
                 failures, self._failures = self._failures, []
@@ -64,13 +63,13 @@ class AttemptLedger:
                 report()
 
     def close(self) -> None:
-        """Classify failures, also those to come, at once: nothing is sent any more. On any thread."""
+        """Classify present and later failures at once: nothing is sent any more. On any thread."""
         with self._lock:
             self._closed = True
         self.all_sent()
 
     def watch(self, node: int | None, request: Untyped, future: Untyped) -> None:
-        """See a request leave (see `watched_client`)."""
+        """Observe a request that is sent (see `watched_client`)."""
         if not isinstance(request, ProduceRequest):
             return
         if future.failed():
@@ -80,7 +79,7 @@ class AttemptLedger:
         future.add_errback(self._broken, request)
 
     def attempts(self, value: bytes) -> list[AttemptEnd]:
-        """Give the ends of all attempts to send this value that did not succeed, and forget them."""
+        """Return the ends of all unsuccessful attempts to send this value, and forget them."""
         ends = self._ends.pop(value, [])
         for request in self._unanswered.values():
             if any(value in _values(records) for _, _, records in _batches(request)):
@@ -88,7 +87,7 @@ class AttemptLedger:
         return ends
 
     def forget(self, value: bytes) -> None:
-        """Drop what is known of a value that was acknowledged."""
+        """Forget an acknowledged value."""
         self._ends.pop(value, None)
 
     def _answered(self, node: int | None, request: Untyped, response: Untyped) -> None:
@@ -105,14 +104,14 @@ class AttemptLedger:
         if remembered:
             for topic, partition, records in _batches(request):
                 if (topic, partition) in remembered:
-                    self._note(records, remembered[topic, partition])
+                    self._remember(records, remembered[topic, partition])
 
     def _broken(self, request: Untyped, _error: Exception) -> None:
         self._unanswered.pop(id(request), None)
         for _, _, records in _batches(request):
-            self._note(records, Local.NO_ANSWER)
+            self._remember(records, Local.NO_ANSWER)
 
-    def _note(self, records: Untyped, end: AttemptEnd) -> None:
+    def _remember(self, records: Untyped, end: AttemptEnd) -> None:
         for value in _values(records):
             self._ends.setdefault(value, []).append(end)
 

@@ -1,7 +1,7 @@
-"""The ledger of a group member: what became of its commits, and what it was told of committed offsets.
+"""Tracks the outcomes of a group member's commits, and the answers to its committed-offset queries.
 
-`KafkaConsumer.commit` retries inside and tells only of the last attempt, and takes an unknown topic for "nothing was
-committed". So requests and answers are looked at as they pass.
+`KafkaConsumer.commit` retries internally and reports only the last attempt, and it takes an unknown topic for "nothing
+was committed". So requests and responses are observed on the wire.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMIT_REFUSED: Final = frozenset(
     }
 )
 """Codes with which a coordinator refuses a commit before it writes anything. NOT_COORDINATOR is none of them: a
-coordinator that is deposed while it waits for its replicas says that too."""
+coordinator that is deposed while it waits for its replicas answers with it too."""
 
 
 @dataclass
@@ -46,30 +46,30 @@ class CommitAttempt:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the coordinator took all of it."""
+        """Whether the coordinator accepted all offsets."""
         return self.ends == {0}
 
     @property
     def may_count(self) -> bool:
-        """Whether anything of it may be written."""
+        """Whether the coordinator may have written any offset."""
         return not self.ends <= COMMIT_REFUSED
 
 
-class _Told(NamedTuple):
+class _CommittedAnswer(NamedTuple):
     sent_ns: int
     node: int | None
     offset: int | None
 
 
 class GroupWatch:
-    """Written by the library's I/O thread, read by the member's."""
+    """Observes commits and queries. Written by the library's I/O thread, read by the member's."""
 
     def __init__(self) -> None:
         self._attempts: list[CommitAttempt] = []
-        self._told: dict[Partition, _Told] = {}
+        self._answers: dict[Partition, _CommittedAnswer] = {}
 
     def watch(self, node: object, request: Untyped, future: Untyped) -> None:
-        """See a request leave (see `watched_client`)."""
+        """Observe a request that is sent (see `watched_client`)."""
         if isinstance(request, OffsetCommitRequest) and not future.failed():
             attempt = CommitAttempt(
                 dict(_committed(request)), node_number(node), request.member_id, request.generation_id_or_member_epoch
@@ -80,14 +80,14 @@ class GroupWatch:
             future.add_callback(self._fetched, node_number(node), time.monotonic_ns())
 
     def take_attempts(self, offsets: Mapping[Partition, int]) -> list[CommitAttempt]:
-        """Give the attempts to commit just these offsets, and forget all."""
+        """Return the attempts to commit exactly these offsets, and forget all attempts."""
         attempts, self._attempts = self._attempts, []
         return [attempt for attempt in attempts if attempt.offsets == offsets]
 
-    def told(self, partition: Partition, since_ns: int) -> tuple[int | None, int | None] | None:
-        """Give the offset and the node of an answer to a question that was sent since then, if there was one."""
-        told = self._told.get(partition)
-        return None if told is None or told.sent_ns < since_ns else (told.offset, told.node)
+    def answer(self, partition: Partition, since_ns: int) -> tuple[int | None, int | None] | None:
+        """Return offset and node of the answer to a query that was sent since then; None if there is none."""
+        answer = self._answers.get(partition)
+        return None if answer is None or answer.sent_ns < since_ns else (answer.offset, answer.node)
 
     def _answered(self, attempt: CommitAttempt, response: Untyped) -> None:
         attempt.ends = {int(partition.error_code) for topic in response.topics for partition in topic.partitions}
@@ -101,12 +101,12 @@ class GroupWatch:
             for data in topic.partitions:
                 if data.error_code == 0:
                     offset = int(data.committed_offset)
-                    told = _Told(sent_ns, node, offset if offset >= 0 else None)
-                    self._told[Partition(topic.name, data.partition_index)] = told
+                    answer = _CommittedAnswer(sent_ns, node, offset if offset >= 0 else None)
+                    self._answers[Partition(topic.name, data.partition_index)] = answer
 
 
 def classify_commit(attempts: list[CommitAttempt], *, returned: bool, refused_here: bool) -> Status:
-    """Classify a commit; `returned`: the library did not complain; `refused_here`: nothing was ever to be sent."""
+    """Classify a commit; `returned`: the library raised nothing; `refused_here`: the library refused to send it."""
     if returned and attempts and attempts[-1].succeeded:
         return "ok"
     if attempts:
@@ -115,7 +115,7 @@ def classify_commit(attempts: list[CommitAttempt], *, returned: bool, refused_he
 
 
 def node_number(node: object) -> int | None:
-    """Give the broker behind a node id of kafka-python, which has ids of its own for coordinators."""
+    """Return the broker of a node id of kafka-python, which has separate ids for coordinators."""
     text = str(node).removeprefix("coordinator-")
     return int(text) if text.isdecimal() else None
 

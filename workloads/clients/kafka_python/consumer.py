@@ -1,9 +1,9 @@
 """Reads through `kafka.KafkaConsumer`, by assignment.
 
-`KafkaConsumer.poll` returns what an earlier fetch has brought, and nothing if no broker has answered yet:
-"nothing" is no statement about the log, and a high watermark may be older than the poll. So every fetch is
-watched, and a poll claims only what a broker answered to a fetch that was sent after the poll began: that a
-partition had nothing to give, or where its high watermark stood.
+`KafkaConsumer.poll` returns what an earlier fetch returned, and nothing if no broker has answered yet: an empty
+result does not describe the log, and a high watermark may be older than the poll. So every fetch is observed, and
+a poll reports only what a broker answered to a fetch that was sent after the poll began: that a partition had no
+records, or its high watermark.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Answer(NamedTuple):
 
     sent_ns: int
     node: int | None
-    offset: int  # asked for
+    offset: int  # requested
     high_watermark: int
     empty: bool
 
@@ -53,34 +53,34 @@ class FetchWatch:
         self.end_nodes: dict[Partition, int | None] = {}
 
     def watch(self, node: int | None, request: Untyped, future: Untyped) -> None:
-        """See a request leave (see `watched_client`)."""
+        """Observe a request that is sent (see `watched_client`)."""
         if isinstance(request, FetchRequest):
             future.add_callback(self._fetched, node, request, time.monotonic_ns())
         elif isinstance(request, ListOffsetsRequest):
-            future.add_callback(self._ends_told, node)
+            future.add_callback(self._ends_answered, node)
 
     def answer(self, partition: Partition, position: int, started_ns: int) -> _Answer | None:
-        """Give the latest answer of a partition, if it is to a fetch from this position that was sent since then."""
+        """Return the latest answer of a partition, if it is for a fetch from this position that was sent since then."""
         answer = self.answers.get(partition)
         if answer is None or answer.offset != position or answer.sent_ns < started_ns:
             return None
         return answer
 
     def _fetched(self, node: int | None, request: Untyped, sent_ns: int, response: Untyped) -> None:
-        asked = {
+        requested = {
             (topic.topic, partition.partition): partition.fetch_offset
             for topic in request.topics
             for partition in topic.partitions
         }
         for topic in response.responses:
             for data in topic.partitions:
-                offset = asked.get((topic.topic, data.partition_index))
+                offset = requested.get((topic.topic, data.partition_index))
                 if data.error_code == 0 and offset is not None:
                     self.answers[Partition(topic.topic, data.partition_index)] = _Answer(
                         sent_ns, node, offset, data.high_watermark, empty=not data.records
                     )
 
-    def _ends_told(self, node: int | None, response: Untyped) -> None:
+    def _ends_answered(self, node: int | None, response: Untyped) -> None:
         for topic in response.topics:
             for data in topic.partitions:
                 if data.error_code == 0:
@@ -100,7 +100,7 @@ class KafkaPythonConsumer:
                 client_id=settings.client_id,
                 enable_auto_commit=False,
                 auto_offset_reset="none",
-                # In a session a broker leaves out partitions without news: silence instead of an answer.
+                # In a session a broker omits partitions without news: no answer instead of an empty one.
                 enable_incremental_fetch_sessions=False,
                 fetch_max_wait_ms=FETCH_WAIT_MS,
                 max_poll_records=POLL_RECORDS_MAX,
@@ -132,13 +132,13 @@ class KafkaPythonConsumer:
         self._positions[partition] = offset
 
     def poll(self, timeout_s: float) -> Poll:
-        """Read what is there."""
+        """Return available records."""
         started_ns = time.monotonic_ns()
         try:
             with client_errors():
                 fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         except ClientError:
-            # It may have passed over records before it failed, which nobody was given.
+            # It may have skipped records before it failed, which were never returned.
             for partition, position in self._positions.items():
                 self.seek(partition, position)
             raise
@@ -146,7 +146,7 @@ class KafkaPythonConsumer:
         return finished_poll(polled, self._positions, self._watch, started_ns)
 
     def end_offset(self, partition: Partition, timeout_s: float) -> EndOffset:
-        """Ask the partition's leader for its end; the node is the one whose answer was taken."""
+        """Query the partition's leader for its end; the node is the one that answered."""
         key = TopicPartition(*partition)
         self._watch.end_nodes.pop(partition, None)
         with client_errors():
@@ -166,7 +166,7 @@ class KafkaPythonConsumer:
 def with_records(
     partition: Partition, position: int, records: list[Untyped], answer: _Answer | None
 ) -> PolledPartition:
-    """What was polled of a partition from a position on, with what is known of the broker's answer."""
+    """Build the result of a partition with records, with the high watermark of the broker's answer."""
     return PolledPartition(
         partition,
         position,
@@ -179,7 +179,7 @@ def with_records(
 def finished_poll(
     polled: list[PolledPartition], positions: dict[Partition, int], watch: FetchWatch, started_ns: int
 ) -> Poll:
-    """A poll of these records, and of nothing where a broker is known to have answered so; moves the positions."""
+    """Build a poll of these records and of partitions that a broker answered to be empty; updates the positions."""
     covered = {each.partition for each in polled}
     polled += [
         PolledPartition(partition, position, position, answer.high_watermark, ())
@@ -195,7 +195,7 @@ def finished_poll(
 
 
 def _one_node(polled: Sequence[PolledPartition], watch: FetchWatch) -> int | None:
-    """Name the broker that answered for all of a poll, if it was one."""
+    """Return the broker that answered for all of a poll, if it was one."""
     answers = [watch.answers.get(each.partition) for each in polled]
     nodes = {
         answer.node if answer is not None and answer.offset == each.position else None
@@ -206,7 +206,7 @@ def _one_node(polled: Sequence[PolledPartition], watch: FetchWatch) -> int | Non
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Turn what the library raises into `ClientError`."""
+    """Convert exceptions of the library to `ClientError`."""
     try:
         yield
     except LogTruncationError as error:
@@ -216,6 +216,6 @@ def client_errors() -> Iterator[None]:
         lost = [Partition(*key) for keys in error.args if isinstance(keys, dict) for key in keys]
         raise PositionLostError("OffsetOutOfRangeError", lost) from error
     except (KafkaError, KeyError, OSError, RuntimeError) as error:
-        # The library's own: KeyError when a broker leaves out the offset that it was asked for, RuntimeError when its
-        # network has been closed.
+        # The library's own: KeyError when a broker omits the requested offset, RuntimeError when its network
+        # was closed.
         raise ClientError(type(error).__name__) from error

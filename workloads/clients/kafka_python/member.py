@@ -1,7 +1,7 @@
 """A member of a consumer group, through `kafka.KafkaConsumer`.
 
-The listener of rebalances is called on the library's I/O thread, which must not wait: it only writes down what changed
-hands and when.
+The listener of rebalances is called on the library's I/O thread, which must not wait: it only stores which
+partitions changed and when.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLOSE_MS: Final = 1_000
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Writes down what changes hands."""
+    """Stores assignments and revocations."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self.consumer: Untyped = None
@@ -85,14 +85,14 @@ class KafkaPythonMember:
             self._consumer.subscribe(list(membership.topics), listener=self._listener)
 
     def poll(self, timeout_s: float) -> Poll:
-        """Read what is there (see `GroupMember`)."""
+        """Return available records (see `GroupMember`)."""
         started_ns = time.monotonic_ns()
         changed = len(self._listener.changes)
         try:
             with client_errors():
                 fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         except ClientError:
-            self._positions = {}  # it may have passed over records before it failed, which nobody was given
+            self._positions = {}  # it may have skipped records before it failed, which were never returned
             raise
         if len(self._listener.changes) > changed:
             self._positions = {}  # the records are of the newest assignment
@@ -100,7 +100,7 @@ class KafkaPythonMember:
         return finished_poll(polled, self._positions, self._fetches, started_ns)
 
     def changes(self) -> Sequence[Assigned | Revoked]:
-        """Tell what has changed hands."""
+        """Return assignments and revocations since the last call."""
         return [self._listener.changes.popleft() for _ in range(len(self._listener.changes))]
 
     def commit(self, offsets: Mapping[Partition, int], timeout_s: float) -> CommitEnd:
@@ -125,14 +125,14 @@ class KafkaPythonMember:
         return CommitEnd(status, name, last.node, last.member, last.generation, in_doubt)
 
     def committed(self, partition: Partition, timeout_s: float) -> CommittedOffset:
-        """Ask (see `GroupMember`)."""
+        """Query (see `GroupMember`)."""
         started_ns = time.monotonic_ns()
         with client_errors():
             self._consumer.committed(TopicPartition(*partition), timeout_ms=int(timeout_s * 1000))
-        told = self._group.told(partition, started_ns)
-        if told is None:
+        answer = self._group.answer(partition, started_ns)
+        if answer is None:
             raise ClientError("NotAnswered")
-        return CommittedOffset(*told)
+        return CommittedOffset(*answer)
 
     def leave(self) -> None:
         """Leave the group and disconnect."""
@@ -143,7 +143,7 @@ class KafkaPythonMember:
         """Stop the heartbeat and drop all connections."""
         self._consumer._closed = True
         self._consumer._coordinator._close_heartbeat()
-        with suppress(KafkaError, OSError, RuntimeError):  # nothing is expected of it any more
+        with suppress(KafkaError, OSError, RuntimeError):  # it is not used any more
             self._consumer._client.close()
 
     def _watch(self, node: Untyped, request: Untyped, future: Untyped) -> None:

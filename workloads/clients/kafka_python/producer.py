@@ -18,11 +18,11 @@ from typing import Final
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, for_code
 
-from workloads.clients.answers import Answers
 from workloads.clients.base import ClientError, ClientSettings, Done, Partition, SendOutcome
 from workloads.clients.classify import classify_failed_send
 from workloads.clients.kafka_python.attempts import AttemptLedger
 from workloads.clients.kafka_python.wire import Untyped, watched_client
+from workloads.clients.outcomes import OutcomeCollector
 
 CLOSE_S: Final = 1.0
 
@@ -34,7 +34,7 @@ class KafkaPythonConnection:
         self._ledger = AttemptLedger()
         self._acks = settings.acks
         self._may_send = False
-        """Whether the sending thread went on when the connection was closed."""
+        """Whether the sending thread still ran after the connection was closed."""
         try:
             self._producer = KafkaProducer(
                 bootstrap_servers=list(settings.bootstrap),
@@ -57,57 +57,57 @@ class KafkaPythonConnection:
 
     def send(self, partition: Partition, values: Sequence[bytes], done: Done) -> None:
         """Send records (see `workloads.clients.base.Producer`)."""
-        answers = Answers(len(values), done)
+        collector = OutcomeCollector(len(values), done)
         with self._ledger.handing_over():
-            for place, value in enumerate(values):
-                self._send(partition, answers, place, value)
+            for index, value in enumerate(values):
+                self._send(partition, collector, index, value)
 
-    def _send(self, partition: Partition, answers: Answers, place: int, value: bytes) -> None:
+    def _send(self, partition: Partition, collector: OutcomeCollector, index: int, value: bytes) -> None:
         try:
             future = self._producer.send(partition.topic, value=value, partition=partition.partition)
         except (KafkaError, ValueError) as error:
             # Raised before the record was put into any batch (no metadata, no such partition, closed).
-            answers.give(place, SendOutcome("fail", error=type(error).__name__))
+            collector.set(index, SendOutcome("fail", error=type(error).__name__))
         except RuntimeError as error:
             # The library's own when its network was closed while the send was waiting for metadata.
-            answers.give(place, SendOutcome("info", error=type(error).__name__))
+            collector.set(index, SendOutcome("info", error=type(error).__name__))
         else:
-            future.add_callback(self._acknowledged, answers, place, value)
+            future.add_callback(self._acknowledged, collector, index, value)
             future.add_errback(
-                lambda error: self._ledger.when_sent(partial(self._failed, answers, place, value, error))
+                lambda error: self._ledger.when_sent(partial(self._failed, collector, index, value, error))
             )
 
     def close(self, *, idle: bool) -> None:
-        """Disconnect. Without `idle`, batches are given up first: `KafkaProducer.close` would insist on flushing."""
+        """Disconnect. Without `idle`, batches are dropped first: `KafkaProducer.close` would flush them."""
         sender = self._producer._sender
         if not idle:
             sender.force_close()
             sender.join(CLOSE_S)
-        with suppress(KafkaError):  # a thread that hangs is a daemon, and ends when it notices
+        with suppress(KafkaError):  # a sending thread that hangs is a daemon
             self._producer.close(timeout=CLOSE_S)
         self._may_send = sender.is_alive()
         self._ledger.close()
 
-    def _acknowledged(self, answers: Answers, place: int, value: bytes, metadata: Untyped) -> None:
+    def _acknowledged(self, collector: OutcomeCollector, index: int, value: bytes, metadata: Untyped) -> None:
         self._ledger.forget(value)
         if self._acks == 0:
-            # Nobody answered; kafka-python makes up an offset.
-            answers.give(place, SendOutcome("ok"))
+            # No broker answers; kafka-python makes up an offset.
+            collector.set(index, SendOutcome("ok"))
         elif metadata.offset >= 0:
-            answers.give(place, SendOutcome("ok", int(metadata.offset), None, self._ledger.node))
+            collector.set(index, SendOutcome("ok", int(metadata.offset), None, self._ledger.node))
         else:
-            # kafka-python takes DUPLICATE_SEQUENCE_NUMBER for success, but the broker gives it at once: the
-            # record is in the leader's log, and nothing says that it is in any other.
-            answers.give(place, SendOutcome("info", error="DuplicateSequenceNumberError"))
+            # kafka-python takes DUPLICATE_SEQUENCE_NUMBER for success, but the broker answers it at once: the
+            # record is in the leader's log, but perhaps in no other.
+            collector.set(index, SendOutcome("info", error="DuplicateSequenceNumberError"))
 
-    def _failed(self, answers: Answers, place: int, value: bytes, error: Exception) -> None:
+    def _failed(self, collector: OutcomeCollector, index: int, value: bytes, error: Exception) -> None:
         if self._may_send:
-            answers.give(place, SendOutcome("info", error=type(error).__name__))
+            collector.set(index, SendOutcome("info", error=type(error).__name__))
             return
         attempts = self._ledger.attempts(value)
         names = [type(error).__name__]
         if attempts and isinstance(attempts[-1], int) and attempts[-1] != 0:
             names.append(for_code(attempts[-1]).__name__)
-        # A client that runs out of time says only that; what it was told at last explains more.
+        # A client that times out reports only that; the last answer of a broker explains more.
         described = " after ".join(dict.fromkeys(names))
-        answers.give(place, SendOutcome(classify_failed_send(attempts), error=described))
+        collector.set(index, SendOutcome(classify_failed_send(attempts), error=described))

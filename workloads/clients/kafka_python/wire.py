@@ -1,9 +1,9 @@
-"""Watching what kafka-python really sends and is really told.
+"""Observes the requests that kafka-python sends and the responses that it receives.
 
-The library retries, prefetches and answers from its buffers; what it returns does not say how many attempts a
-send took, or when an empty answer was asked for. Both decide whether a history is true. kafka-python lets its
-user supply the network client (`kafka_client=`), and this module supplies one that shows every request with
-the future of its response.
+The library retries, prefetches and answers from its buffers; its results do not show how many attempts a send
+took, or when an empty result was requested. A correct history needs both. kafka-python lets its user supply the
+network client (`kafka_client=`), and this module supplies one that reports every request with the future of its
+response.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ Untyped = Any
 """A value of kafka-python, which carries no types."""
 
 Watch = Callable[[int | None, Untyped, Untyped], None]
-"""Is shown the node that a request goes to, the request, and the future of the response."""
+"""Called with the node that a request goes to, the request, and the future of the response."""
 
 CONNECT_TIMEOUT_MS: Final = 1_000
-"""Patience for a connection to be set up; a broker behind a cut link must not hold the client for ten
-seconds."""
+"""Timeout of connecting; a broker behind a cut link must not block the client for ten seconds."""
 
 
 def watched_client(watch: Watch, before_poll: Callable[[], None] | None = None) -> Callable[..., Untyped]:
-    """Give a factory for `kafka_client=` whose clients show their requests to `watch`.
+    """Return a factory for `kafka_client=` whose clients report their requests to `watch`.
 
     That happens on the thread that sends them. `watch` adds its callbacks before the library does, so they
     run first, on the thread that receives the response. `before_poll` is called on the sending thread before it
-    waits for the network, when it has sent all that it had decided to send.
+    waits for the network, when it has sent all selected batches.
     """
 
     def make(**configs: Untyped) -> Untyped:

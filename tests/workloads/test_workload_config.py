@@ -19,18 +19,18 @@ LEAST = {
 }
 
 
-def test_the_least_orders_have_a_default_for_everything_else(tmp_path):
-    path = tmp_path / "orders.json"
+def test_a_minimal_configuration_has_a_default_for_everything_else(tmp_path):
+    path = tmp_path / "config.json"
     path.write_text(json.dumps(LEAST))
-    orders = read_config(path)
-    assert orders.partitions == [Partition("chaos", 0), Partition("chaos", 1)]
-    assert (orders.acks, orders.idempotence, orders.workload) == (-1, True, "log")
-    assert orders.client_settings.bootstrap == ("127.0.0.1:9092",)
+    config = read_config(path)
+    assert config.partitions == [Partition("chaos", 0), Partition("chaos", 1)]
+    assert (config.acks, config.idempotence, config.workload) == (-1, True, "log")
+    assert config.client_settings.bootstrap == ("127.0.0.1:9092",)
 
 
-@pytest.mark.parametrize(("told", "meant"), [("all", -1), (-1, -1), (1, 1), ("0", 0)])
-def test_acks_may_be_said_in_kafkas_ways(told, meant):
-    assert config_from(LEAST | {"acks": told, "idempotence": False}).acks == meant
+@pytest.mark.parametrize(("value", "meant"), [("all", -1), (-1, -1), (1, 1), ("0", 0)])
+def test_acks_may_be_written_as_in_kafka(value, meant):
+    assert config_from(LEAST | {"acks": value, "idempotence": False}).acks == meant
 
 
 @pytest.mark.parametrize(
@@ -50,27 +50,27 @@ def test_acks_may_be_said_in_kafkas_ways(told, meant):
         ({"delivery_timeout_ms": 10}, "delivery_timeout_ms must not be below"),
     ],
 )
-def test_impossible_orders_are_refused_in_one_line(changes, message):
+def test_invalid_configurations_are_refused_in_one_line(changes, message):
     with pytest.raises(WorkerConfigError, match=message) as caught:
         config_from(LEAST | changes)
     assert "\n" not in str(caught.value)
 
 
-def test_missing_orders_are_named():
-    with pytest.raises(WorkerConfigError, match="orders lack run_id, topics"):
+def test_missing_fields_are_named():
+    with pytest.raises(WorkerConfigError, match="the configuration lacks run_id, topics"):
         config_from({key: value for key, value in LEAST.items() if key not in ("run_id", "topics")})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
-def test_a_file_that_holds_no_orders_is_refused(tmp_path, text):
-    path = tmp_path / "orders.json"
+def test_a_file_that_holds_no_configuration_is_refused(tmp_path, text):
+    path = tmp_path / "config.json"
     path.write_text(text)
     with pytest.raises(WorkerConfigError):
         read_config(path)
 
 
 def test_an_absent_file_is_refused(tmp_path):
-    with pytest.raises(WorkerConfigError, match="cannot read the orders"):
+    with pytest.raises(WorkerConfigError, match="cannot read the configuration"):
         read_config(tmp_path / "absent.json")
 
 

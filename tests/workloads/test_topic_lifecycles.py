@@ -8,7 +8,7 @@ from fake_client import FakeTime
 
 from history import HistoryWriter
 from history.reader import load_table
-from workloads.admin.lives import PREFIX, TopicLifecycles, TopicPlan
+from workloads.admin.lifecycles import PREFIX, TopicLifecycles, TopicPlan
 from workloads.clients.administration import Placement, admin_library
 from workloads.clients.base import ClientError, ClientMissingError, Partition
 from workloads.recording import Recorder
@@ -25,8 +25,8 @@ class FakeTraffic:
     def failure(self):
         return None
 
-    def hush(self):
-        self.steps.append("hushed")
+    def quiesce(self):
+        self.steps.append("quiesced")
 
     def stop(self, patience_s):
         self.steps.append("stopped")
@@ -84,7 +84,7 @@ class Bench:
         self.ended = threading.Event()
         self.administrator = FakeAdministrator(self.ended, topics, failing)
         self.history = HistoryWriter(directory / "history", "run", "worker0")
-        self.lives = TopicLifecycles(
+        self.lifecycles = TopicLifecycles(
             TopicPlan(process=70, seed=3, partitions=[KEPT], stage_s=0.0, linger_s=0.0, drained_s=0.0, retry_s=0.0),
             self._connect,
             self._begin,
@@ -108,7 +108,7 @@ class Bench:
 
 def test_topics_come_grow_move_and_go_and_all_of_it_is_written_down(tmp_path):
     bench = Bench(tmp_path, topics=20)
-    bench.lives.live()
+    bench.lifecycles.run()
     requests = bench.requests()
 
     created = [row["topic"] for row in requests if row["action"] == "create"]
@@ -127,19 +127,19 @@ def test_topics_come_grow_move_and_go_and_all_of_it_is_written_down(tmp_path):
 
 def test_every_partition_is_written_to_once_it_is_there(tmp_path):
     bench = Bench(tmp_path, topics=5)
-    bench.lives.live()
+    bench.lifecycles.run()
     bench.history.close()
 
     written = [partition for traffic in bench.traffic for partition in traffic.partitions]
     assert len(written) == len(set(written))
     there = {Partition(topic, each) for topic, count in bench.administrator.topics.items() for each in range(count)}
     assert set(written) == there
-    assert all(traffic.steps == ["hushed", "stopped"] for traffic in bench.traffic)
+    assert all(traffic.steps == ["quiesced", "stopped"] for traffic in bench.traffic)
 
 
 def test_what_was_not_answered_may_have_happened(tmp_path):
     bench = Bench(tmp_path, topics=8, failing=["delete", "add-partitions"])
-    bench.lives.live()
+    bench.lifecycles.run()
 
     unsure = [row for row in bench.requests() if row["action"] in ("delete", "add-partitions")]
     assert {row["status"] for row in unsure} == {"info"}
@@ -149,7 +149,7 @@ def test_what_was_not_answered_may_have_happened(tmp_path):
 
 def test_nothing_is_done_to_a_topic_that_may_not_be_there(tmp_path):
     bench = Bench(tmp_path, topics=3, failing=["create"])
-    bench.lives.live()
+    bench.lifecycles.run()
 
     assert [row["action"] for row in bench.requests()] == ["create"] * 3
     assert bench.traffic == []
@@ -157,12 +157,12 @@ def test_nothing_is_done_to_a_topic_that_may_not_be_there(tmp_path):
 
 def test_a_client_that_failed_is_replaced_after_a_rest(tmp_path):
     bench = Bench(tmp_path, topics=3, failing=["create"])
-    bench.lives.live()
+    bench.lifecycles.run()
     bench.history.close()
     assert bench.connections == 3
 
     calm = Bench(tmp_path / "calm", topics=3)
-    calm.lives.live()
+    calm.lifecycles.run()
     calm.history.close()
     assert calm.connections == 1
 

@@ -1,7 +1,7 @@
-"""The lives of topics: created, written to, grown, moved, and more often than not deleted under writes.
+"""Runs topics through their lifecycle: created, written to, grown, moved, and mostly deleted during writes.
 
-Every request is recorded, with what is known of it: whatever was not answered with success may have happened all the
-same, for the client tries again by itself. No topic's name is given twice, so what was deleted stays deleted.
+Every request is recorded with its outcome: a request that was not answered with success may have taken effect all the
+same, because the client retries by itself. No topic name is used twice, so a deleted topic stays deleted.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from workloads.admin.traffic import Traffic
-from workloads.clients.administration import Administrator
+from workloads.admin.traffic import TopicTraffic
+from workloads.clients.administration import TopicAdministrator
 from workloads.clients.base import ClientError, Partition
 from workloads.clients.classify import Status
 from workloads.recording import Recorder
 
 PREFIX: Final = "churn-"
-"""Faults that want a topic of the clients pass over names that begin so."""
+"""Faults that pick a topic of the clients skip names with this prefix."""
 PARTITIONS_MAX: Final = 3
 DELETIONS: Final = 0.7
-"""Share of the topics that do not see the end of the run."""
+"""Share of the topics that are deleted before the end of the run."""
 
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """What an administrator does."""
+    """What one administrator does."""
 
     process: int
     seed: int
-    partitions: Sequence[Partition]  # of the topics that stay: these are only moved
+    partitions: Sequence[Partition]  # of the topics that stay: they are only moved
     stage_s: float  # mean time between two changes
-    linger_s: float  # writes go on so long after a deletion
-    drained_s: float  # patience with writes that are open
-    retry_s: float  # rest after a request that was not answered with success
+    linger_s: float  # how long writes continue after a deletion
+    drained_s: float  # how long to wait for open writes
+    retry_s: float  # pause after a request that was not answered with success
 
 
 class TopicLifecycles:
-    """One administrator, and the topics that it is in charge of. `live` is for one thread."""
+    """One administrator and its topics. `run` is for one thread."""
 
     def __init__(
         self,
         plan: TopicPlan,
-        connect: Callable[[], Administrator],
-        begin: Callable[[Sequence[Partition]], Traffic],
+        connect: Callable[[], TopicAdministrator],
+        begin: Callable[[Sequence[Partition]], TopicTraffic],
         recorder: Recorder,
         now: Callable[[], int],
         ended: threading.Event,
     ) -> None:
-        """`begin` starts writes to partitions; once `ended` is set no more is begun."""
+        """`begin` starts writes to partitions; once `ended` is set nothing more is started."""
         self._plan = plan
         self._connect = connect
         self._begin = begin
@@ -60,21 +60,21 @@ class TopicLifecycles:
         self._ended = ended
         self._choices = random.Random(f"{plan.seed}/{plan.process}")  # noqa: S311 - choices, not secrets
         self._number = 0
-        self._administrator: Administrator | None = None
-        self._traffic: list[Traffic] = []
-        self._failed = False  # something of the present life: the next one has a new client
+        self._administrator: TopicAdministrator | None = None
+        self._traffic: list[TopicTraffic] = []
+        self._failed = False  # a request of the present topic failed: the next topic gets a new client
 
-    def live(self) -> None:
-        """Let topics come and go until the end."""
+    def run(self) -> None:
+        """Run one topic after the other until `ended` is set."""
         while not self._ended.is_set():
             try:
                 if self._administrator is None:
                     self._administrator = self._connect()
-                self._one_life(self._administrator)
+                self._run_lifecycle(self._administrator)
             except ClientError:
                 self._failed = True
             finally:
-                self._hush()
+                self._quiesce()
             if self._failed:
                 self._failed = False
                 self._disconnect()
@@ -82,10 +82,10 @@ class TopicLifecycles:
         self._disconnect()
 
     def failure(self) -> Exception | None:
-        """Tell what broke a thread of the traffic."""
+        """Return the exception that ended a thread of the traffic, if any did."""
         return next((failure for each in self._traffic if (failure := each.failure()) is not None), None)
 
-    def _one_life(self, administrator: Administrator) -> None:
+    def _run_lifecycle(self, administrator: TopicAdministrator) -> None:
         self._number += 1
         topic = f"{PREFIX}{self._plan.process}-{self._number}"
         if not self._ask("create", topic, {"partitions": 1}, lambda: administrator.create(topic, 1)):
@@ -106,7 +106,7 @@ class TopicLifecycles:
             self._ask("delete", topic, {}, lambda: administrator.delete(topic))
             self._ended.wait(self._plan.linger_s)
 
-    def _move(self, administrator: Administrator, partition: Partition) -> None:
+    def _move(self, administrator: TopicAdministrator, partition: Partition) -> None:
         placement = administrator.placement(partition)
         wanted = self._choices.sample(placement.brokers, min(len(placement.replicas), len(placement.brokers)))
         self._ask(
@@ -117,7 +117,7 @@ class TopicLifecycles:
         )
 
     def _rest(self) -> bool:
-        """Let some time pass; whether the end has come."""
+        """Wait for about a stage; returns whether the end has come."""
         return self._ended.wait(self._plan.stage_s * self._choices.uniform(0.5, 1.5))
 
     def _ask(self, action: str, topic: str, parameters: dict[str, object], act: Callable[[], None]) -> bool:
@@ -141,20 +141,20 @@ class TopicLifecycles:
         })  # fmt: skip
         return status == "ok"
 
-    def _hush(self) -> None:
-        """End the writes of this life; what stays open is given up."""
+    def _quiesce(self) -> None:
+        """Stop the writes to the present topic; those that stay open are given up."""
         for traffic in self._traffic:
-            traffic.hush()
+            traffic.quiesce()
         for traffic in self._traffic:
             traffic.stop(self._plan.drained_s)
         self._traffic = []
 
     def _disconnect(self) -> None:
-        """Give the client up: kafka-python 3.0.12 may never again find a controller that has moved."""
+        """Drop the client: kafka-python 3.0.12 may never find a controller again that has moved."""
         administrator, self._administrator = self._administrator, None
         if administrator is None:
             return
         try:
             administrator.close()
         except ClientError:
-            return  # it is given up in any case
+            return  # it is dropped in any case
