@@ -11,17 +11,17 @@ from simulation.engine.transport import CLIENTS_FROM, Envelope
 _CONTROLLERS_FROM = 100
 
 
-def name_of(parcel: Envelope) -> tuple[str, str]:
+def name_of(envelope: Envelope) -> tuple[str, str]:
     """What a message is called in schedules, and its direction.
 
     Fetches are told apart by who fetches: `Fetch` among brokers, `ConsumerFetch`, `MetadataFetch` of brokers from
     controllers, `QuorumFetch` among controllers.
     """
-    kind = type(parcel.message).__name__
+    kind = type(envelope.message).__name__
     direction = "response" if kind.endswith("Response") else "request"
     name = kind.removesuffix("Response").removesuffix("Request")
     if name == "Fetch":
-        asker, asked = parcel.source, parcel.target
+        asker, asked = envelope.source, envelope.target
         if direction == "response":
             asker, asked = asked, asker
         if asker >= CLIENTS_FROM:
@@ -45,18 +45,18 @@ class Trap:
     skips: int = 0
     taken: int = 0
 
-    def fits(self, parcel: Envelope, name: str, direction: str) -> bool:
+    def fits(self, envelope: Envelope, name: str, direction: str) -> bool:
         """Whether a message is one of those."""
         return (
             self.left != 0
             and (self.message, self.direction) == (name, direction)
-            and (self.sources is None or parcel.source in self.sources)
-            and (self.targets is None or parcel.target in self.targets)
-            and (self.offset is None or self._at_offset(parcel))
+            and (self.sources is None or envelope.source in self.sources)
+            and (self.targets is None or envelope.target in self.targets)
+            and (self.offset is None or self._at_offset(envelope))
         )
 
-    def _at_offset(self, parcel: Envelope) -> bool:
-        request = parcel.message
+    def _at_offset(self, envelope: Envelope) -> bool:
+        request = envelope.message
         return isinstance(request, FetchRequest) and any(
             part.fetch_offset == self.offset for part in request.partitions
         )
@@ -70,20 +70,20 @@ class Traps:
     held: dict[str, list[Envelope]] = field(default_factory=dict)
     _passing: bool = False
 
-    def intercept(self, parcel: Envelope) -> bool:
+    def intercept(self, envelope: Envelope) -> bool:
         """See `Mail.intercept`."""
         if self._passing:
             return False
-        name, direction = name_of(parcel)
+        name, direction = name_of(envelope)
         for label, trap in self.traps.items():
-            if trap.fits(parcel, name, direction):
+            if trap.fits(envelope, name, direction):
                 if trap.skips:
                     trap.skips -= 1
                     return False
                 trap.left -= trap.left > 0
                 trap.taken += 1
                 if trap.keeps:
-                    self.held.setdefault(label, []).append(parcel)
+                    self.held.setdefault(label, []).append(envelope)
                 return True
         return False
 
@@ -104,9 +104,9 @@ class Traps:
             self.open(label)
             count = len(held)
         going, self.held[label] = held[:count], held[count:]
-        for parcel in going:
+        for envelope in going:
             self._passing = True
             try:
-                parcel.deliver()
+                envelope.deliver()
             finally:
                 self._passing = False

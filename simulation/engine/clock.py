@@ -19,18 +19,18 @@ class NodeClock:
         self.origin_us = 0
         self.origin_ms = 0
 
-    def now_ms(self, world_us: int) -> int:
+    def now_ms(self, virtual_us: int) -> int:
         """What the clock shows."""
-        elapsed = world_us - self.origin_us
+        elapsed = virtual_us - self.origin_us
         return self.origin_ms + (elapsed + elapsed * self.drift_ppm // 1_000_000) // MS
 
-    def world_us(self, clock_ms: int, now_us: int) -> int:
+    def virtual_us(self, clock_ms: int, now_us: int) -> int:
         """When the clock will show `clock_ms`; now, if it does already."""
         wanted = (clock_ms - self.origin_ms) * MS
         elapsed = -(-wanted * 1_000_000 // (1_000_000 + self.drift_ppm))
         return max(now_us, self.origin_us + elapsed)
 
-    def jump(self, world_us: int, by_ms: int) -> None:
+    def jump(self, virtual_us: int, by_ms: int) -> None:
         """Move the clock forward."""
-        self.origin_ms = self.now_ms(world_us) + by_ms
-        self.origin_us = world_us
+        self.origin_ms = self.now_ms(virtual_us) + by_ms
+        self.origin_us = virtual_us

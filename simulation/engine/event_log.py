@@ -45,17 +45,17 @@ class EventStream:
     def __init__(self) -> None:
         self.moments: list[Moment] = []
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         event = repr(step.event)
         content = zlib.crc32(f"{event}{step.effects!r}".encode())
         kind = type(step.event).__name__
         detail = event.removeprefix(kind)[:DETAIL_CHARACTERS]
-        self.moments.append(Moment(world.now_us, step.node_id, kind, detail, content))
+        self.moments.append(Moment(cluster.now_us, step.node_id, kind, detail, content))
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self.moments.append(Moment(world.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
+        self.moments.append(Moment(cluster.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
 
 
 def first_difference(one: Iterable[Moment], other: Iterable[Moment]) -> Difference | None:

@@ -36,11 +36,11 @@ class Envelope(NamedTuple):
 
 class _OpenRequest(NamedTuple):
     source: int
-    life: int
+    incarnation: int
     request_id: int
     channel: str
     target: int
-    target_life: int
+    target_incarnation: int
 
 
 class Transport:
@@ -69,25 +69,32 @@ class Transport:
         self._held: dict[tuple[int, int], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
 
     def send(
-        self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str, timeout_ms: int
+        self,
+        source: int,
+        incarnation: int,
+        request_id: int,
+        to: int,
+        request: AnyRequest,
+        channel: str,
+        timeout_ms: int,
     ) -> None:
         """A node or a client sends a request; it will hear of an answer, or that there will be none, once."""
-        self._transmit(source, life, request_id, to, request, channel)
-        self._timeline.after(timeout_ms * MS, self._time_out, source, life, request_id)
+        self._transmit(source, incarnation, request_id, to, request, channel)
+        self._timeline.after(timeout_ms * MS, self._time_out, source, incarnation, request_id)
 
-    def reply(self, node_id: int, life: int, effect: Reply) -> None:
+    def reply(self, node_id: int, incarnation: int, effect: Reply) -> None:
         """A node answers a request, if anybody waits for that."""
         opened = self._requests.pop(effect.request_id, None)
         if opened is None:
             return
         if effect.response is None:  # the sender waits for none (acks=0)
-            self._sent.pop((opened.source, opened.life, opened.request_id), None)
+            self._sent.pop((opened.source, opened.incarnation, opened.request_id), None)
             return
         if self._network.answer_is_lost():
             self._timeline.after(MS, self._fail, opened, "connection lost")
             return
         at_us = self._network.arrival_us(self._timeline.now_us, node_id, opened.source, opened.channel)
-        self._timeline.at(at_us, self._arrive_response, node_id, life, opened, effect.response)
+        self._timeline.at(at_us, self._arrive_response, node_id, incarnation, opened, effect.response)
 
     def close(self, node_id: int, connection: int) -> None:
         """A node closes a connection that it has accepted."""
@@ -98,12 +105,14 @@ class Transport:
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
-    def _transmit(self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str) -> None:
+    def _transmit(
+        self, source: int, incarnation: int, request_id: int, to: int, request: AnyRequest, channel: str
+    ) -> None:
         number = self._next_request
         self._next_request += 1
-        self._sent[source, life, request_id] = number
+        self._sent[source, incarnation, request_id] = number
         target = self._machines[to]
-        opened = _OpenRequest(source, life, request_id, channel, to, target.life)
+        opened = _OpenRequest(source, incarnation, request_id, channel, to, target.incarnation)
         if target.node is None:
             self._timeline.after(MS, self._fail, opened, "connection refused")
             return
@@ -124,7 +133,7 @@ class Transport:
                 self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
             return
         machine = self._machines[opened.target]
-        if machine.node is None or machine.life != opened.target_life:
+        if machine.node is None or machine.incarnation != opened.target_incarnation:
             return
         if number == 0:  # a repetition, whose answer nobody waits for
             number = self._next_request
@@ -132,20 +141,24 @@ class Transport:
         else:
             self._requests[number] = opened
         self._deliver(
-            opened.target, machine.life, RequestReceived(number, opened.source, request, listener=_listener(opened))
+            opened.target,
+            machine.incarnation,
+            RequestReceived(number, opened.source, request, listener=_listener(opened)),
         )
 
-    def _arrive_response(self, node_id: int, life: int, opened: _OpenRequest, response: AnyResponse) -> None:
+    def _arrive_response(self, node_id: int, incarnation: int, opened: _OpenRequest, response: AnyResponse) -> None:
         link = (node_id, opened.source)
         if self.intercept is not None:
-            again = partial(self._arrive_response, node_id, life, opened, response)
+            again = partial(self._arrive_response, node_id, incarnation, opened, response)
             if self.intercept(Envelope(*link, response, again)):
                 return
         if self._network.stops(*link, opened.channel):
             if self._network.held_message_survives(*link):
-                self._held.setdefault(link, []).append((self._arrive_response, (node_id, life, opened, response)))
+                self._held.setdefault(link, []).append(
+                    (self._arrive_response, (node_id, incarnation, opened, response))
+                )
             return
-        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is None:
+        if self._sent.pop((opened.source, opened.incarnation, opened.request_id), None) is None:
             return
         self._hand_over(opened, response)
 
@@ -153,21 +166,21 @@ class Transport:
         if opened.source >= CLIENTS_FROM:
             self._answered(opened.source, opened.request_id, response)
         else:
-            self._deliver(opened.source, opened.life, ResponseReceived(opened.request_id, response))
+            self._deliver(opened.source, opened.incarnation, ResponseReceived(opened.request_id, response))
 
-    def _time_out(self, source: int, life: int, request_id: int) -> None:
-        if self._sent.pop((source, life, request_id), None) is not None:
-            self._tell_failed(source, life, request_id, "timeout")
+    def _time_out(self, source: int, incarnation: int, request_id: int) -> None:
+        if self._sent.pop((source, incarnation, request_id), None) is not None:
+            self._tell_failed(source, incarnation, request_id, "timeout")
 
     def _fail(self, opened: _OpenRequest, reason: str) -> None:
-        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is not None:
-            self._tell_failed(opened.source, opened.life, opened.request_id, reason)
+        if self._sent.pop((opened.source, opened.incarnation, opened.request_id), None) is not None:
+            self._tell_failed(opened.source, opened.incarnation, opened.request_id, reason)
 
-    def _tell_failed(self, source: int, life: int, request_id: int, reason: str) -> None:
+    def _tell_failed(self, source: int, incarnation: int, request_id: int, reason: str) -> None:
         if source >= CLIENTS_FROM:
             self._answered(source, request_id, None)
         else:
-            self._deliver(source, life, RequestFailed(request_id, reason))
+            self._deliver(source, incarnation, RequestFailed(request_id, reason))
 
     def drop_connections(self, node_id: int) -> None:
         """A process is gone: those who wait for it learn it, those it served are forgotten."""
@@ -182,7 +195,7 @@ class Transport:
             machine = self._machines[peer]
             if (node_id, peer) not in self._network.cut:
                 # at once, so that it cannot come after what the next life sends
-                self._timeline.after(0, self._deliver, peer, machine.life, Disconnected(node_id))
+                self._timeline.after(0, self._deliver, peer, machine.incarnation, Disconnected(node_id))
 
     # --- links -------------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ _HUNTS: Mapping[str, ModelSpec] = {
 }
 
 HUNTS: Mapping[str, ModelSpec] = MappingProxyType(
-    {flaw: replace(world, name=flaw, flaws=(flaw,)) for flaw, world in _HUNTS.items()}
+    {flaw: replace(cluster, name=flaw, flaws=(flaw,)) for flaw, cluster in _HUNTS.items()}
 )
 """By flaw: a world in which it shows."""
 

@@ -25,7 +25,7 @@ def worlds(generation: str | None, flaws: Sequence[str], settings: Iterable[str]
     if given:
         return [replace(_described(given), generation=generation, flaws=tuple(flaws))]
     if not flaws:
-        return [replace(world, generation=generation) for world in CORRECT]
+        return [replace(cluster, generation=generation) for cluster in CORRECT]
     unknown = [flaw for flaw in flaws if flaw not in HUNTS]
     if unknown:
         raise ValueError(
@@ -47,12 +47,12 @@ def _parse(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 def _described(given: dict[str, str]) -> ModelSpec:
     name = given.pop("world", None)
-    stated = {world.name: world for world in (*CORRECT, *HUNTS.values())}
+    stated = {cluster.name: cluster for cluster in (*CORRECT, *HUNTS.values())}
     if name is not None and name not in stated:
         raise ValueError(f"world: {unknown(name, stated)}")
-    world = ModelSpec() if name is None else stated[name]
+    cluster = ModelSpec() if name is None else stated[name]
     changes: dict[str, Any] = {}
-    budget = world.budget
+    budget = cluster.budget
     for key, value in given.items():
         if key == "isr":
             changes["initial_isr"] = _number(key, value, MIN_ISR, len(BROKERS))
@@ -63,7 +63,7 @@ def _described(given: dict[str, str]) -> ModelSpec:
             budget = budget._replace(orders=len(changes["orders"]))
         else:
             budget = budget._replace(**{key: _number(key, value, 0, 9)})
-    return replace(world, budget=budget, **changes)
+    return replace(cluster, budget=budget, **changes)
 
 
 def _number(key: str, value: str, low: int, high: int) -> int:

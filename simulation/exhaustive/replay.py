@@ -31,19 +31,19 @@ class Replayed(NamedTuple):
 
 def follow(spec: ModelSpec, names: Sequence[str]) -> Replayed:
     """Take the steps with these names, until one breaks a property or cannot be taken."""
-    world = ModelCluster(spec)
-    state = begin(world)
+    cluster = ModelCluster(spec)
+    state = begin(cluster)
     told: list[Traced] = []
     for number, wanted in enumerate(names, 1):
-        possible = {trace.name(world, state, action): action for action in world.actions(state)}
+        possible = {trace.name(cluster, state, action): action for action in cluster.actions(state)}
         if wanted not in possible:
             return Replayed(tuple(told), None, f"step {number} is not possible: {wanted}")
         try:
-            after = world.apply(state, possible[wanted])
+            after = cluster.apply(state, possible[wanted])
         except (Broken, NodeCrashed) as broken:
             return Replayed((*told, Traced(wanted, ())), str(broken), None)
         if after is None:
             return Replayed(tuple(told), None, f"step {number} comes to nothing: {wanted}")
-        told.append(Traced(wanted, tuple(trace.changes(world, state, after))))
+        told.append(Traced(wanted, tuple(trace.changes(cluster, state, after))))
         state = after
     return Replayed(tuple(told), None, None)

@@ -15,11 +15,11 @@ _NUMBERS = range(2, 7)
 def table(found: Sequence[Found]) -> Iterator[str]:
     """One line a world. Seconds are those of the clock; the rate is by processor time."""
     rows = [_COLUMNS, *(_row(one) for one in found)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(_COLUMNS))]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(_COLUMNS))]
     for row in rows:
         cells = [
-            text.rjust(width) if place in _NUMBERS else text.ljust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+            text.rjust(width) if index in _NUMBERS else text.ljust(width)
+            for index, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield "  ".join(cells).rstrip()
 

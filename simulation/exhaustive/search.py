@@ -76,8 +76,8 @@ class _Search:
         self.limits = limits
         self.started = time.monotonic()
         self.processor_started = time.process_time()
-        self.world = ModelCluster(spec)
-        self.initial = begin(self.world)
+        self.cluster = ModelCluster(spec)
+        self.initial = begin(self.cluster)
         self.seen: dict[bytes, None] = {}
         self.parents = array("I")
         self.causes = array("I")
@@ -86,7 +86,7 @@ class _Search:
 
     def run(self) -> Found:
         """Walk."""
-        world, seen, pack = self.world, self.seen, _KEY.pack
+        cluster, seen, pack = self.cluster, self.seen, _KEY.pack
         level = [self.initial]
         seen[pack(*self.initial)] = None
         self.parents.append(0)
@@ -94,15 +94,15 @@ class _Search:
         depth = first = 0
         while level:
             following: list[State] = []
-            for place, state in enumerate(level):
-                if place % _CLOCK_EVERY == 0 and self._is_over(depth):
-                    return self._found(Verdict.STOPPED, depth, waiting=len(level) - place + len(following))
-                for action in world.actions(state):
+            for index, state in enumerate(level):
+                if index % _CLOCK_EVERY == 0 and self._is_over(depth):
+                    return self._found(Verdict.STOPPED, depth, waiting=len(level) - index + len(following))
+                for action in cluster.actions(state):
                     self.transitions += 1
                     try:
-                        after = world.apply(state, action)
+                        after = cluster.apply(state, action)
                     except (Broken, NodeCrashed) as broken:
-                        trace = self._trace(first + place, action)
+                        trace = self._trace(first + index, action)
                         return self._found(Verdict.VIOLATED, len(trace), violation=str(broken), steps=trace)
                     if after is None:
                         continue
@@ -110,7 +110,7 @@ class _Search:
                     if key not in seen:
                         seen[key] = None
                         following.append(after)
-                        self.parents.append(first + place)
+                        self.parents.append(first + index)
                         self.causes.append(self.action_numbers.setdefault(action, len(self.action_numbers)))
             first += len(level)
             level = following
@@ -135,9 +135,9 @@ class _Search:
         state = self.initial
         names = []
         for action in reversed(actions):
-            names.append(telling.name(self.world, state, action))
+            names.append(telling.name(self.cluster, state, action))
             if action is not last:
-                state = self.world.apply(state, action) or state
+                state = self.cluster.apply(state, action) or state
         return tuple(names)
 
     def _found(
@@ -150,14 +150,14 @@ class _Search:
         waiting: int = 0,
     ) -> Found:
         return Found(
-            self.world.spec,
+            self.cluster.spec,
             verdict,
             len(self.seen),
             self.transitions,
             depth,
             time.monotonic() - self.started,
             time.process_time() - self.processor_started,
-            len(self.world.nodes.states),
+            len(self.cluster.nodes.states),
             violation,
             steps,
             waiting,

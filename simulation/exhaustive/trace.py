@@ -23,18 +23,18 @@ from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import BROKERS, CONTROLLER
 
 
-def name(world: ModelCluster, state: State, action: Action) -> str:
+def name(cluster: ModelCluster, state: State, action: Action) -> str:
     """The name of a step, among all that may be taken in this state."""
-    plain = _name(world, action)
-    alike = [other for other in world.actions(state) if _name(world, other) == plain]
+    plain = _name(cluster, action)
+    alike = [other for other in cluster.actions(state) if _name(cluster, other) == plain]
     return plain if len(alike) < 2 else f"{plain} ({alike.index(action) + 1} of {len(alike)} alike)"
 
 
-def _name(world: ModelCluster, action: Action) -> str:
+def _name(cluster: ModelCluster, action: Action) -> str:
     verb, node, what = action
     match verb:
         case "deliver" | "lose answer" | "give up":
-            message = world.nodes.events[what]
+            message = cluster.nodes.events[what]
             assert isinstance(message, Arrives | Answered)
             return {"deliver": _arrival, "lose answer": _loss, "give up": _giving_up}[verb](message)
         case "learn":
@@ -54,7 +54,7 @@ def _name(world: ModelCluster, action: Action) -> str:
         case "produce":
             return f"the client sends record {what} to broker {node}"
         case "order":
-            return f"the administrator orders: {_order(world.spec.orders[what])}"
+            return f"the administrator orders: {_order(cluster.spec.orders[what])}"
         case "kill":
             return f"broker {node} is killed"
         case "power loss":
@@ -139,9 +139,9 @@ def _giving_up(message: Message) -> str:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def changes(world: ModelCluster, before: State, after: State) -> Iterator[str]:
+def changes(cluster: ModelCluster, before: State, after: State) -> Iterator[str]:
     """What a step changed that a person wants to know."""
-    views = world.nodes.views
+    views = cluster.nodes.views
     old, new = views[before.controller], views[after.controller]
     if _decided(old) != _decided(new):
         yield f"controller: {_decided(new)}"
@@ -149,8 +149,8 @@ def changes(world: ModelCluster, before: State, after: State) -> Iterator[str]:
         told = _replica(views[after[broker]])
         if told != _replica(views[before[broker]]):
             yield f"broker {broker}: {told}"
-    committed = world.ghosts[after.ghost].committed
-    if committed != world.ghosts[before.ghost].committed:
+    committed = cluster.ghosts[after.ghost].committed
+    if committed != cluster.ghosts[before.ghost].committed:
         yield f"committed: {[value for _, value in committed]}"
 
 

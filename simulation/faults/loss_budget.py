@@ -17,8 +17,8 @@ from simulation.engine.node_views import broker_state, leading, partition_states
 class Losses:
     """The lossy windows of a world's brokers, at most `limit` at a time."""
 
-    def __init__(self, world: SimulatedCluster, limit: int, min_isr_is_changed: Callable[[], bool]) -> None:
-        self._world = world
+    def __init__(self, cluster: SimulatedCluster, limit: int, min_isr_is_changed: Callable[[], bool]) -> None:
+        self._cluster = cluster
         self._limit = limit
         self._min_isr_is_changed = min_isr_is_changed
         self._open: dict[int, int] = {}  # broker -> its life when it lost something, the last one if it was dead
@@ -33,7 +33,7 @@ class Losses:
 
     def open(self, broker: int) -> None:
         """It is about to lose something."""
-        self._open[broker] = self._world.machines[broker].life
+        self._open[broker] = self._cluster.machines[broker].incarnation
 
     def allow_change_of_min_isr(self) -> bool:
         """Whether nobody lacks anything now."""
@@ -46,16 +46,16 @@ class Losses:
 
     def _is_counted_on(self, broker: int) -> bool:
         """Whether a broker that has lost something is alone with something by now, as the leader of a recovery is."""
-        if self._world.machines[broker].life == self._open[broker]:
+        if self._cluster.machines[broker].incarnation == self._open[broker]:
             return False  # it has not started since
-        members = (member for state in partition_states(self._world) for member in (*state.isr, *state.elr))
-        return leading(self._world) is None or broker in members
+        members = (member for state in partition_states(self._cluster) for member in (*state.isr, *state.elr))
+        return leading(self._cluster) is None or broker in members
 
     def _refresh(self) -> None:
-        for broker in [broker for broker, life in self._open.items() if self._is_whole(broker, life)]:
+        for broker in [broker for broker, incarnation in self._open.items() if self._is_whole(broker, incarnation)]:
             del self._open[broker]
         if self._forgotten and not self._min_isr_is_changed():
-            states = partition_states(self._world)
+            states = partition_states(self._cluster)
             self._forgotten = not states or any(set(state.isr) != set(state.replicas) for state in states)
 
     def _is_whole(self, broker: int, lost_in: int) -> bool:
@@ -64,10 +64,10 @@ class Losses:
         The registration that the controller knows must be this life's: one that has not heard yet of the crash, or was
         deposed, still has the ISR of before.
         """
-        machine, controller = self._world.machines[broker], leading(self._world)
+        machine, controller = self._cluster.machines[broker], leading(self._cluster)
         state = broker_state(machine.node)
-        if machine.life <= lost_in or state is None or controller is None or state.broker_epoch < 0:
+        if machine.incarnation <= lost_in or state is None or controller is None or state.broker_epoch < 0:
             return False
         return controller.image.broker_epoch(broker) == state.broker_epoch and all(
-            broker in one.isr for one in partition_states(self._world) if broker in one.replicas
+            broker in one.isr for one in partition_states(self._cluster) if broker in one.replicas
         )

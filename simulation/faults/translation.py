@@ -79,7 +79,7 @@ SIMULATED: Mapping[str, _Simulated] = {
 
 def simulated(schedule: Schedule, case: Case) -> tuple[Fault, ...]:
     """The schedule's faults for a case. Raises `ScheduleError` for what the simulation has not."""
-    configuration = swarm.draw(case.tape()["configuration"], case.overrides)
+    configuration = swarm.draw(case.choices()["configuration"], case.overrides)
     brokers, controllers = configuration.brokers, configuration.controllers
     return tuple(_fault(entry, brokers, controllers) for entry in schedule.entries)
 

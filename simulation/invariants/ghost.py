@@ -144,7 +144,7 @@ class Mirror:
 class ReplicaMirror(Mirror):
     """A mirror of a replica of a partition."""
 
-    life: int = 0
+    incarnation: int = 0
     replica: Replica | None = None
     role: Role = Role.NONE
     leader_epoch: int = -1

@@ -21,7 +21,7 @@ class BrokerMirror:
     """A broker's process as the observer last saw it."""
 
     broker_id: int
-    life: int = 0
+    incarnation: int = 0
     up: bool = False
     broker_epoch: int = -1
     image_end: int = 0
@@ -46,7 +46,7 @@ class BrokerMirror:
 class VoterMirror(Mirror):
     """A mirror of a controller: its metadata log and its place in the quorum."""
 
-    life: int = 0
+    incarnation: int = 0
     epoch: int = 0
     high_watermark: int = 0
     image_end: int = 0
@@ -97,15 +97,15 @@ class Knowledge:
     """Incarnation -> the broker epoch of the life before it, if that ended in good order, else -1."""
 
     @classmethod
-    def of(cls, world: SimulatedCluster) -> Knowledge:
+    def of(cls, cluster: SimulatedCluster) -> Knowledge:
         """What is known before anything has happened."""
-        every = [machine.settings for machine in world.machines.values()]
+        every = [machine.settings for machine in cluster.machines.values()]
         brokers = [one for one in every if one.is_broker]
         return cls(
             brokers[0],
             {one.node_id: VoterMirror(one.node_id) for one in every if one.is_controller},
             {one.node_id: BrokerMirror(one.node_id) for one in brokers},
-            world.marks,
+            cluster.marks,
         )
 
     @property

@@ -11,18 +11,18 @@ from simulation.invariants.violation import Violation
 from simulation.workload.clients import TOPIC
 
 
-def unmet(world: SimulatedCluster, when: str) -> Violation:
+def unmet(cluster: SimulatedCluster, when: str) -> Violation:
     """The most basic of the properties that keep a cluster from being whole."""
-    property_id, what = _unmet(world)
+    property_id, what = _unmet(cluster)
     return Violation(property_id, f"{what}, {when}")
 
 
-def _unmet(world: SimulatedCluster) -> tuple[str, str]:
-    controller = leading(world)
+def _unmet(cluster: SimulatedCluster) -> tuple[str, str]:
+    controller = leading(cluster)
     if controller is None:
         return "V-9", "no controller is active"
-    by_id = dict(brokers(world))
-    for node_id, machine in world.machines.items():
+    by_id = dict(brokers(cluster))
+    for node_id, machine in cluster.machines.items():
         if machine.node is None or not machine.node.is_ready():
             state = by_id.get(node_id)
             return "V-1", f"node {node_id} does not serve: {state.lifecycle.value if state else 'it is down'}"
@@ -30,7 +30,7 @@ def _unmet(world: SimulatedCluster) -> tuple[str, str]:
     for broker_id, state in by_id.items():
         if state.image.end_offset < committed:
             return "V-2", f"broker {broker_id} knows the metadata up to {state.image.end_offset}, not {committed}"
-    for number, partition in enumerate(partition_states(world)):
+    for number, partition in enumerate(partition_states(cluster)):
         found = _unmet_by(f"{TOPIC}-{number}", number, partition, by_id)
         if found is not None:
             return found

@@ -46,32 +46,32 @@ class PropertyObserver:
         assert self._known is not None
         return self._known
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         known = self._known
         if known is None:
-            known = self._known = Knowledge.of(world)
-        machine = world.machines[step.node_id]
+            known = self._known = Knowledge.of(cluster)
+        machine = cluster.machines[step.node_id]
         node = machine.node
         if isinstance(node, BrokerNode):
-            self._broker(known, step, node.state, machine.life)
+            self._broker(known, step, node.state, machine.incarnation)
         elif isinstance(node, ControllerNode):
-            self._controller(known, step, node, machine.life)
+            self._controller(known, step, node, machine.incarnation)
         elif isinstance(node, CombinedNode):
-            self._controller(known, step, node.controller, machine.life)
-            self._broker(known, step, node.broker.state, machine.life)
+            self._controller(known, step, node.controller, machine.incarnation)
+            self._broker(known, step, node.broker.state, machine.incarnation)
         else:
             _exited(known, step)
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         if self._known is None:
-            self._known = Knowledge.of(world)
+            self._known = Knowledge.of(cluster)
         known = self._known
         broker = known.brokers.get(node_id)
         if broker is None:
             return
-        machine = world.machines[node_id]
+        machine = cluster.machines[node_id]
         disk_lost = lost_bytes >= 0 and not machine.disk.files
         if broker.up:
             _last_cuts(known, broker)
@@ -86,19 +86,19 @@ class PropertyObserver:
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
-    def _controller(self, known: Knowledge, step: EventStep, node: ControllerNode, life: int) -> None:
+    def _controller(self, known: Knowledge, step: EventStep, node: ControllerNode, incarnation: int) -> None:
         event = step.event
         if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
             metadata.election_asked(known, event.request)
-        quorum.stepped(known, known.voters[step.node_id], node.state, life, step.event)
+        quorum.stepped(known, known.voters[step.node_id], node.state, incarnation, step.event)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
-    def _broker(self, known: Knowledge, step: EventStep, state: BrokerState, life: int) -> None:
+    def _broker(self, known: Knowledge, step: EventStep, state: BrokerState, incarnation: int) -> None:
         broker = known.brokers[step.node_id]
         event = step.event
-        if broker.life != life:
-            _born(known, broker, life, state.incarnation_id)
+        if broker.incarnation != incarnation:
+            _born(known, broker, incarnation, state.incarnation_id)
         if event.__class__ is RequestReceived:
             assert isinstance(event, RequestReceived)
             if event.request.__class__ in _FROM_CLIENTS:
@@ -142,10 +142,10 @@ class PropertyObserver:
                 mirror = ReplicaMirror(broker.broker_id)
                 mirrors[key] = ghost.mirrors[broker.broker_id] = mirror
             if mirror.replica is not replica:
-                if mirror.replica is not None and mirror.life == broker.life:
+                if mirror.replica is not None and mirror.incarnation == broker.incarnation:
                     mirror.entries.clear()  # RT-8: it was deleted, and made anew in the same step
                     mirror.same = mirror.durable = 0
-                mirror.life = broker.life
+                mirror.incarnation = broker.incarnation
                 replicas.opened(known, ghost, mirror, replica)
             mirror.seen = now
             _changed(known, ghost, mirror, replica, state.rules)
@@ -218,7 +218,7 @@ def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> No
     for ghost in known.partitions.values():
         if ghost.mirrors.get(broker.broker_id) is mirror:
             del ghost.mirrors[broker.broker_id]
-            if mirror.life != broker.life:
+            if mirror.incarnation != broker.incarnation:
                 replicas.vanished(known, ghost, mirror)
 
 
@@ -238,8 +238,8 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
 # --- lives -----------------------------------------------------------------------------------------------------------
 
 
-def _born(known: Knowledge, broker: BrokerMirror, life: int, incarnation_id: str) -> None:
-    broker.life = life
+def _born(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_id: str) -> None:
+    broker.incarnation = incarnation
     broker.up = True
     broker.broker_epoch = -1
     broker.image_end = 0

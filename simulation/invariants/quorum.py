@@ -16,13 +16,13 @@ from simulation.invariants.replicas import begin_anew, cut, extend, first_differ
 from simulation.invariants.violation import Violation
 
 
-def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, life: int, event: Event) -> None:
+def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, incarnation: int, event: Event) -> None:
     """A controller has reacted to an event."""
     quorum = controller.quorum
     log = quorum.log
     grew = log.end_offset > len(mirror.entries)
     now = (
-        life,
+        incarnation,
         quorum.epoch,
         quorum.role,
         quorum.leader,
@@ -38,8 +38,8 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         mirror.durable = max(mirror.durable, log.flushed_offset)
         return
     mirror.seen = now
-    if life != mirror.life:
-        _opened(mirror, quorum, life)
+    if incarnation != mirror.incarnation:
+        _opened(mirror, quorum, incarnation)
     if quorum.epoch < mirror.epoch:
         raise Violation("P-R4", f"voter {mirror.holder} went from epoch {mirror.epoch} back to {quorum.epoch}")
     mirror.epoch = quorum.epoch
@@ -55,9 +55,9 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         isr.request_accepted(known, controller.image, event.request)
 
 
-def _opened(mirror: VoterMirror, quorum: Quorum, life: int) -> None:
+def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:
     """A new life: what was committed and on this disk is there still."""
-    mirror.life, mirror.log = life, quorum.log
+    mirror.incarnation, mirror.log = incarnation, quorum.log
     mirror.truncations = quorum.log.truncations
     mirror.leads = False
     mirror.high_watermark = 0

@@ -24,24 +24,24 @@ class Watch:
         self.digest = ""
         self.events = 0
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         try:
             for observer in self._observers:
-                observer.after(world, step)
+                observer.after(cluster, step)
         except Violation as violation:
-            self._heard(world, violation)
+            self._heard(cluster, violation)
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         try:
             for observer in self._observers:
-                observer.crashed(world, node_id, lost_bytes)
+                observer.crashed(cluster, node_id, lost_bytes)
         except Violation as violation:
-            self._heard(world, violation)
+            self._heard(cluster, violation)
 
-    def _heard(self, world: SimulatedCluster, violation: Violation) -> None:
+    def _heard(self, cluster: SimulatedCluster, violation: Violation) -> None:
         self.violation = violation
-        self.digest, self.events = fingerprint(world)
+        self.digest, self.events = fingerprint(cluster)
         self._observers = []
-        world.say(f"VIOLATION of {violation}")
+        cluster.say(f"VIOLATION of {violation}")

@@ -153,8 +153,8 @@ def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
     if finding is None:
         return hunted
     result = reduce(outcome, Target(finding.layer, finding.property_id), jobs, stopped=stopped)
-    tape = result.tape
-    return replace(hunted, small=Small(len(tape.faults), tape.configuration.operations, result.steps))
+    choice_file = result.choice_file
+    return replace(hunted, small=Small(len(choice_file.faults), choice_file.configuration.operations, result.steps))
 
 
 def histories(hunts: Sequence[Hunt]) -> Iterator[Named | Scheduled]:

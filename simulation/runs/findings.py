@@ -131,37 +131,37 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     exempt = _may_lose(outcome.configuration)
     starts = _log_starts(outcome)
     final: dict[int, set[tuple[int, int]]] = {}
-    places: dict[int, set[tuple[int, int]]] = {}
+    positions: dict[int, set[tuple[int, int]]] = {}
     at: dict[tuple[int, int], int] = {}
     for read in history.reads:
         if read.value is None or read.value not in sends:
             yield "phantom-read", f"{read.value} was read at {read.partition}/{read.offset}, and nobody sent it"
             continue
-        place = read.partition, read.offset
-        if at.setdefault(place, read.value) != read.value and not exempt:
-            yield "inconsistent-offset", f"at {_place(place)} {at[place]} was read, and {read.value}"
-        places.setdefault(read.value, set()).add(place)
+        position = read.partition, read.offset
+        if at.setdefault(position, read.value) != read.value and not exempt:
+            yield "inconsistent-offset", f"at {_position(position)} {at[position]} was read, and {read.value}"
+        positions.setdefault(read.value, set()).add(position)
         if operations[read.op].phase == "final":
-            final.setdefault(read.value, set()).add(place)
+            final.setdefault(read.value, set()).add(position)
     for value, (send, operation) in sends.items():
-        where = places.get(value, set())
+        where = positions.get(value, set())
         if operation.status == "fail" and where:
-            yield "aborted-read", f"{value} was read at {_place(min(where))}, and its send had certainly failed"
+            yield "aborted-read", f"{value} was read at {_position(min(where))}, and its send had certainly failed"
         deleted = _is_before(send.partition, send.offset, where, starts)
         if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt and not deleted:
-            told = "" if send.offset is None else f" at {_place((send.partition, send.offset))}"
+            told = "" if send.offset is None else f" at {_position((send.partition, send.offset))}"
             yield "lost-acked-write", f"{value} was acknowledged{told}, and the final reads do not show it"
         elif where and value not in final and not exempt and not deleted:
-            yield "lost-read", f"{value} was read at {_place(min(where))}, and the final reads do not show it"
+            yield "lost-read", f"{value} was read at {_position(min(where))}, and the final reads do not show it"
         told_right = send.offset is None or not where or (send.partition, send.offset) in where
         # Else another copy may be left: of a retry, or of an attempt that an allowed loss has brought back.
         binding = not exempt and (outcome.configuration.idempotence or not deleted)
         if not told_right and send.acks == ACKS_ALL and binding:
-            yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_place(min(where))}"
+            yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_position(min(where))}"
         # Where losses are allowed a record may be lost at one place and live on at another, but not at two at once.
         copies = final.get(value, set()) if exempt else where
         if len(copies) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
-            yield "duplicate", f"{value} is at {' and '.join(_place(one) for one in sorted(copies))}"
+            yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
     if not exempt:
         durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
@@ -179,7 +179,7 @@ def _is_before(
 ) -> bool:
     """Whether somebody has deleted a record on purpose, or may have, if nobody knows where it was."""
     start = starts.get(partition, 0)
-    known = [place[1] for place in read_at] if offset is None else [offset]
+    known = [position[1] for position in read_at] if offset is None else [offset]
     return start > min(known, default=0)
 
 
@@ -198,16 +198,16 @@ def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> It
     for partition, completed in by_partition.items():
         completed.sort(key=lambda row: row[:3])
         invoked = sorted(completed, key=lambda row: (row[3].invoked_ns, row[2]))
-        highest, before, place = -1, 0, 0
+        highest, before, position = -1, 0, 0
         for _, offset, value, operation in invoked:
-            while completed[place][0] < operation.invoked_ns:
-                if completed[place][1] > highest:
-                    highest, before = completed[place][1:3]
-                place += 1
+            while completed[position][0] < operation.invoked_ns:
+                if completed[position][1] > highest:
+                    highest, before = completed[position][1:3]
+                position += 1
             if offset < highest:
-                told = f"{value} was sent after {before} had been acknowledged at {_place((partition, highest))}"
+                told = f"{value} was sent after {before} had been acknowledged at {_position((partition, highest))}"
                 yield "reordered-send", f"{told}, and is at {offset}"
 
 
-def _place(place: tuple[int, int]) -> str:
-    return f"{place[0]}/{place[1]}"
+def _position(position: tuple[int, int]) -> str:
+    return f"{position[0]}/{position[1]}"

@@ -112,25 +112,25 @@ class Pool(Generic[Task, Result]):
 
     def _collect(self, again: deque[Task]) -> Iterator[Done[Task, Result]]:
         ready = wait([worker.connection for worker in self._workers if worker.tasks], _IDLE_S)
-        for place, worker in enumerate(self._workers):
+        for slot, worker in enumerate(self._workers):
             if worker.connection in ready:
                 try:
                     result, trouble = worker.connection.recv()
                 except (EOFError, OSError):
-                    yield self._replaced(place, again, None)
+                    yield self._replaced(slot, again, None)
                     continue
                 worker.since_s = time.monotonic()
                 yield Done(worker.tasks.popleft(), result, trouble)
             elif worker.tasks and time.monotonic() - worker.since_s > self._task_s_max:
                 worker.process.kill()
-                yield self._replaced(place, again, f"did not end within {self._task_s_max:g} s")
+                yield self._replaced(slot, again, f"did not end within {self._task_s_max:g} s")
 
-    def _replaced(self, place: int, again: deque[Task], why: str | None) -> Done[Task, Result]:
+    def _replaced(self, slot: int, again: deque[Task], why: str | None) -> Done[Task, Result]:
         """Put a new worker in the place of a dead one; what it held but had not begun is done by others."""
-        dead = self._workers[place]
+        dead = self._workers[slot]
         dead.connection.close()
         dead.process.join()
-        self._workers[place] = self._started()
+        self._workers[slot] = self._started()
         culprit = dead.tasks.popleft()
         again.extend(dead.tasks)
         return Done(culprit, None, why or f"its process died: {_ending(dead.process.exitcode)}")
@@ -170,5 +170,5 @@ def _serve(connection: Connection, work: Callable[[Task], object]) -> None:
 
 
 def _told(error: Exception) -> str:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"  # noqa: PTH119
+    slot = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({os.path.basename(slot.filename)}:{slot.lineno})"  # noqa: PTH119

@@ -31,11 +31,11 @@ class Replay:
 
 def replay(directory: Path) -> Replay:
     """Simulate a stored run again, from its tape, and compare."""
-    tape = choice_files.load(directory / "tape.json")
+    choice_file = choice_files.load(directory / "tape.json")
     stream = EventStream()
-    outcome = cases.run(tape.case(), watchers(), (stream,), to_the_end=True)
+    outcome = cases.run(choice_file.case(), watchers(), (stream,), to_the_end=True)
     difference = first_difference(stored.read_moments(directory), stream.moments)
-    return Replay(outcome.digest, tape.digest, difference, tuple(findings(outcome)))
+    return Replay(outcome.digest, choice_file.digest, difference, tuple(findings(outcome)))
 
 
 def differing_event(case: Case, attempts: int = 2) -> Difference | None:

@@ -85,7 +85,7 @@ def choice_file_of(outcome: SimulationOutcome, found: Sequence[Finding], happens
 
 def relevant(lines: Sequence[Line]) -> Sequence[Line]:
     """The part of a story that leads to its violation, or else to its end."""
-    end = next((place for place, line in enumerate(lines) if line.text.startswith("VIOLATION")), len(lines))
+    end = next((index for index, line in enumerate(lines) if line.text.startswith("VIOLATION")), len(lines))
     told = [line for line in lines[: end + 1] if line.text != "Fetch: metadata"]
     return told[-STORY_LINES:]
 

@@ -49,29 +49,29 @@ class Narrator:
         self._asked: dict[tuple[int, int], int] = {}
         self._notes_read = 0
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        self.catch_up(world.notes or ())
-        self._event(world.now_us, step)
+        self.catch_up(cluster.notes or ())
+        self._event(cluster.now_us, step)
         for effect in step.effects:
             match effect:
                 case Note(_, text):
-                    self.lines.append(Line(world.now_us, step.node_id, text))
+                    self.lines.append(Line(cluster.now_us, step.node_id, text))
                 case Send(request_id, to):
                     self._sent[step.node_id, request_id] = to
                 case Reply(request_id, response):
                     asked_by = self._asked.pop((step.node_id, request_id), None)
                     told = format_response(response)
                     if asked_by is not None and asked_by >= CLIENTS_FROM and told is not None:
-                        self.lines.append(Line(world.now_us, asked_by, told, step.node_id))
+                        self.lines.append(Line(cluster.now_us, asked_by, told, step.node_id))
                 case Exit(status):
-                    self.lines.append(Line(world.now_us, step.node_id, f"ends with exit status {status}"))
+                    self.lines.append(Line(cluster.now_us, step.node_id, f"ends with exit status {status}"))
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self.catch_up(world.notes or ())
+        self.catch_up(cluster.notes or ())
         how = "dies" if lost_bytes < 0 else f"loses power, and {lost_bytes} bytes that were not synced"
-        self.lines.append(Line(world.now_us, node_id, how))
+        self.lines.append(Line(cluster.now_us, node_id, how))
 
     def catch_up(self, notes: Sequence[tuple[int, int, str]]) -> None:
         """Take in what the nemesis has said since."""
@@ -107,28 +107,28 @@ def story(narrator: Narrator, history: SimulatedHistory, notes: Sequence[tuple[i
 def without_repetitions(lines: Sequence[Line]) -> list[Line]:
     """A story in which what happens again and again, such as a request that is refused and repeated, is told once."""
     told: list[Line] = []
-    place = 0
-    while place < len(lines):
+    index = 0
+    while index < len(lines):
         for period in range(1, _LONGEST_ROUND + 1):
-            times = _rounds(lines, place, period)
+            times = _rounds(lines, index, period)
             if times > 1:
-                told += lines[place : place + period]
+                told += lines[index : index + period]
                 told[-1] = told[-1]._replace(text=f"{told[-1].text} (this, {times} times)")
-                place += times * period
+                index += times * period
                 break
         else:
-            told.append(lines[place])
-            place += 1
+            told.append(lines[index])
+            index += 1
     return told
 
 
-def _rounds(lines: Sequence[Line], place: int, period: int) -> int:
-    """How often the `period` lines from `place` on come in a row, whatever the time."""
-    pattern = [line[1:] for line in lines[place : place + period]]
+def _rounds(lines: Sequence[Line], index: int, period: int) -> int:
+    """How often the `period` lines from `index` on come in a row, whatever the time."""
+    pattern = [line[1:] for line in lines[index : index + period]]
     times = 0
-    while [line[1:] for line in lines[place : place + period]] == pattern and len(pattern) == period:
+    while [line[1:] for line in lines[index : index + period]] == pattern and len(pattern) == period:
         times += 1
-        place += period
+        index += period
     return times
 
 

@@ -27,13 +27,13 @@ class Case:
     faults: tuple[Fault, ...] | None = None
     refill: int | None = None
 
-    def tape(self) -> ChoiceSequence:
+    def choices(self) -> ChoiceSequence:
         """A fresh tape."""
         if self.streams is None:
             return ChoiceSequence(self.seed)
-        tape = ChoiceSequence(self.refill, self.streams)
-        tape.seed = self.seed
-        return tape
+        choices = ChoiceSequence(self.refill, self.streams)
+        choices.seed = self.seed
+        return choices
 
 
 def run(
@@ -52,7 +52,7 @@ def run(
     watch = Watch(observers)
     heard = [*recorders, watch] if to_the_end else [*recorders, *observers]
     outcome = scenario.run(
-        case.tape(), overrides=case.overrides, faults=case.faults, observers=heard, keep_notes=keep_notes
+        case.choices(), overrides=case.overrides, faults=case.faults, observers=heard, keep_notes=keep_notes
     )
     first = watch.violation
     if first is None:

@@ -42,30 +42,30 @@ class ModelSteps:
         """The number of steps after a time, which is in microseconds."""
         return sum(one > at_us for one in self._at_us)
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        steps = self._changes(world, step.node_id)
+        steps = self._changes(cluster, step.node_id)
         if steps:
             steps += self._exchanged(step.node_id, step.event)
-        self._at_us += [world.now_us] * steps
+        self._at_us += [cluster.now_us] * steps
         for effect in step.effects:
             if isinstance(effect, Send) and _is_modelled(effect.request):
                 exchange = step.node_id, effect.request_id
                 self._asked[id(effect.request)] = effect.request, exchange
                 self._open[exchange] = False
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self._at_us += [world.now_us] * self._changes(world, node_id)
+        self._at_us += [cluster.now_us] * self._changes(cluster, node_id)
 
-    def _changes(self, world: SimulatedCluster, node_id: int) -> int:
+    def _changes(self, cluster: SimulatedCluster, node_id: int) -> int:
         """How many of the two that a node may be, a broker and the controller, know something new."""
         steps = 0
-        broker = _broker(broker_state(world.machines[node_id].node))
+        broker = _broker(broker_state(cluster.machines[node_id].node))
         if broker != self._brokers.get(node_id):
             self._brokers[node_id] = broker
             steps += 1
-        decided = _decided(world)
+        decided = _decided(cluster)
         if decided and decided != self._decided:
             self._decided = decided
             steps += 1
@@ -118,10 +118,10 @@ def _replica(replica: Replica) -> Hashable:
     )
 
 
-def _decided(world: SimulatedCluster) -> Hashable:
+def _decided(cluster: SimulatedCluster) -> Hashable:
     """What the active controller holds of brokers and of the log's partitions; nothing while there is none."""
-    state = leading(world)
+    state = leading(cluster)
     if state is None:
         return ()
     brokers = ((one.broker_id, one.epoch, one.fenced, one.active) for one in state.image.brokers.values())
-    return tuple(sorted(brokers)), tuple(partition_states(world))
+    return tuple(sorted(brokers)), tuple(partition_states(cluster))

@@ -40,7 +40,7 @@ _EARLIEST_MS = 2_000
 _GRACE_MS = 5_000
 """A simulation may run so much longer than the best one so far before it is given up."""
 
-_AS_IN_THE_SQUEEZE = ("kill", "restart")
+_AS_IN_THE_SOLE_SURVIVOR_PHASE = ("kill", "restart")
 """Kinds of faults that stand for what the squeeze does to all brokers in turn."""
 
 _EARLY_MS, _BRIEF_MS = 7_000, 5_000
@@ -132,9 +132,9 @@ class Scale(NamedTuple):
         """The configuration with these places."""
         data = dict(vars(self.origin))
         for lane, choices in self.choices.items():
-            for (names, values), place in zip(choices, lanes[lane], strict=True):
-                if place < len(values):
-                    data.update(zip(names, values[place], strict=True))
+            for (names, values), index in zip(choices, lanes[lane], strict=True):
+                if index < len(values):
+                    data.update(zip(names, values[index], strict=True))
         return Configuration(**data)
 
 
@@ -142,8 +142,8 @@ def scale_of(configuration: Configuration) -> tuple[Scale, dict[str, tuple[int, 
     """How a configuration can be simplified, and its own lanes: their places are one beyond what is simpler."""
     likely = tuple((names, values if getattr(configuration, *names) else ()) for names, values in _LIKELY)
     choices = {"luck": likely, "configuration": _simpler_than(configuration)}
-    places = {lane: tuple(len(values) for _, values in parts) for lane, parts in choices.items()}
-    return Scale(configuration, choices), places
+    indexes = {lane: tuple(len(values) for _, values in parts) for lane, parts in choices.items()}
+    return Scale(configuration, choices), indexes
 
 
 def _simpler_than(configuration: Configuration) -> _Choices:
@@ -157,14 +157,14 @@ def _simpler_than(configuration: Configuration) -> _Choices:
 class Shrunk(NamedTuple):
     """The end of a reduction."""
 
-    tape: ChoiceFile
+    choice_file: ChoiceFile
     steps: int
     """Steps of a model from the moment when the cluster was whole to the violation."""
     tried: int
 
 
 class _Task(NamedTuple):
-    place: int
+    position: int
     candidate: Candidate
     limit_ms: int | None
 
@@ -180,12 +180,12 @@ class _Patience:
     def __init__(self, limit_ms: int) -> None:
         self._limit_us = limit_ms * MS
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        if world.now_us > self._limit_us:
+        if cluster.now_us > self._limit_us:
             raise Violation("patience", "expected a failure sooner")
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
 
 
@@ -210,9 +210,9 @@ def reduce(
     """
     if any(fault.when is not None for fault in outcome.faults):
         raise CannotShrink("expected faults at given times, found one that waits for a condition")
-    scale, places = scale_of(outcome.configuration)
+    scale, indexes = scale_of(outcome.configuration)
     begin: dict[str, tuple[int, ...]] = {
-        **places,
+        **indexes,
         "schedule": tuple(number for fault in sorted(outcome.faults, key=_at_ms) for number in _row(fault)),
         **{name: tuple(outcome.values[name]) for name in _NOISE},
     }
@@ -230,11 +230,11 @@ def reduce(
         def test(candidates: Iterable[Candidate]) -> tuple[int, Lanes] | None:
             nonlocal tried
             hits.clear()
-            tasks = (_Task(place, candidate, limit_ms()) for place, candidate in enumerate(candidates))
+            tasks = (_Task(index, candidate, limit_ms()) for index, candidate in enumerate(candidates))
             for done in pool.run(takewhile(lambda _: not hits, tasks)):
                 tried += 1
                 if done.result is not None:
-                    hits[done.task.place] = done.result
+                    hits[done.task.position] = done.result
             return (min(hits), hits[min(hits)].lanes) if hits else None
 
         def better(lanes: Lanes) -> None:
@@ -266,8 +266,8 @@ def _by_one_fault(scale: Scale, lanes: Lanes, target: Target) -> _Hit | None:
     if _measured(scale, Candidate({**lanes, "schedule": ()}), target) is None:
         return None
     parts = zip(scale.choices["configuration"], lanes["configuration"], strict=True)
-    calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else place for (names, _), place in parts)}
-    for kind in _AS_IN_THE_SQUEEZE:
+    calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else index for (names, _), index in parts)}
+    for kind in _AS_IN_THE_SOLE_SURVIVOR_PHASE:
         for broker in range(origin.brokers):
             row = _row(Fault(_EARLY_MS, kind, broker, _BRIEF_MS, 0))
             hit = _measured(scale, Candidate({**calm, "schedule": row}), target)
@@ -323,11 +323,11 @@ def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, trie
 
 def from_first_cause(lines: Sequence[Line]) -> Sequence[Line]:
     """A story without how the cluster came up: earlier faults, and all from the first send or fault after that."""
-    up = next((place for place, line in enumerate(lines) if " leads in epoch 0" in line.text), 0)
+    up = next((index for index, line in enumerate(lines) if " leads in epoch 0" in line.text), 0)
     faults = [line for line in lines[:up] if line.node_id == NOBODY]
-    for place in range(up, len(lines)):
-        if lines[place].text.startswith("Produce ") or lines[place].node_id == NOBODY:
-            return [*faults, *lines[place:]]
+    for index in range(up, len(lines)):
+        if lines[index].text.startswith("Produce ") or lines[index].node_id == NOBODY:
+            return [*faults, *lines[index:]]
     return lines
 
 

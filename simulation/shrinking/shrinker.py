@@ -138,7 +138,7 @@ class Shrinker:
         """Set all numbers to zero, or all but one: the less there is, the less a try costs."""
         values = self.best[name]
         nothing = (0,) * len(values)
-        alone = [(*nothing[:place], value, *nothing[place + 1 :]) for place, value in enumerate(values) if value]
+        alone = [(*nothing[:index], value, *nothing[index + 1 :]) for index, value in enumerate(values) if value]
         self._first([self._with(name, tried) for tried in (nothing, *alone)], LEAP_REFILLS)
 
     def _delete(self, name: str) -> None:
@@ -146,27 +146,27 @@ class Shrinker:
         width = self._shape[name].width
         chunk = max(1, len(self.best[name]) // width)
         while chunk and not self._stopped():
-            place = 0
+            index = 0
             while True:
                 values = self.best[name]
-                starts = range(place, len(values) // width, chunk)
+                starts = range(index, len(values) // width, chunk)
                 if len(starts) > self._chunks_max(name):
                     return
                 tried = [self._with(name, values[: at * width] + values[(at + chunk) * width :]) for at in starts]
                 hit = self._first(tried)
                 if hit is None:
                     break
-                place = starts[hit]
+                index = starts[hit]
             chunk //= 2
 
     def _zero(self, name: str, chunk_min: int = 1) -> None:
         """Set chunks to zero, large ones first."""
         chunk = len(self.best[name])
         while chunk >= chunk_min and not self._stopped():
-            place = 0
+            index = 0
             while True:
                 values = self.best[name]
-                starts = [at for at in range(place, len(values), chunk) if any(values[at : at + chunk])]
+                starts = [at for at in range(index, len(values), chunk) if any(values[at : at + chunk])]
                 if len(starts) > self._chunks_max(name):
                     return
                 tried = [
@@ -176,7 +176,7 @@ class Shrinker:
                 hit = self._first(tried)
                 if hit is None:
                     break
-                place = starts[hit] + chunk
+                index = starts[hit] + chunk
             chunk //= 2
 
     def _lower(self, name: str) -> None:
@@ -185,18 +185,18 @@ class Shrinker:
         if noise and sum(map(bool, self.best[name])) > NOISE_LOWERED_MAX:
             return
 
-        place = 0
-        while place < len(self.best[name]) and not self._stopped():
-            self._narrow(partial(self._number, name, place), partial(self._with_number, name, place))
-            place += 1
+        index = 0
+        while index < len(self.best[name]) and not self._stopped():
+            self._narrow(partial(self._number, name, index), partial(self._with_number, name, index))
+            index += 1
 
     def _hurry(self, name: str) -> None:
         """Shorten the pauses between rows: whatever comes later comes sooner by as much."""
         width = self._shape[name].width
-        place = 0
-        while place < len(self.best[name]) and not self._stopped():
-            self._narrow(partial(self._pause, name, place), partial(self._with_pause, name, place))
-            place += width
+        index = 0
+        while index < len(self.best[name]) and not self._stopped():
+            self._narrow(partial(self._pause, name, index), partial(self._with_pause, name, index))
+            index += width
 
     def _narrow(self, value_of: Callable[[], int], lanes_with: Callable[[int], Lanes]) -> None:
         """Find the least that a value of the best lanes can be."""
@@ -225,24 +225,24 @@ class Shrinker:
 
     # --- numbers and pauses ------------------------------------------------------------------------------------------
 
-    def _number(self, name: str, place: int) -> int:
+    def _number(self, name: str, index: int) -> int:
         values = self.best[name]
-        return values[place] if place < len(values) else 0  # noise may have become shorter meanwhile
+        return values[index] if index < len(values) else 0  # noise may have become shorter meanwhile
 
-    def _with_number(self, name: str, place: int, value: int) -> Lanes:
+    def _with_number(self, name: str, index: int, value: int) -> Lanes:
         values = self.best[name]
-        return self._with(name, (*values[:place], value, *values[place + 1 :]))
+        return self._with(name, (*values[:index], value, *values[index + 1 :]))
 
-    def _pause(self, name: str, place: int) -> int:
+    def _pause(self, name: str, index: int) -> int:
         """Time from a row to the one before it."""
         values = self.best[name]
-        before = values[place - self._shape[name].width] if place else 0
-        return max(0, values[place] - before)
+        before = values[index - self._shape[name].width] if index else 0
+        return max(0, values[index] - before)
 
-    def _with_pause(self, name: str, place: int, pause: int) -> Lanes:
+    def _with_pause(self, name: str, index: int, pause: int) -> Lanes:
         values = list(self.best[name])
-        sooner = self._pause(name, place) - pause
-        for later in range(place, len(values), self._shape[name].width):
+        sooner = self._pause(name, index) - pause
+        for later in range(index, len(values), self._shape[name].width):
             values[later] = max(0, values[later] - sooner)
         return self._with(name, tuple(values))
 
@@ -256,11 +256,11 @@ class Shrinker:
 
     def _first(self, tried: Sequence[Lanes], refills: int | None = None) -> int | None:
         """Take the first of these lanes that is simpler and fails; its place."""
-        places: list[int] = []
-        found = self._test(self._candidates(tried, places, self._refills if refills is None else refills))
+        indexes: list[int] = []
+        found = self._test(self._candidates(tried, indexes, self._refills if refills is None else refills))
         if found is None or not self._take(found[1]):
             return None
-        return places[found[0]]
+        return indexes[found[0]]
 
     def _take(self, lanes: Lanes) -> bool:
         """Make these the best lanes, if they are simpler."""
@@ -270,22 +270,22 @@ class Shrinker:
         self._told(self.best)
         return True
 
-    def _candidates(self, tried: Sequence[Lanes], places: list[int], refills: int) -> Iterator[Candidate]:
+    def _candidates(self, tried: Sequence[Lanes], indexes: list[int], refills: int) -> Iterator[Candidate]:
         noise = self._of(Kind.NOISE)
         chosen = [name for name in self._shape if name not in self._of(Kind.MEASURED)]
-        for place, lanes in enumerate(tried):
+        for index, lanes in enumerate(tried):
             if self._stopped():
                 return
             identity = hashlib.blake2b(repr([lanes[name] for name in chosen]).encode(), digest_size=16).digest()
             if identity in self._seen or not self._is_simpler(lanes):
                 continue
             self._seen.add(identity)
-            places.append(place)
+            indexes.append(index)
             yield Candidate(lanes)
             if not noise or all(lanes[name] == self.best[name] for name in chosen if name not in noise):
                 continue
             for _ in range(refills):
-                places.append(place)
+                indexes.append(index)
                 yield Candidate(self._quiet(lanes), self._refill())
 
     def _quiet(self, lanes: Lanes) -> Lanes:

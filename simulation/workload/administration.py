@@ -31,8 +31,8 @@ _TOPIC_RESOURCE = 2
 class Administration:
     """Requests about the one topic, sent to the first broker that is up."""
 
-    def __init__(self, world: SimulatedCluster, configuration: Configuration) -> None:
-        self._world = world
+    def __init__(self, cluster: SimulatedCluster, configuration: Configuration) -> None:
+        self._cluster = cluster
         self._configured_min_isr = configuration.min_insync_replicas
         self._brokers = range(1, configuration.brokers + 1)
         self._next = 1
@@ -43,7 +43,7 @@ class Administration:
 
     def add_partition(self, most: int) -> None:
         """Add a partition, if there are fewer than `most`."""
-        count = len(partition_states(self._world))
+        count = len(partition_states(self._cluster))
         if 0 < count < most:
             self._ask(CreatePartitionsRequest((NewPartitions(TOPIC, count + 1),), _PATIENCE_MS))
 
@@ -55,7 +55,7 @@ class Administration:
 
     def move_leader(self, partition: int, choice: int) -> None:
         """Make another member of the ISR the preferred replica, and have it elected."""
-        states = partition_states(self._world)
+        states = partition_states(self._cluster)
         if partition >= len(states):
             return
         state = states[partition]
@@ -68,9 +68,9 @@ class Administration:
 
     def delete_records(self, partition: int, above: int) -> int:
         """LO-3: delete what is before a leader's high watermark, or `above` it by so much; returns the leader."""
-        states = partition_states(self._world)
+        states = partition_states(self._cluster)
         leader = states[partition].leader if partition < len(states) else -1
-        state = dict(brokers(self._world)).get(leader)
+        state = dict(brokers(self._cluster)).get(leader)
         replica = state.replicas.get((TOPIC, partition)) if state is not None else None
         if replica is not None:
             part = DeleteRecordsPartition(TOPIC, partition, max(0, replica.high_watermark + above))
@@ -84,21 +84,21 @@ class Administration:
 
     def min_isr(self) -> int:
         """What it is by the active controller."""
-        controller = leading(self._world)
+        controller = leading(self._cluster)
         configured = self._configured_min_isr
         return controller.image.min_insync_replicas(TOPIC, configured) if controller is not None else configured
 
     def restore_min_isr(self) -> None:
         """Ask until it is as it was."""
-        if self.min_isr() != self._configured_min_isr or leading(self._world) is None:
+        if self.min_isr() != self._configured_min_isr or leading(self._cluster) is None:
             self.set_min_isr(self._configured_min_isr)
-            self._world.after(1_000 * MS, self.restore_min_isr)
+            self._cluster.after(1_000 * MS, self.restore_min_isr)
 
     def _ask(self, request: AnyRequest) -> None:
-        alive = [node for node in self._brokers if self._world.machines[node].node is not None]
+        alive = [node for node in self._brokers if self._cluster.machines[node].node is not None]
         if alive:
             self._send(alive[0], request)
 
     def _send(self, broker: int, request: AnyRequest) -> None:
-        self._world.send_from_client(ADMINISTRATOR, self._next, broker, request, 2_000)
+        self._cluster.send_from_client(ADMINISTRATOR, self._next, broker, request, 2_000)
         self._next += 1

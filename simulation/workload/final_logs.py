@@ -31,10 +31,10 @@ class LogRecord(NamedTuple):
     crc: int
 
 
-def replica_logs(world: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]:
+def replica_logs(cluster: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]:
     """The logs of the brokers that are up, by broker and partition."""
     found = {}
-    for broker_id, state in brokers(world):
+    for broker_id, state in brokers(cluster):
         for (_, partition), replica in state.replicas.items():
             log = replica.log
             found[broker_id, partition] = ReplicaLog(

@@ -188,8 +188,8 @@ def test_what_ended_a_simulation_is_its_first_finding(property_id: str, layer: L
 
 
 def test_an_acknowledgement_that_is_a_lie_is_found_in_the_history_alone() -> None:
-    torment = {"squeeze": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
-    outcomes = [run(quick(seed, **{**LIES, **torment})) for seed in range(12)]
+    faulty = {"squeeze": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
+    outcomes = [run(quick(seed, **{**LIES, **faulty})) for seed in range(12)]
     names = {finding.property_id for outcome in outcomes for finding in findings(outcome)}
     assert "lost-acked-write" in names
 

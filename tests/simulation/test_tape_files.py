@@ -18,21 +18,21 @@ from tests.simulation.small import LIES, quick
 
 
 @pytest.fixture(scope="module")
-def tape() -> ChoiceFile:
+def choice_file() -> ChoiceFile:
     outcome = run(quick(3, **LIES))
     return choice_file_of(outcome, findings(outcome), ["something happens"])
 
 
-def test_what_is_written_comes_back(tape: ChoiceFile, tmp_path: Path) -> None:
+def test_what_is_written_comes_back(choice_file: ChoiceFile, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
-    path.write_text(tape.dumps())
+    path.write_text(choice_file.dumps())
     assert choice_files.load(path) == ChoiceFile(
-        **{**vars(tape), "streams": {name: tuple(values) for name, values in tape.streams.items()}}
+        **{**vars(choice_file), "streams": {name: tuple(values) for name, values in choice_file.streams.items()}}
     )
 
 
-def test_a_tape_is_the_same_simulation_as_its_seed(tape: ChoiceFile) -> None:
-    assert run(tape.case()).digest == run(quick(3, **LIES)).digest == tape.digest
+def test_a_tape_is_the_same_simulation_as_its_seed(choice_file: ChoiceFile) -> None:
+    assert run(choice_file.case()).digest == run(quick(3, **LIES)).digest == choice_file.digest
 
 
 def change(data: dict[str, Any], path: str, value: object) -> None:
@@ -84,8 +84,8 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         ),
     ],
 )
-def test_nonsense_is_refused_in_one_line(tape: ChoiceFile, path: str, value: object, told: str) -> None:
-    data = json.loads(tape.dumps())
+def test_nonsense_is_refused_in_one_line(choice_file: ChoiceFile, path: str, value: object, told: str) -> None:
+    data = json.loads(choice_file.dumps())
     change(data, path, value)
     with pytest.raises(ChoiceFileError) as refused:
         choice_files.parse(data, "file.json")

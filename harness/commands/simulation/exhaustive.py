@@ -48,7 +48,7 @@ def run(
 def _searched(worlds: Sequence[ModelSpec], limits: Limits, jobs: int) -> Iterator[Found]:
     """Each world in a process of its own: its tables are not shared, and their memory is given back."""
     with ProcessPoolExecutor(min(jobs, len(worlds)), get_context("spawn"), max_tasks_per_child=1) as pool:
-        futures = [pool.submit(search, world, limits) for world in worlds]
+        futures = [pool.submit(search, cluster, limits) for cluster in worlds]
         try:
             for future in futures:
                 yield future.result()

@@ -16,7 +16,7 @@ from rich.text import Text
 from harness.commands.simulation.sim import TimeLimit
 from harness.run.stopping import Stop, on_signals
 from harness.terminal.exits import Exit
-from simulation.known_flaws import hunt as zoos
+from simulation.known_flaws import hunt as hunts_
 from simulation.known_flaws import hunt_files, page
 from simulation.known_flaws.hunt import Hunt, Task
 from simulation.runs.pool import Pool, cores
@@ -66,7 +66,7 @@ def zoo(
     2 usage, 3 interrupted.
     """  # noqa: D301 (\b is for click)
     try:
-        wanted = [None, *zoos.chosen(flaws)]
+        wanted = [None, *hunts_.chosen(flaws)]
         begun = hunt_files.load(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -78,14 +78,14 @@ def zoo(
         return stop.requested or (deadline_s is not None and time.monotonic() >= deadline_s)
 
     with on_signals(stop):
-        with Pool[Task, SeedResult](zoos.work, jobs or cores()) as pool:
+        with Pool[Task, SeedResult](hunts_.work, jobs or cores()) as pool:
             correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
-        hunts = zoos.all_played(hunts, jobs or cores())
-        for place, hunted in enumerate(hunts if shrink_s else ()):
+        hunts = hunts_.all_played(hunts, jobs or cores())
+        for index, hunted in enumerate(hunts if shrink_s else ()):
             smaller = _shrunk(hunted, jobs or cores(), shrink_s, lambda: stop.requested)
             if stop.requested:
                 break
-            hunts[place] = smaller
+            hunts[index] = smaller
             if notes is not None and smaller != hunted:
                 hunt_files.save(notes, hunts)
     if check and not stop.requested:
@@ -95,7 +95,7 @@ def zoo(
     control = page.Control(correct.seeds, len(correct.failing))
     _print(hunts, control)
     if out is not None:
-        out.write_text(page.page(hunts, control, _command(), zoos.HISTORIES_PER_FLAW), encoding="utf-8")
+        out.write_text(page.page(hunts, control, _command(), hunts_.HISTORIES_PER_FLAW), encoding="utf-8")
     sys.exit(_status(hunts, control, complete=all(one.seeds >= seeds or one.is_over for one in hunts)))
 
 
@@ -109,13 +109,13 @@ def _hunted(
 ) -> list[Hunt]:
     """Go through the rounds; the correct build comes first and goes as far as any flaw does."""
     hunts = list(begun)
-    for limit in zoos.limits(seeds):
-        for place, hunted in reversed(list(enumerate(hunts))):
+    for limit in hunts_.limits(seeds):
+        for index, hunted in reversed(list(enumerate(hunts))):
             reached = limit if hunted.flaw is not None else max((one.seeds for one in hunts[1:]), default=0)
             if stopped() or hunted.seeds >= reached or (hunted.flaw is not None and hunted.is_over):
                 continue
-            hunts[place] = zoos.hunt(pool, hunted, reached, stopped)
-            console.print(Text(_line(hunts[place])), soft_wrap=True)
+            hunts[index] = hunts_.hunt(pool, hunted, reached, stopped)
+            console.print(Text(_line(hunts[index])), soft_wrap=True)
             if notes is not None:
                 hunt_files.save(notes, hunts)
     return hunts
@@ -123,7 +123,7 @@ def _hunted(
 
 def _shrunk(hunted: Hunt, jobs: int, limit_s: float, stopped: Callable[[], bool]) -> Hunt:
     end_s = time.monotonic() + limit_s
-    return zoos.shrunk(hunted, jobs, lambda: stopped() or time.monotonic() >= end_s)
+    return hunts_.shrunk(hunted, jobs, lambda: stopped() or time.monotonic() >= end_s)
 
 
 def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
@@ -131,7 +131,7 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
     from harness.run.stopping import Failed
     from simulation.runs.judgement import judge_dataset, write_dataset
 
-    named = list(zoos.histories(hunts))
+    named = list(hunts_.histories(hunts))
     if not named:
         return list(hunts)
     console.print(f"Spark checks {len(named)} histories", style="bold")
@@ -143,7 +143,7 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
         except Failed as failed:
             console.print(f"not checked: {failed}", style="yellow")
             return list(hunts)
-    return zoos.judged(hunts, {run_id: judgement.anomalies for run_id, judgement in judgements.items()})
+    return hunts_.judged(hunts, {run_id: judgement.anomalies for run_id, judgement in judgements.items()})
 
 
 def _line(hunted: Hunt) -> str:

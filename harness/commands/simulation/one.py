@@ -42,12 +42,12 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     if path.suffix == ".toml":
         return _play(path, trace=trace, as_json=as_json, store=store)
     try:
-        tape = choice_files.load(path)
+        choice_file = choice_files.load(path)
     except choice_files.ChoiceFileError as error:
         raise click.UsageError(str(error)) from error
-    status = run_case(tape.case(), trace=trace, as_json=as_json)
-    if not as_json and tape.property_id is not None:
-        click.echo(f"expected           {tape.property_id}, hash {tape.digest}")
+    status = run_case(choice_file.case(), trace=trace, as_json=as_json)
+    if not as_json and choice_file.property_id is not None:
+        click.echo(f"expected           {choice_file.property_id}, hash {choice_file.digest}")
     return status
 
 

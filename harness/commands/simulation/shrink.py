@@ -82,7 +82,7 @@ def shrink(
         except CannotShrink as error:
             raise click.UsageError(f"{what}: {error}") from error
     path = out or Path(f"shrunk-{_name(outcome.seed, what)}.json")
-    path.write_text(shrunk.tape.dumps(), encoding="utf-8")
+    path.write_text(shrunk.choice_file.dumps(), encoding="utf-8")
     _tell(shrunk, path, time.monotonic() - began_s)
 
 
@@ -107,12 +107,12 @@ def _name(seed: int | None, what: str) -> str:
 
 
 def _tell(shrunk: Shrunk, path: Path, seconds: float) -> None:
-    tape = shrunk.tape
-    for line in tape.happens:
+    choice_file = shrunk.choice_file
+    for line in choice_file.happens:
         click.echo(line)
-    configuration = tape.configuration
+    configuration = choice_file.configuration
     click.echo(
-        f"{len(tape.faults)} faults, {configuration.brokers} brokers, {configuration.partitions} partitions, "
+        f"{len(choice_file.faults)} faults, {configuration.brokers} brokers, {configuration.partitions} partitions, "
         f"{configuration.operations} sends, {shrunk.steps} transitions; {shrunk.tried} tapes tried in {seconds:.0f} s"
     )
     click.echo(f"harrow sim --schedule {path}")

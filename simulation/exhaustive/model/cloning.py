@@ -159,8 +159,8 @@ def _handler(kind: type) -> Callable[[Any], Hashable]:
     names = kind.__name__
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         omitted = _NOT_COMPARED.get(names, set())
-        places = [place for place, name in enumerate(kind._fields) if name not in omitted]
-        return lambda value: tuple([canonical(value[place]) for place in places])
+        indexes = [index for index, name in enumerate(kind._fields) if name not in omitted]
+        return lambda value: tuple([canonical(value[index]) for index in indexes])
     if issubclass(kind, tuple | list):
         return _of_sequence
     if issubclass(kind, dict):

@@ -191,8 +191,8 @@ class ModelCluster:
         broker = action.node
         controller: ControllerView = self.nodes.views[state[0]]
         registered = controller.brokers.get(broker)
-        life = registered.epoch if registered is not None else -1
-        answer = self._exchange(state, broker, Starts(f"{broker}/{life}"))
+        incarnation = registered.epoch if registered is not None else -1
+        answer = self._exchange(state, broker, Starts(f"{broker}/{incarnation}"))
         if not isinstance(answer, BrokerRegistrationResponse) or answer.error_code != ErrorCode.NONE:
             return None
         node = self.nodes.states[state[0]].node

@@ -27,8 +27,8 @@ from simulation.exhaustive.spec import CONTROLLER, ModelSpec
 class Nodes:
     """All states of all nodes that have been seen, the steps between them, and the events that caused these."""
 
-    def __init__(self, world: ModelSpec) -> None:
-        self.world = world
+    def __init__(self, cluster: ModelSpec) -> None:
+        self.cluster = cluster
         self.states: list[NodeState] = []
         self.owners: list[int] = []
         self.views: list[Any] = []
@@ -74,7 +74,7 @@ class Nodes:
 
     def _take(self, number: int, event: NodeEvent) -> NodeOutcome:
         owner = self.owners[number]
-        done = take(self.world, owner, self.states[number], event)
+        done = take(self.cluster, owner, self.states[number], event)
         state = self.rest(owner, done.state)
         outcome = NodeOutcome(
             state,

@@ -116,9 +116,9 @@ class Done(NamedTuple):
     notes: tuple[str, ...]
 
 
-def take(world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> Done:
+def take(cluster: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> Done:
     """Let an event happen to a node. Raises `NodeCrashed`."""
-    step = _Step(world, node_id, before, event)
+    step = _Step(cluster, node_id, before, event)
     try:
         return step.take()
     except Exception as error:
@@ -128,8 +128,8 @@ def take(world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) ->
 class _Step:
     """One step: a copy of the node, the event, and what came of it."""
 
-    def __init__(self, world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> None:
-        self.world = world
+    def __init__(self, cluster: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> None:
+        self.cluster = cluster
         self.node_id = node_id
         self.event = event
         self.disk = before.disk.copy()
@@ -263,9 +263,9 @@ class _Step:
         self._accept(_PRODUCES_FROM + value, Waiting(CLIENT, "client", "produce", request, wanted=True))
 
     def _start(self, incarnation: str) -> None:
-        node = make_node(self.world.settings(self.node_id), self.disk, incarnation)
+        node = make_node(self.cluster.settings(self.node_id), self.disk, incarnation)
         assert isinstance(node, BrokerNode | ControllerNode)
-        change = self.world.without
+        change = self.cluster.without
         if change is not None:
             rules = change(node.state.rules)
             node.state.rules = rules

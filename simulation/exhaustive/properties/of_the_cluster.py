@@ -192,8 +192,8 @@ def _judge_leader(
 
 
 def _judge_pairs(living: Sequence[tuple[int, BrokerView]]) -> Iterator[str]:
-    for place, (one, view) in enumerate(living):
-        for two, other in living[place + 1 :]:
+    for index, (one, view) in enumerate(living):
+        for two, other in living[index + 1 :]:
             end = min(view.high_watermark, other.high_watermark)
             start = max(view.log_start, other.log_start)
             mine = view.log[start - view.log_start : max(end - view.log_start, 0)]

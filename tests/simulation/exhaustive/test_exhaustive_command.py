@@ -58,9 +58,9 @@ def test_bad_input_is_one_line_and_status_2(capsys, words, message):
 
 
 def test_settings_change_a_stated_world():
-    (world,) = options.worlds("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
-    assert world.budget == Budget(records=1, kills=1, orders=3)
-    assert (world.initial_isr, world.generation, world.flaws) == (3, "K4", ("eager-shrink",))
+    (cluster,) = options.worlds("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
+    assert cluster.budget == Budget(records=1, kills=1, orders=3)
+    assert (cluster.initial_isr, cluster.generation, cluster.flaws) == (3, "K4", ("eager-shrink",))
 
 
 def test_an_unknown_flaw_is_refused():

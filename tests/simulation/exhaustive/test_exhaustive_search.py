@@ -31,8 +31,8 @@ as there; a fetch is as many."""
     ],
     ids=ModelSpec.title,
 )
-def test_no_order_of_a_small_world_breaks_the_correct_protocol(world):
-    found = search(world)
+def test_no_order_of_a_small_world_breaks_the_correct_protocol(cluster):
+    found = search(cluster)
     assert (found.verdict, found.violation) == (Verdict.EXHAUSTED, None)
     assert found.states > 500
     assert found.transitions > found.states
@@ -54,12 +54,12 @@ def test_a_flaw_shows_within_as_few_steps_as_in_the_model(flaw):
 
 @pytest.mark.parametrize("flaw", sorted(HUNTS))
 def test_the_steps_break_a_property_with_the_flaw_and_none_without_it(flaw):
-    world = HUNTS[flaw]
+    cluster = HUNTS[flaw]
     found = hunted(flaw)
-    with_it = follow(world, found.steps)
+    with_it = follow(cluster, found.steps)
     assert with_it.violation == found.violation
     assert [step.name for step in with_it.steps] == list(found.steps)
-    without = follow(ModelSpec(**{**vars(world), "flaws": ()}), found.steps)
+    without = follow(ModelSpec(**{**vars(cluster), "flaws": ()}), found.steps)
     assert without.violation is None
 
 
@@ -67,8 +67,8 @@ def test_the_steps_break_a_property_with_the_flaw_and_none_without_it(flaw):
     ("flaw", "length"), [("advance-below-min-isr", 4), ("eager-shrink", 5), ("rollback-on-any-error", 15)]
 )
 def test_what_the_model_can_see_takes_exactly_as_long_as_in_the_model(flaw, length):
-    world = HUNTS[flaw]
-    found = search(ModelSpec(**{**vars(world), "properties": MODELLED}))
+    cluster = HUNTS[flaw]
+    found = search(ModelSpec(**{**vars(cluster), "properties": MODELLED}))
     assert len(found.steps) + 1 == length == MODEL[flaw]
 
 
@@ -86,7 +86,7 @@ def test_a_step_that_is_not_possible_is_named_with_its_number():
 
 
 def test_the_stated_worlds_have_names_of_their_own():
-    names = [world.name for world in (*CORRECT, *HUNTS.values())]
+    names = [cluster.name for cluster in (*CORRECT, *HUNTS.values())]
     assert len(set(names)) == len(names)
 
 

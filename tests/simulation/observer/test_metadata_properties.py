@@ -90,15 +90,15 @@ def test_a_member_that_was_admitted_by_what_its_earlier_life_fetched_breaks_p_7(
     plant = change_rules("isr", is_eligible=lambda *_asked: True)
     other = change_rules("alter_partition", is_eligible=lambda *_asked, **_more: True)
     third = change_rules("fetch", check_replica_epoch=lambda *_asked: 0)
-    outcome = observe(plant, other, third, _epochs_of_earlier_lives(), faults=faults)
+    outcome = observe(plant, other, third, _epochs_of_earlier_incarnations(), faults=faults)
     assert outcome.failed_property == "P-7"
 
 
-def _epochs_of_earlier_lives() -> Plant:
+def _epochs_of_earlier_incarnations() -> Plant:
     """A leader that says of every follower that it fetched in broker epoch 0."""
 
-    def lie(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = replica_of(world, step, Role.LEADER)
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
         for remote in replica.remotes.values() if replica is not None else ():
             remote.broker_epoch = 0
         return False
