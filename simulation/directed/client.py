@@ -1,4 +1,4 @@
-"""The client of a directed schedule: it sends and reads exactly what and when a step says, and keeps the history."""
+"""The client of a directed schedule: sends and reads exactly what a step demands, and records the history."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Send:
 
 
 class DirectedClient:
-    """One endpoint for everything; each request has its own continuation."""
+    """One endpoint for all requests; each request has its own continuation."""
 
     def __init__(self, history: SimulatedHistory) -> None:
         self.history = history
@@ -67,10 +67,10 @@ class DirectedClient:
         self._waiting: dict[int, Callable[[SimulatedCluster, AnyResponse | None], None]] = {}
 
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
-        """It sets none."""
+        """Ignored: it sets no timers."""
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Hand an answer to whoever waits for it."""
+        """Pass an answer to the continuation of its request."""
         self._waiting.pop(request_id)(cluster, response)
 
     def ask(
@@ -81,7 +81,7 @@ class DirectedClient:
         then: Callable[[SimulatedCluster, AnyResponse | None], None],
         wait_ms: int,
     ) -> None:
-        """Send a request; `then` gets the answer, or None if there is none within the time."""
+        """Send a request; `then` gets the answer, or None if there is none within `wait_ms`."""
         self._request += 1
         self._waiting[self._request] = then
         cluster.send_from_client(CLIENT, self._request, to, request, wait_ms)
@@ -131,7 +131,7 @@ class DirectedClient:
             )
 
     def _connection_closed(self, _: SimulatedCluster, __: AnyResponse | None) -> None:
-        """Only acks=0: whoever loses its connection asks for the leader again."""
+        """Only acks=0: a producer that loses its connection looks up the leader again."""
         self.known_leader = None
 
     def _produced(self, cluster: SimulatedCluster, send: Send, response: AnyResponse | None) -> None:
@@ -182,7 +182,7 @@ class DirectedClient:
         self.process = self.history.new_process()
 
     def give_up(self, cluster: SimulatedCluster) -> None:
-        """The schedule is over: whatever is open stays unknown."""
+        """End the schedule: the outcome of open sends stays unknown."""
         for send in self.sends:
             if send.status is None:
                 self._complete(cluster, send, "info", "the schedule ended", None)
@@ -190,7 +190,7 @@ class DirectedClient:
     # --- read --------------------------------------------------------------------------------------------------------
 
     def read(self, cluster: SimulatedCluster, from_node: int, phase: str) -> int | None:
-        """Read everything that a node shows; returns where it ended, None if it showed nothing but an error."""
+        """Read the log of a node to its end; returns the end, None if the node answered with errors only."""
         position: int | None = None
         while True:
             at = position or 0
@@ -214,7 +214,7 @@ class DirectedClient:
         return answer.partitions[0].offset if isinstance(answer, ListOffsetsResponse) else -1
 
     def latest(self, cluster: SimulatedCluster, node: int) -> int | None:
-        """The end of the log as a node tells it; None if it does not."""
+        """The end of the log according to a node; None if it does not answer."""
         answer = self._answer(cluster, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -1),)))
         if not isinstance(answer, ListOffsetsResponse) or answer.partitions[0].error_code:
             return None

@@ -1,4 +1,4 @@
-"""What a step may wait for, and how it stands: one function a condition, each by its name in schedule files."""
+"""Evaluates the conditions of directed schedules: one function per condition, by its name in schedule files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from simulation.workload.clients import TOPIC
 from simulation.workload.recording import SimulatedHistory
 
 Wanted = Any
-"""What a schedule file says; TOML has only so many types, and a wrong one never equals what is found."""
+"""A value in a schedule file; TOML has only a few types, and a value of a wrong type never equals the actual one."""
 
 NOTHING = "nothing"
 
 
 class Scene(Protocol):
-    """Where conditions look."""
+    """The objects that conditions read."""
 
     @property
     def cluster(self) -> SimulatedCluster: ...

@@ -1,4 +1,4 @@
-"""Playing a directed schedule, with or without its flaw."""
+"""Runs a directed schedule, with or without its flaw."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from simulation.workload.final_logs import replica_logs
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a schedule ended: all that was found, what was seen first first."""
+    """The result of a schedule; findings are in the order in which they were made."""
 
     schedule: Schedule
     flawed: bool
     findings: tuple[Finding, ...]
     outcome: SimulationOutcome
     clients_know: bool
-    """Whether clients alone could tell that something is wrong."""
+    """Whether the clients' history alone shows that something is wrong."""
 
     @property
     def failed(self) -> bool:
-        """Whether anything is wrong with the build."""
+        """Whether the build has shown any failure."""
         return bool(self.findings)
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Which layers have found something."""
+        """The layers that have found something."""
         return tuple(dict.fromkeys(finding.layer.value for finding in self.findings))
 
 
-def run(
+def play_schedule(
     path: Path,
     *,
     flawed: bool,
@@ -47,7 +47,7 @@ def run(
     keep_notes: bool = False,
     recorders: Sequence[Observer] = (),
 ) -> Result:
-    """Play a file, with the flaws `also` in any case. Recorders only write down.
+    """Run a schedule file, with the flaws `also` in both builds. Recorders only record.
 
     Raises `ScheduleError` if a step is impossible and nothing was found before it.
     """
@@ -94,7 +94,7 @@ class _Phases:
         self._since_us = cluster.now_us
 
     def ended(self, name: str) -> None:
-        """This phase is over, the next one begins."""
+        """End this phase and begin the next one."""
         self.ended_us[name] = self._since_us, self._cluster.now_us
         self._since_us = self._cluster.now_us
 

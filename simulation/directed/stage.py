@@ -1,4 +1,4 @@
-"""The stage of a directed schedule: the world, its client, and one method for each kind of step."""
+"""Executes the steps of a directed schedule on a simulated cluster: one method for each kind of step."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _ELECTIONS = {"preferred": 0, "unclean": 1}
 
 
 def configuration_of(schedule: Schedule, flaws: tuple[str, ...]) -> Configuration:
-    """A small, quick, dull cluster, but for what the file says."""
-    dull: dict[str, object] = {
+    """The simplest small, fast cluster, with the settings of the file."""
+    defaults: dict[str, object] = {
         "generation": schedule.generation,
         "flaws": list(flaws),
         "controllers": 1,
@@ -54,11 +54,11 @@ def configuration_of(schedule: Schedule, flaws: tuple[str, ...]) -> Configuratio
         "lag_ms": 60_000,
         "faults": [],
     }
-    return Configuration.from_json(dull | dict(schedule.configuration))
+    return Configuration.from_json(defaults | dict(schedule.configuration))
 
 
 class Stage:
-    """Everything that the steps of one schedule act on."""
+    """The cluster, its client and the traps that the steps of one schedule act on."""
 
     def __init__(
         self, schedule: Schedule, flaws: tuple[str, ...], observers: Sequence[Observer], *, keep_notes: bool
@@ -77,8 +77,8 @@ class Stage:
         self.cluster.clients = {CLIENT: self.client}
         self.cluster.transport.intercept = self.traps.intercept
         self.brokers = tuple(range(1, self.configuration.brokers + 1))
-        self.ends: dict[int, int] = {}  # where the last reads have to end, by partition
-        self.clients_know = False  # whether an expectation failed that a client could have
+        self.ends: dict[int, int] = {}  # the offsets that the final reads have to reach, by partition
+        self.clients_know = False  # whether an expectation failed that a client can check
 
     # --- before and after --------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Stage:
             raise Violation("V-1", "the cluster did not become whole before the first step")
 
     def recover(self) -> None:
-        """Undo whatever is still in place; then everything has to become well in time (V-4, V-5)."""
+        """Heal everything; then the cluster has to recover in time (V-4, V-5)."""
         for label in self.traps.traps:
             self.traps.open(label)
         self.cluster.transport.mend(frozenset(self.cluster.network.cut))
@@ -113,14 +113,14 @@ class Stage:
         self.client.give_up(self.cluster)
 
     def read_all(self) -> None:
-        """Read the whole log from its leader, as the last word on what was kept."""
+        """Read the whole log from its leader, as the final reads."""
         leader = partition_states(self.cluster)[0].leader
         self.ends = {0: dict(brokers(self.cluster))[leader].replicas[TOPIC, 0].high_watermark}
         if self.client.read(self.cluster, leader, "final") is None:
             raise Violation("V-5", f"broker {leader} leads and shows nothing")
 
     def is_whole(self) -> bool:
-        """All replicas in sync by everybody's account, and all logs alike."""
+        """Whether every node agrees that all replicas are in sync, and all logs are equal."""
         states = partition_states(self.cluster)
         up = dict(brokers(self.cluster))
         if not states or states[0].leader < 0 or set(states[0].isr) != set(states[0].replicas):
@@ -144,7 +144,7 @@ class Stage:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def perform(self, step: ScheduleStep) -> None:
-        """Carry out one step. Raises `ScheduleError` if it cannot be done, `Violation` if it shows a broken promise."""
+        """Execute one step. Raises `ScheduleError` if it is impossible, `Violation` if it shows a broken property."""
         self.cluster.say(f"step {step.number}: {step.kind} {dict(step.arguments)}")
         getattr(self, "_" + step.kind.replace("-", "_"))(step, step.arguments)
 
@@ -155,7 +155,7 @@ class Stage:
         return done() or self.cluster.run_until(self.cluster.now_us + for_ms * MS, done)
 
     def _node(self, step: ScheduleStep, name: object) -> int:
-        """A node's number, or who has a role at the moment."""
+        """Resolve a node's number, or a role that a node has at the moment."""
         if isinstance(name, int):
             if name not in self.cluster.machines:
                 raise self._impossible(step, f"expected a node, found {name}")
@@ -261,7 +261,7 @@ class Stage:
             self.cluster.start(node)
 
     def _restart(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
-        """Start what is down or, in another build, may be up: that dies first."""
+        """Start a node; one that is up, as it may be in one of the two builds, is killed first."""
         for node in sorted(self._nodes(step, arguments["node"])):
             if self.cluster.machines[node].node is not None:
                 self.cluster.kill(node)

@@ -1,7 +1,7 @@
-"""The world: one heap of timed events, the machines that react to them, and the network between.
+"""The simulated cluster: an event queue, the machines that react to events, and the network between them.
 
 Nodes are the broker's own cores; clients and the nemesis are state machines of the same kind. Nothing here knows what
-is tested: observers are told of every step, and judge.
+is tested: observers are called after every step, and judge.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from simulation.engine.network import Network
 from simulation.engine.transport import Transport
 
 NOBODY = 0
-"""Stands for a node in notes of what the nemesis does."""
+"""The node id of log entries about the nemesis."""
 
 
 class EventStep(NamedTuple):
-    """What an observer is told after a node has reacted to an event."""
+    """An event, the node that handled it, and the effects; passed to observers."""
 
     node_id: int
     event: Event
@@ -54,31 +54,31 @@ class EventStep(NamedTuple):
 
 
 class Observer(Protocol):
-    """Somebody who watches. Raises to say that a property is broken."""
+    """Is called after every step. Raises to report that a property is broken."""
 
     def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """A node has reacted."""
         ...
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
-        """A node has died; with `lost_bytes` >= 0 its machine lost power, else only the process died."""
+        """A node has crashed; with `lost_bytes` >= 0 its machine lost power, else only the process died."""
         ...
 
 
 class Client(Protocol):
-    """A client: told of answers and of its own timers."""
+    """A client: receives answers and its own timers."""
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """The answer to a request, None if there will be none."""
         ...
 
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
-        """A timer that it set."""
+        """A timer of this client has fired."""
         ...
 
 
 class NodeCrashed(Exception):
-    """A node's core raised: a failure of the protocol's implementation."""
+    """A node's core raised an exception: a defect of the protocol's implementation."""
 
     def __init__(self, node_id: int, error: BaseException) -> None:
         super().__init__(f"node {node_id} crashed: {type(error).__name__}: {error}")
@@ -87,7 +87,7 @@ class NodeCrashed(Exception):
 
 
 class SimulatedCluster(EventQueue):
-    """Everything there is, and all that will happen to it."""
+    """Machines, clients, network and the queue of events, in one process."""
 
     def __init__(
         self, choices: ChoiceSequence, settings: Sequence[Settings], observers: Sequence[Observer] = ()
@@ -138,7 +138,7 @@ class SimulatedCluster(EventQueue):
         return lost
 
     def lose_disk(self, node_id: int) -> None:
-        """Kill a node's process, and let everything on its disk be gone."""
+        """Kill a node's process and erase its disk."""
         machine = self.machines[node_id]
         machine.node = None
         machine.paused = False
@@ -148,7 +148,7 @@ class SimulatedCluster(EventQueue):
             observer.crashed(self, node_id, lost)
 
     def stop(self, node_id: int) -> None:
-        """Ask a node to stop in good order."""
+        """Ask a node for a controlled shutdown."""
         self.deliver(node_id, self.machines[node_id].incarnation, StopRequested())
 
     def pause(self, node_id: int) -> None:
@@ -156,7 +156,7 @@ class SimulatedCluster(EventQueue):
         self.machines[node_id].paused = True
 
     def resume(self, node_id: int) -> None:
-        """Let a frozen process go on with what has piled up."""
+        """Resume a frozen process; it handles the events that have piled up."""
         machine = self.machines[node_id]
         if not machine.paused:
             return
@@ -166,7 +166,7 @@ class SimulatedCluster(EventQueue):
             self.deliver(node_id, machine.incarnation, event)
 
     def deliver(self, node_id: int, incarnation: int, event: Event) -> None:
-        """Hand an event to a node, if it still lives the same life, and carry out what it wants."""
+        """Pass an event to a node, if it is still the same incarnation, and carry out the effects."""
         machine = self.machines[node_id]
         node = machine.node
         if node is None or machine.incarnation != incarnation:
@@ -234,7 +234,7 @@ class SimulatedCluster(EventQueue):
                 observer.crashed(self, node_id, -1)
 
     def say(self, text: str) -> None:
-        """Note something that no node did."""
+        """Log something that no node did."""
         if self.notes is not None:
             self.notes.append((self.now_us, NOBODY, text))
 

@@ -1,4 +1,4 @@
-"""A machine of the simulated cluster: what a process of Harrow's broker runs on."""
+"""A machine of the simulated cluster: disk, clock and the process of one node of Harrow's broker."""
 
 from __future__ import annotations
 

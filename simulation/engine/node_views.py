@@ -1,4 +1,4 @@
-"""Looking into nodes: what the active controller holds, what brokers hold."""
+"""Reads the state of nodes: the active controller's view of partitions, the brokers' replicas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulation.workload.clients import TOPIC
 
 
 def controllers(cluster: SimulatedCluster) -> Iterator[tuple[int, ControllerState]]:
-    """Controllers that are up."""
+    """The controllers that are up, with their state."""
     for node_id, machine in cluster.machines.items():
         node = machine.node
         if isinstance(node, ControllerNode):
@@ -26,7 +26,7 @@ def controllers(cluster: SimulatedCluster) -> Iterator[tuple[int, ControllerStat
 
 
 def brokers(cluster: SimulatedCluster) -> Iterator[tuple[int, BrokerState]]:
-    """Brokers that are up."""
+    """The brokers that are up, with their state."""
     for node_id, machine in cluster.machines.items():
         state = broker_state(machine.node)
         if state is not None:
@@ -47,7 +47,7 @@ def leading(cluster: SimulatedCluster) -> ControllerState | None:
 
 
 def active_controller(cluster: SimulatedCluster) -> int | None:
-    """Its node id."""
+    """Node id of the active controller."""
     state = leading(cluster)
     return state.settings.node_id if state is not None else None
 

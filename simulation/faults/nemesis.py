@@ -1,4 +1,4 @@
-"""The nemesis of a simulation: fires a schedule in virtual time, and undoes it in virtual time."""
+"""The nemesis of a simulation: injects the faults of a schedule in virtual time, and heals them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory
 
 CHECK_MS = 20
-"""How often a fault that waits for a condition looks whether it holds."""
+"""Interval at which a fault that waits for a condition checks it."""
 
 
 class Nemesis:
-    """Fires a schedule and undoes it."""
+    """Injects the faults of a schedule and heals them."""
 
     def __init__(self, cluster: SimulatedCluster, configuration: Configuration, history: SimulatedHistory) -> None:
         self.cluster = cluster
@@ -32,13 +32,13 @@ class Nemesis:
         self.controllers = sorted(node for node, one in cluster.machines.items() if one.settings.is_controller)
         self.administration = Administration(cluster, configuration)
         self.losses = Losses(cluster, configuration.lossy_budget, self._min_isr_is_changed)
-        self._changes_of_min_isr = 0  # that were not taken back
+        self._changes_of_min_isr = 0  # that are not undone yet
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
         self._over = False
 
     def plan(self, faults: list[Fault]) -> None:
-        """Put the faults on the heap; what was due while the cluster came up strikes at once."""
+        """Schedule the faults; those that were due during set-up strike at once."""
         for fault in faults:
             self.cluster.at(max(fault.at_ms * MS, self.cluster.now_us), self._fire, fault)
 
@@ -71,7 +71,7 @@ class Nemesis:
     ) -> None:
         number = self._next
         self._next += 1
-        self.cluster.say(_told(kind, targets, why))
+        self.cluster.say(_describe(kind, targets, why))
         self._undo[number] = (kind, targets, undo, self.cluster.now_us, why)
         self.cluster.after(after_ms * MS, self._close, number)
 
@@ -82,13 +82,13 @@ class Nemesis:
         kind, targets, undo, started_us, why = opened
         undo()
         if self.cluster.now_us - started_us > MS:
-            self.cluster.say(f"end of {_told(kind, targets, why)}")
+            self.cluster.say(f"end of {_describe(kind, targets, why)}")
         self.history.faults.append(
             FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.cluster.now_us * MS)
         )
 
     def heal(self) -> None:
-        """Undo everything that is still in place; what still waits for a condition waits no longer."""
+        """Heal all faults; those that still wait for a condition never strike."""
         self._over = True
         for number in list(self._undo):
             self._close(number)
@@ -125,7 +125,7 @@ class Nemesis:
         self._opened("page-cache-loss", (target,), lambda: self.cluster.start(target), fault.duration_ms, "disk lost")
 
     def _bit_flip(self, fault: Fault, target: int) -> None:
-        """ST-7: power fails, everything survives but for one bit of what was being written."""
+        """ST-7: power fails; everything survives except one bit of what was being written."""
         if target in self.brokers and not self.losses.allow(target):
             return
         if target in self.brokers:
@@ -136,10 +136,10 @@ class Nemesis:
         self._opened("bit-flip", (target,), lambda: self.cluster.start(target), fault.duration_ms, where)
 
     def _power_cut(self, fault: Fault, target: int) -> None:
-        """Several machines lose power at once; as many brokers lose what they had not synced as the contract allows."""
+        """Several machines lose power at once; as many brokers as the contract allows lose what they had not synced."""
         nodes = sorted(self.cluster.machines)
         victims = [node for index, node in enumerate(nodes) if (fault.parameter >> index) & 1] or [target]
-        told = []
+        survivals = []
         for node in victims:
             survival = Survival(fault.parameter % len(Survival))
             if node in self.brokers and survival is not Survival.EVERYTHING:
@@ -148,16 +148,16 @@ class Nemesis:
                 else:
                     survival = Survival.EVERYTHING
             self.cluster.kill(node, survival)
-            told.append(f"{node} {survival.name.lower()}")
+            survivals.append(f"{node} {survival.name.lower()}")
 
         def mend() -> None:
             for node in victims:
                 self.cluster.start(node)
 
-        self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(told))
+        self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(survivals))
 
     def _failing_disk(self, fault: Fault, target: int) -> None:
-        """ST-7: every write and every fsync fails, so that the node ends; then the disk is well again."""
+        """ST-7: every write and every fsync fails, so that the node exits; then the disk works again."""
         disk = self.cluster.machines[target].disk
         disk.failing = True
 
@@ -169,7 +169,7 @@ class Nemesis:
         self._opened("failing-disk", (target,), mend, fault.duration_ms)
 
     def _torn_append(self, fault: Fault, target: int) -> None:
-        """ST-7: the next append fails after some bytes, so that the node ends; then the disk is well again."""
+        """ST-7: the next append fails after some bytes, so that the node exits; then the disk works again."""
         disk = self.cluster.machines[target].disk
         disk.tears_next_append_at = fault.parameter
 
@@ -185,7 +185,7 @@ class Nemesis:
         self._opened("pause", (target,), lambda: self.cluster.resume(target), fault.duration_ms)
 
     def _lossy_restart(self, fault: Fault, target: int) -> None:
-        """BL-8: power fails in the midst of a shutdown in good order, or right after it."""
+        """BL-8: power fails during a controlled shutdown, or right after it."""
         self.cluster.stop(target)
         self.cluster.after((1 + fault.parameter) * MS // 10, self._power_fails, fault, target)
 
@@ -204,7 +204,7 @@ class Nemesis:
         self.cluster.stop(target)
 
         def mend() -> None:
-            self.cluster.kill(target)  # if it could not stop in good order within its time
+            self.cluster.kill(target)  # if its controlled shutdown took too long
             self.cluster.start(target)
 
         self._opened("restart", (target,), mend, fault.duration_ms + 1_000)
@@ -235,18 +235,18 @@ class Nemesis:
         self._cut("one-way", links, (target,), fault.duration_ms)
 
     def _stall(self, fault: Fault, target: int) -> None:
-        """Delay what goes between two nodes, in one direction or both; nothing is lost."""
+        """Delay the messages between two nodes, in one direction or both; none is lost."""
         others = [node for node in sorted(self.cluster.machines) if node != target]
         other = others[fault.parameter // 4 % len(others)]
-        ways = ((target, other), (other, target))
-        links = frozenset(ways if fault.parameter % 4 == 3 else (ways[fault.parameter % 2],))
+        directions = ((target, other), (other, target))
+        links = frozenset(directions if fault.parameter % 4 == 3 else (directions[fault.parameter % 2],))
         self.cluster.transport.stall(links)
         self._opened(
             "stall", (target, other), lambda: self.cluster.transport.unstall(links), 1 + fault.duration_ms // 8
         )
 
     def _late_metadata(self, fault: Fault, target: int) -> None:
-        """MD-2: a broker hears late of what the controller decides, and then of all at once."""
+        """MD-2: a broker receives the controller's decisions late, and then all at once."""
         broker = target if target in self.brokers else self._target(len(self.brokers) + len(self.controllers))
         self.cluster.transport.withhold_metadata(broker)
         self._opened(
@@ -282,7 +282,7 @@ class Nemesis:
         self._moved(fault.parameter % self.configuration.partitions, self._row_of(fault), "reassign")
 
     def _row_of(self, fault: Fault, fewer: int = 0) -> tuple[int, ...]:
-        """As many brokers as a partition has replicas, or `fewer`, in a row that begins anywhere."""
+        """As many consecutive brokers as a partition has replicas, or `fewer`."""
         count = len(self.brokers)
         first = fault.parameter % count
         wanted = self.configuration.replication_factor - fewer
@@ -293,7 +293,7 @@ class Nemesis:
         self._opened(kind, replicas, lambda: None, 1)
 
     def _shrink_replicas(self, fault: Fault, target: int) -> None:
-        """Take a replica away where min ISR allows it, or move all; a moment later it shall be as it was before."""
+        """Remove a replica where min ISR allows it, or move all; restore the assignment a moment later."""
         replicas = self._row_of(fault, fewer=(fault.parameter // 10) % 2)
         if len(replicas) < self.administration.min_isr():
             return
@@ -318,7 +318,7 @@ class Nemesis:
         self._opened("elect-preferred", (), lambda: None, 1)
 
     def _move_leader(self, fault: Fault, target: int) -> None:
-        """EL-7: elect members of the ISR in turn, up to three in quick succession, by making each the preferred one."""
+        """EL-7: elect up to three members of the ISR in quick succession, by making each the preferred leader."""
         partition = fault.parameter % self.configuration.partitions
         pause_ms = 5 + fault.parameter // 3 % 8 * 5
         for turn in range(1 + fault.parameter // 100 % 3):
@@ -332,7 +332,7 @@ class Nemesis:
         self._opened("elect-unclean", (), lambda: None, 1)
 
     def _delete_records(self, fault: Fault, target: int) -> None:
-        """Ask a leader to move its log start: to its high watermark, a little below it, or above it in vain."""
+        """Ask a leader to move its log start to its high watermark, a little below it, or (refused) above it."""
         leader = self.administration.delete_records(
             fault.parameter % self.configuration.partitions, 2 - fault.parameter // 100
         )
@@ -343,7 +343,7 @@ class Nemesis:
         self._opened("min-isr", (), lambda: None, 1)
 
     def _change_min_isr(self, fault: Fault, target: int) -> None:
-        """Raise it for a while; lower it only where nothing gets lost anyway (ST-8)."""
+        """Raise min ISR for a while; lower it only where no faults lose data (ST-8)."""
         if not self.losses.allow_change_of_min_isr():
             return
         configured = self.configuration.min_insync_replicas
@@ -363,6 +363,6 @@ class Nemesis:
         return self._changes_of_min_isr > 0 or self.administration.min_isr() != self.configuration.min_insync_replicas
 
 
-def _told(kind: str, targets: tuple[int, ...], why: str) -> str:
+def _describe(kind: str, targets: tuple[int, ...], why: str) -> str:
     who = f" of {', '.join(map(str, targets))}" if targets else ""
     return f"{kind}{who}{f' ({why})' if why else ''}"

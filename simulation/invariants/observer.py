@@ -1,7 +1,7 @@
-"""The observer: sees every node's memory and every step, and says at once which property of the protocol broke (§20).
+"""The observer: checks the protocol's properties after every step, with access to the memory of every node (§20).
 
-It keeps a *ghost log* of what is committed and a *mirror* of every replica, and looks only at the node that has just
-reacted, and of that only at what has changed. One object watches one simulation.
+It keeps a *ghost log* of what is committed and a *mirror* of every replica, and inspects only the node that has just
+reacted, and of that only what has changed. One object observes one simulation.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
 
 
 class PropertyObserver:
-    """See the module. Raises `Violation`; after that it must not be told anything more."""
+    """See the module. Raises `Violation`; after that it must not be called any more."""
 
     def __init__(self) -> None:
         self._known: Knowledge | None = None
 
     @property
     def known(self) -> Knowledge:
-        """What has been learned so far; only after the first event."""
+        """What has been observed so far; only after the first event."""
         assert self._known is not None
         return self._known
 
@@ -77,7 +77,7 @@ class PropertyObserver:
             _last_cuts(known, broker)
             combined_stopped = machine.settings.is_controller and _is_closed(broker)
             stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
-            _gone(broker, clean_epoch=-1 if stored is None else stored)
+            _process_ended(broker, clean_epoch=-1 if stored is None else stored)
         if disk_lost:
             broker.clean_epoch = -1
         if lost_bytes >= 0:
@@ -98,7 +98,7 @@ class PropertyObserver:
         broker = known.brokers[step.node_id]
         event = step.event
         if broker.incarnation != incarnation:
-            _born(known, broker, incarnation, state.incarnation_id)
+            _process_started(known, broker, incarnation, state.incarnation_id)
         if event.__class__ is RequestReceived:
             assert isinstance(event, RequestReceived)
             if event.request.__class__ in _FROM_CLIENTS:
@@ -143,7 +143,7 @@ class PropertyObserver:
                 mirrors[key] = ghost.mirrors[broker.broker_id] = mirror
             if mirror.replica is not replica:
                 if mirror.replica is not None and mirror.incarnation == broker.incarnation:
-                    mirror.entries.clear()  # RT-8: it was deleted, and made anew in the same step
+                    mirror.entries.clear()  # RT-8: it was deleted and created again in the same step
                     mirror.same = mirror.durable = 0
                 mirror.incarnation = broker.incarnation
                 replicas.opened(known, ghost, mirror, replica)
@@ -155,7 +155,7 @@ class PropertyObserver:
 
 
 def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:
-    """Something of a replica is not as it was."""
+    """Check a replica whose state has changed."""
     if replica.leader_epoch < mirror.leader_epoch or replica.partition_epoch < mirror.partition_epoch:
         known.fail(
             ghost,
@@ -191,7 +191,7 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
     mirror.high_watermark = new
     leads = replica.role is Role.LEADER
     if new != before:
-        if not was_cut:  # then it was only clamped (HW-8), not learnt
+        if not was_cut:  # a cut only clamps it (HW-8)
             mirror.high_watermark_epoch = replica.leader_epoch
         if leads:
             committed.high_watermark_of_leader(known, ghost, mirror, before, new)
@@ -213,7 +213,7 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
 
 
 def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> None:
-    """RT-8: the replica was deleted; a new one of the same name will begin empty."""
+    """RT-8: the replica was deleted; a new one of the same name will start empty."""
     mirror = broker.mirrors.pop(key)
     for ghost in known.partitions.values():
         if ghost.mirrors.get(broker.broker_id) is mirror:
@@ -235,10 +235,10 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
                 isr.request_sent(known, broker, effect.request_id, effect.request)
 
 
-# --- lives -----------------------------------------------------------------------------------------------------------
+# --- processes -------------------------------------------------------------------------------------------------------
 
 
-def _born(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_id: str) -> None:
+def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_id: str) -> None:
     broker.incarnation = incarnation
     broker.up = True
     broker.broker_epoch = -1
@@ -247,7 +247,7 @@ def _born(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_
     broker.clean_epoch = -1
 
 
-def _gone(broker: BrokerMirror, clean_epoch: int) -> None:
+def _process_ended(broker: BrokerMirror, clean_epoch: int) -> None:
     broker.up = False
     broker.clean_epoch = clean_epoch
     broker.alterations.clear()
@@ -258,7 +258,7 @@ def _gone(broker: BrokerMirror, clean_epoch: int) -> None:
 
 
 def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
-    """A process that fails in the middle of a step may have cut a log before: what it cut off, nobody has lost."""
+    """A process that fails during a step may have cut a log before: the records that it cut off are not lost data."""
     for key, mirror in broker.mirrors.items():
         replica, ghost = mirror.replica, known.ghost_of(*key)
         if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
@@ -268,17 +268,17 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
 
 
 def _exited(known: Knowledge, step: EventStep) -> None:
-    """A process that ended by itself; in good order if its status is 0."""
+    """A process that exited by itself; cleanly if its status is 0."""
     broker = known.brokers.get(step.node_id)
     if broker is None or not broker.up:
         return
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
-            _gone(broker, clean_epoch=broker.broker_epoch)
+            _process_ended(broker, clean_epoch=broker.broker_epoch)
 
 
 def _is_closed(broker: BrokerMirror) -> bool:
-    """Whether everything of a broker's logs was brought to the disk, as its last act."""
+    """Whether a broker's logs were flushed completely before it ended."""
     logs = [mirror.log for mirror in broker.mirrors.values() if mirror.log is not None]
     return all(log.flushed_offset == log.end_offset for log in logs)
 
@@ -286,7 +286,7 @@ def _is_closed(broker: BrokerMirror) -> bool:
 def _power_lost(
     known: Knowledge, ghost: Ghost | None, broker: BrokerMirror, mirror: ReplicaMirror, *, disk_lost: bool
 ) -> None:
-    """ST-3, ST-4, ST-8: what was not synced may be gone; if too many have lost something, nothing is promised."""
+    """ST-3, ST-4, ST-8: data that were not synced may be lost; if too many replicas lost data, nothing is promised."""
     mirror.power_lost = True
     if disk_lost:
         mirror.durable = 0

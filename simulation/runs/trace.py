@@ -1,4 +1,4 @@
-"""The story of one simulation: transitions that a person can read, in the order in which they happened."""
+"""Records the trace of a simulation: readable lines, one per transition, in order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from simulation.workload.recording import SimulatedHistory
 US_PER_S = 1_000_000
 
 _LONGEST_ROUND = 4
-"""Lines that are looked for as one round of a repetition."""
+"""The greatest number of lines that may repeat together as one round."""
 
 
 class Line(NamedTuple):
-    """One transition. `source` is who a message came from, None for what a node did by itself."""
+    """One transition. `source` is the sender of a message, None for what a node did by itself."""
 
     at_us: int
     node_id: int
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def name_of(node_id: int) -> str:
-    """What a node is called in words."""
+    """The name of a node in traces."""
     if node_id == NOBODY:
         return "nemesis"
     if node_id >= CLIENTS_FROM:
@@ -40,8 +40,8 @@ def name_of(node_id: int) -> str:
     return f"controller {node_id}" if node_id >= 100 else f"broker {node_id}"
 
 
-class Narrator:
-    """An observer that writes down what happens and judges nothing."""
+class TraceRecorder:
+    """An observer that records the lines of a trace and checks nothing."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -61,9 +61,9 @@ class Narrator:
                     self._sent[step.node_id, request_id] = to
                 case Reply(request_id, response):
                     asked_by = self._asked.pop((step.node_id, request_id), None)
-                    told = format_response(response)
-                    if asked_by is not None and asked_by >= CLIENTS_FROM and told is not None:
-                        self.lines.append(Line(cluster.now_us, asked_by, told, step.node_id))
+                    shown = format_response(response)
+                    if asked_by is not None and asked_by >= CLIENTS_FROM and shown is not None:
+                        self.lines.append(Line(cluster.now_us, asked_by, shown, step.node_id))
                 case Exit(status):
                     self.lines.append(Line(cluster.now_us, step.node_id, f"ends with exit status {status}"))
 
@@ -74,7 +74,7 @@ class Narrator:
         self.lines.append(Line(cluster.now_us, node_id, how))
 
     def catch_up(self, notes: Sequence[tuple[int, int, str]]) -> None:
-        """Take in what the nemesis has said since."""
+        """Add the nemesis's log entries since the last call."""
         for at_us, node_id, text in notes[self._notes_read :]:
             if node_id == NOBODY:
                 self.lines.append(Line(at_us, NOBODY, text))
@@ -93,37 +93,37 @@ class Narrator:
             case StopRequested():
                 self.lines.append(Line(at_us, step.node_id, "is asked to stop"))
 
-    def _message(self, at_us: int, node_id: int, told: str | None, source: int | None) -> None:
-        if told is not None:
-            self.lines.append(Line(at_us, node_id, told, source))
+    def _message(self, at_us: int, node_id: int, shown: str | None, source: int | None) -> None:
+        if shown is not None:
+            self.lines.append(Line(at_us, node_id, shown, source))
 
 
-def story(narrator: Narrator, history: SimulatedHistory, notes: Sequence[tuple[int, int, str]]) -> list[Line]:
-    """All lines, with what became of the clients' sends."""
-    narrator.catch_up(notes)
-    return sorted([*narrator.lines, *_sends(history)], key=lambda line: line.at_us)
+def story(recorder: TraceRecorder, history: SimulatedHistory, notes: Sequence[tuple[int, int, str]]) -> list[Line]:
+    """All lines, with the results of the clients' sends."""
+    recorder.catch_up(notes)
+    return sorted([*recorder.lines, *_sends(history)], key=lambda line: line.at_us)
 
 
 def without_repetitions(lines: Sequence[Line]) -> list[Line]:
-    """A story in which what happens again and again, such as a request that is refused and repeated, is told once."""
-    told: list[Line] = []
+    """Collapse repeated rounds of lines, such as a request that is refused and retried, into one with a count."""
+    shown: list[Line] = []
     index = 0
     while index < len(lines):
         for period in range(1, _LONGEST_ROUND + 1):
             times = _rounds(lines, index, period)
             if times > 1:
-                told += lines[index : index + period]
-                told[-1] = told[-1]._replace(text=f"{told[-1].text} (this, {times} times)")
+                shown += lines[index : index + period]
+                shown[-1] = shown[-1]._replace(text=f"{shown[-1].text} (this, {times} times)")
                 index += times * period
                 break
         else:
-            told.append(lines[index])
+            shown.append(lines[index])
             index += 1
-    return told
+    return shown
 
 
 def _rounds(lines: Sequence[Line], index: int, period: int) -> int:
-    """How often the `period` lines from `index` on come in a row, whatever the time."""
+    """How often the `period` lines from `index` on repeat in a row, ignoring their times."""
     pattern = [line[1:] for line in lines[index : index + period]]
     times = 0
     while [line[1:] for line in lines[index : index + period]] == pattern and len(pattern) == period:
@@ -136,7 +136,7 @@ def _sends(history: SimulatedHistory) -> Iterable[Line]:
     values: dict[int, list[int]] = {}
     for send in history.sends:
         values.setdefault(send.op, []).append(send.value)
-    how: dict[Hashable, str] = {"ok": "acknowledged", "fail": "failed", "info": "nobody knows whether it took place"}
+    how: dict[Hashable, str] = {"ok": "acknowledged", "fail": "failed", "info": "unknown whether it was appended"}
     for operation in history.operations:
         if operation.kind == "send" and operation.completed_ns is not None:
             sent = values[operation.op]

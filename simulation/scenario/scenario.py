@@ -1,4 +1,4 @@
-"""One simulated test from beginning to end: set up, torment, heal, recover, squeeze, read everything."""
+"""Runs one simulated test: set-up, faults, healing, recovery, the sole-survivor phase, final reads."""
 
 from __future__ import annotations
 
@@ -26,34 +26,33 @@ from simulation.faults.nemesis import Nemesis
 from simulation.faults.schedule import Fault
 from simulation.invariants.liveness import unmet
 from simulation.invariants.violation import Violation
-from simulation.scenario import configuration as swarm
-from simulation.scenario.configuration import Configuration
+from simulation.scenario.configuration import Configuration, draw_configuration
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, Producer, ProducerPlan, Reader
 from simulation.workload.final_logs import ReplicaLog, replica_logs
 from simulation.workload.recording import SimulatedHistory
 
 CRASH = "crash"
-"""Stands for a property when a node's core raised."""
+"""The property id of failures in which a node's core raised an exception."""
 
 _RECOVERY_MS = 60_000
 
 _ASK_EVERY_US = 10 * MS
-"""Whether the cluster is whole, a question that costs as much as several events."""
+"""Interval of the check that the cluster is whole, which costs as much as several events."""
 
 _QUORUM_FETCH_WAIT_MS = 1_000
-"""Half of the time after which a voter gives its leader up."""
+"""Half of the time after which a voter gives up its leader."""
 
 _SNAPSHOT_PIECE_BYTES = 256
-"""At least: a snapshot that comes byte by byte takes ten thousand requests, and tells nothing that five would not."""
+"""At least: a snapshot sent byte by byte takes ten thousand requests, and tests nothing that five would not."""
 
 _RETRY_MS = 250
-"""Longer than by default, for the same reason: a broker that is not let in yet asks on and on."""
+"""Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
 
 
 @dataclass
 class SimulationOutcome:
-    """What became of one simulation. `phases` holds start and end in microseconds of those that ended."""
+    """The result of one simulation. `phases` holds start and end in microseconds of the phases that ended."""
 
     seed: int | None
     configuration: Configuration
@@ -80,10 +79,10 @@ class _Administrator:
         self.asked = 0
 
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
-        """It sets none."""
+        """Ignored: it sets no timers."""
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Whether the topic is there."""
+        """Record whether the topic exists."""
         if isinstance(response, CreateTopicsResponse):
             codes = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             self.created = self.created or response.topics[0].error_code in codes
@@ -142,8 +141,8 @@ def run(
     observers: Sequence[Observer] = (),
     keep_notes: bool = False,
 ) -> SimulationOutcome:
-    """Run the simulation of a tape. `overrides` replace parts of its configuration, `faults` its schedule."""
-    configuration = swarm.draw(choices["configuration"], overrides)
+    """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
+    configuration = draw_configuration(choices["configuration"], overrides)
     if faults is None:
         faults = schedule.draw(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)
@@ -221,7 +220,7 @@ class _Test:
         self.nemesis = Nemesis(cluster, configuration, self.history)
 
     def run(self) -> None:
-        """Go through all phases."""
+        """Run all phases."""
         with self._phase("set-up"):
             self._set_up()
         with self._phase("main"):
@@ -259,7 +258,7 @@ class _Test:
             self._sole_survivor_phase()
 
     def _finish_sending(self) -> None:
-        """V-5: with everything healed each open operation ends, and every producer gets one more acknowledged."""
+        """V-5: after healing each open operation ends, and every producer gets one more acknowledgement."""
         for producer in self.producers:
             producer.plan = replace(producer.plan, operations=1 << 30)
             producer.timer(self.cluster, "next")
@@ -268,7 +267,7 @@ class _Test:
         end = self._log_end()
 
         def progressed() -> bool:
-            if self.configuration.acks == 0:  # whoever is never told anything takes everything for acknowledged
+            if self.configuration.acks == 0:  # without answers the producer counts every send as acknowledged
                 return self._log_end() > end
             return all(producer.acknowledged > acknowledged[producer.client_id] for producer in self.producers)
 
@@ -281,7 +280,7 @@ class _Test:
             producer.give_up(self.cluster)
 
     def _log_end(self) -> int:
-        """The log ends of all leaders together."""
+        """The sum of the log ends of all leaders."""
         by_broker = dict(brokers(self.cluster))
         total = 0
         for number, state in enumerate(partition_states(self.cluster)):
@@ -308,7 +307,7 @@ class _Test:
         return all(machine.node is not None and machine.node.is_ready() for machine in self.cluster.machines.values())
 
     def _is_whole(self) -> bool:
-        """V-4: every partition has its full ISR by everybody's account, and all replicas end where it is committed."""
+        """V-4: every node agrees that every partition has its full ISR, and all logs end at the high watermark."""
         states = partition_states(self.cluster)
         if not states or not self._all_ready():
             return False
@@ -331,10 +330,10 @@ class _Test:
             raise unmet(self.cluster, f"{_RECOVERY_MS // 1000} s {when}")
 
     def _sole_survivor_phase(self) -> None:
-        """Let each broker be alone for a while, so that what it lacks is lost, then let the others join."""
+        """Leave each broker alone for a while, so that records it lacks are lost, then start the others again."""
         for last in range(1, self.configuration.brokers + 1):
             others = [node for node in range(1, self.configuration.brokers + 1) if node != last]
-            self.cluster.say(f"the squeeze: broker {last} is to be alone")
+            self.cluster.say(f"sole-survivor phase: only broker {last} stays up")
             for node in others:
                 self.cluster.kill(node)
             wait_us = 3 * self.configuration.session_timeout_ms * MS

@@ -1,16 +1,16 @@
-"""Making a failing tape smaller: shorter lists and lower numbers, as long as it still fails.
+"""Shrinks lists of numbers that make a test fail: shorter lists and lower numbers, as long as it still fails.
 
 The shrinker knows nothing of what is tested (the idea is Hypothesis's). It sees *lanes* of whole numbers, lower being
-duller, and a tester that says which of some candidates is the first to fail. Lanes may be fixed (settings: numbers can
+simpler, and a tester that returns the first of some candidates that fails. Lanes may be fixed (settings: numbers can
 only be lowered), rows (a schedule: whole rows can be deleted too, and happen sooner), noise (latencies, choices of the
-workload: any part can be deleted, and since nobody cares for one number of them, they may be drawn anew when something
-that matters becomes simpler), or measured (what the tester says of a failure: how long its story is).
+workload: any part can be deleted, and since single numbers do not matter, they may be drawn again when a more important
+lane becomes simpler), or measured (a number that the tester returns with a failure: the length of its trace).
 
 ::
 
     settings   [1 2 0 3]            lower each, or many at a time
     schedule   [(5 1 2) (9 0 1)]    delete rows, shorten the pauses between them, lower each number
-    story      [34]                 draw the noise anew as long as that makes it less
+    story      [34]                 draw the noise again as long as that makes it less
     network    [7 1 4 4 0 2 …]      delete and zero chunks
 
 Simpler means simpler settings, then fewer rows, then less of what is measured, then lower rows and less noise.
@@ -36,17 +36,17 @@ CLOSE_ENOUGH = 20
 """A number is as low as can be when it is less than a twentieth above one that is too low."""
 
 LEAP_REFILLS = 8
-"""How often noise is drawn anew for settings that are nearly all zero."""
+"""How often noise is drawn again for settings that are nearly all zero."""
 
 SETTINGS_CHUNK_MIN = 4
 """Fewer settings than these are not set to zero together, but lowered one by one."""
 
 REDRAWS = 24
-"""How often noise is drawn anew in vain before a story counts as short."""
+"""How many redraws of the noise must fail to shorten a trace before it counts as short."""
 
 
 class Kind(Enum):
-    """What may be done to a lane."""
+    """The ways to simplify a lane."""
 
     FIXED = "fixed"
     ROWS = "rows"
@@ -63,9 +63,9 @@ class Lane(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Something to try. With `refill` the noise that is missing from `lanes` is drawn from that seed.
+    """Lanes to test. With `refill` the noise that is missing from `lanes` is drawn from that seed.
 
-    With `below` it counts as a failure only if what is measured, all lanes of it in their order, is less than that.
+    With `below` it counts as a failure only if the measured lanes, in their order, are less than that.
     """
 
     lanes: Lanes
@@ -74,11 +74,11 @@ class Candidate(NamedTuple):
 
 
 Tester = Callable[[Iterable[Candidate]], tuple[int, Lanes] | None]
-"""The place of the first candidate that fails, and its lanes as they were read; None if none fails."""
+"""The index of the first candidate that fails, and its lanes as they were drawn; None if none fails."""
 
 
 class Shrinker:
-    """Shrinks lanes of one shape. Lanes that come first in `shape` matter most."""
+    """Shrinks lanes of one shape; those that come first in `shape` are the most important."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class Shrinker:
         *,
         refills: int = 3,
         stopped: Callable[[], bool] = lambda: False,
-        told: Callable[[Lanes], None] = lambda _: None,
+        on_better: Callable[[Lanes], None] = lambda _: None,
     ) -> None:
         self._shape = shape
         self._test = test
         self._refills = refills
         self._stopped = stopped
-        self._told = told
+        self._on_better = on_better
         self._seen: set[bytes] = set()
         self._next_refill = 1
         self.best: Lanes = {}
@@ -117,7 +117,7 @@ class Shrinker:
     # --- passes ------------------------------------------------------------------------------------------------------
 
     def _structure(self) -> None:
-        """All that is not noise: while that still becomes simpler, work on noise would be for nothing."""
+        """Simplify all but the noise: while that still succeeds, work on the noise would be wasted."""
         for name in self._of(Kind.FIXED):
             self._leap(name)
             self._zero(name, SETTINGS_CHUNK_MIN)
@@ -135,7 +135,7 @@ class Shrinker:
         self._first([{**self.best, **dict.fromkeys(group, ())} for group in groups if group])
 
     def _leap(self, name: str) -> None:
-        """Set all numbers to zero, or all but one: the less there is, the less a try costs."""
+        """Set all numbers to zero, or all but one: the smaller a candidate, the cheaper the tests that follow."""
         values = self.best[name]
         nothing = (0,) * len(values)
         alone = [(*nothing[:index], value, *nothing[index + 1 :]) for index, value in enumerate(values) if value]
@@ -180,7 +180,7 @@ class Shrinker:
             chunk //= 2
 
     def _lower(self, name: str) -> None:
-        """Lower numbers one by one: to zero, or by narrowing down where they cease to matter."""
+        """Lower numbers one by one: to zero, or by bisection to the least that still fails."""
         noise = self._shape[name].kind is Kind.NOISE
         if noise and sum(map(bool, self.best[name])) > NOISE_LOWERED_MAX:
             return
@@ -191,7 +191,7 @@ class Shrinker:
             index += 1
 
     def _hurry(self, name: str) -> None:
-        """Shorten the pauses between rows: whatever comes later comes sooner by as much."""
+        """Shorten the pauses between rows; all later rows move by the same amount."""
         width = self._shape[name].width
         index = 0
         while index < len(self.best[name]) and not self._stopped():
@@ -199,7 +199,7 @@ class Shrinker:
             index += width
 
     def _narrow(self, value_of: Callable[[], int], lanes_with: Callable[[int], Lanes]) -> None:
-        """Find the least that a value of the best lanes can be."""
+        """Find the least value with which the best lanes still fail."""
         too_low = -1  # the highest value that is known not to fail
         while not self._stopped():
             lower = _between(too_low, value_of())
@@ -212,7 +212,7 @@ class Shrinker:
                 return
 
     def _redraw(self) -> None:
-        """Draw all noise anew as long as that makes less of what is measured."""
+        """Draw all noise again as long as that lowers the measured lanes."""
         measured = self._measured(self.best)
         while measured and not self._stopped():
             quiet = self._quiet(self.best)
@@ -255,7 +255,7 @@ class Shrinker:
         return {**self.best, name: values}
 
     def _first(self, tried: Sequence[Lanes], refills: int | None = None) -> int | None:
-        """Take the first of these lanes that is simpler and fails; its place."""
+        """Take the first of these lanes that is simpler and fails; returns its index."""
         indexes: list[int] = []
         found = self._test(self._candidates(tried, indexes, self._refills if refills is None else refills))
         if found is None or not self._take(found[1]):
@@ -267,7 +267,7 @@ class Shrinker:
         if not self._is_simpler(lanes):
             return False
         self.best = {name: tuple(lanes[name]) for name in self._shape}
-        self._told(self.best)
+        self._on_better(self.best)
         return True
 
     def _candidates(self, tried: Sequence[Lanes], indexes: list[int], refills: int) -> Iterator[Candidate]:
@@ -316,7 +316,7 @@ class Shrinker:
 
 
 def one_by_one(fails: Callable[[Candidate], Lanes | None]) -> Tester:
-    """A tester that tries each candidate in turn. `fails` returns the lanes as they were read, or None."""
+    """A tester that tries each candidate in turn. `fails` returns the lanes as they were drawn, or None."""
 
     def test(candidates: Iterable[Candidate]) -> tuple[int, Lanes] | None:
         for number, candidate in enumerate(candidates):
@@ -329,7 +329,7 @@ def one_by_one(fails: Callable[[Candidate], Lanes | None]) -> Tester:
 
 
 def _between(too_low: int, value: int) -> list[int]:
-    """Values to try instead, lowest first; none if `too_low` is as good as next to `value`."""
+    """Values to try instead, lowest first; none if `value` is close enough to `too_low`."""
     if too_low < 0:
         return [0] if value else []
     gap = value - too_low

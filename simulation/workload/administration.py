@@ -1,4 +1,7 @@
-"""What an operator asks of the simulated cluster: replicas, leaders, settings, deletion. Any request may get lost."""
+"""Sends an operator's requests to the simulated cluster: reassignment, elections, settings, deletion of records.
+
+Any request may get lost.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import TOPIC
 
 ADMINISTRATOR = 9_999
-"""Client endpoint from which administration is asked for."""
+"""Client endpoint of administrative requests."""
 
 _PATIENCE_MS = 1_000
 _TOPIC_RESOURCE = 2
@@ -38,7 +41,7 @@ class Administration:
         self._next = 1
 
     def assign(self, partition: int, replicas: tuple[int, ...] | None) -> None:
-        """RA-1: give a partition these replicas; None cancels what is under way."""
+        """RA-1: assign these replicas to a partition; None cancels a reassignment in progress."""
         self._ask(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, replicas),), _PATIENCE_MS))
 
     def add_partition(self, most: int) -> None:
@@ -67,7 +70,7 @@ class Administration:
         self.elect(0, (partition,))
 
     def delete_records(self, partition: int, above: int) -> int:
-        """LO-3: delete what is before a leader's high watermark, or `above` it by so much; returns the leader."""
+        """LO-3: delete the records before a leader's high watermark plus `above`; returns the leader."""
         states = partition_states(self._cluster)
         leader = states[partition].leader if partition < len(states) else -1
         state = dict(brokers(self._cluster)).get(leader)
@@ -83,13 +86,13 @@ class Administration:
         self._ask(IncrementalAlterConfigsRequest((ConfigResource(_TOPIC_RESOURCE, TOPIC, (operation,)),)))
 
     def min_isr(self) -> int:
-        """What it is by the active controller."""
+        """Min ISR of the topic according to the active controller."""
         controller = leading(self._cluster)
         configured = self._configured_min_isr
         return controller.image.min_insync_replicas(TOPIC, configured) if controller is not None else configured
 
     def restore_min_isr(self) -> None:
-        """Ask until it is as it was."""
+        """Repeat the request until min ISR has its configured value."""
         if self.min_isr() != self._configured_min_isr or leading(self._cluster) is None:
             self.set_min_isr(self._configured_min_isr)
             self._cluster.after(1_000 * MS, self.restore_min_isr)

@@ -1,7 +1,7 @@
-"""Simulated clients: a producer and a reader that speak the protocol's messages, with the semantics of real ones.
+"""Simulated clients: a producer and a reader that send the protocol's messages, with the semantics of real clients.
 
-The producer keeps one operation in flight, retries by itself until its delivery timeout, and with idempotence numbers
-its batches; the reader follows all partitions by assignment. Both learn leaders from metadata, as they go stale.
+The producer keeps one operation in flight, retries until its delivery timeout, and with idempotence numbers its
+batches; the reader reads all partitions by assignment. Both refresh leaders from metadata when they are stale.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRo
 TOPIC = "log"
 
 RETRY_MS = 100
-"""Before a client asks again."""
+"""Pause before a client repeats a request."""
 
 _DEFINITELY_NOT_APPENDED = {
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -49,7 +49,7 @@ _DEFINITELY_NOT_APPENDED = {
 
 @dataclass(slots=True)
 class Route:
-    """Where a client believes the leaders to be: partition -> (leader, leader epoch)."""
+    """A client's view of the leaders: partition -> (leader, leader epoch)."""
 
     brokers: Sequence[int]
     leaders: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Route:
         return self.brokers[self.next_broker]
 
     def learn(self, response: MetadataResponse) -> None:
-        """Take newer leaders from a response; an older leader epoch says nothing."""
+        """Take newer leaders from a response; those of an older leader epoch are ignored."""
         for topic in response.topics:
             for part in topic.partitions:
                 known = self.leaders.get(part.partition, (-1, -1))
@@ -85,7 +85,7 @@ class ProducerPlan:
 
 
 class Producer:
-    """One logical process after another that sends batches to partitions of the log."""
+    """Sends batches to the partitions of the log; each ambiguous outcome begins a new logical process."""
 
     def __init__(self, client_id: int, plan: ProducerPlan, brokers: Sequence[int], history: SimulatedHistory) -> None:
         self.client_id = client_id
@@ -114,7 +114,7 @@ class Producer:
         return self._op is None
 
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
-        """Begin an operation, or go on with the one that is open."""
+        """Begin an operation, or continue the open one."""
         if key == "next" and self._op is None:
             self._begin(cluster)
         elif key == "again" and self._op is not None:
@@ -178,9 +178,9 @@ class Producer:
         cluster.send_from_client(self.client_id, self._request, to, request, timeout_ms)  # type: ignore[arg-type]
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """The answer to the request in flight; answers to earlier ones are of no use."""
+        """Handle the answer to the request in flight; answers to earlier ones are ignored."""
         if self.plan.acks == 0 and response is None and request_id in self._unanswered:
-            # nothing else tells of an error: the connection was closed
+            # the connection was closed, which is the only sign of an error
             self.route.leaders.pop(self._unanswered.pop(request_id), None)
             return
         if request_id != self._request or self._op is None:
@@ -205,7 +205,7 @@ class Producer:
         if error == ErrorCode.NONE or (error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER and self.plan.idempotence):
             self._complete(cluster, "ok", None, answer.base_offset if error == ErrorCode.NONE else None)
         elif error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self._maybe_appended = True  # refused before the append, or deposed after it: it cannot be told
+            self._maybe_appended = True  # refused before the append or deposed after it: the answer is the same
             self._retry(cluster, error.name)
         else:
             self._maybe_appended = self._maybe_appended or error not in _DEFINITELY_NOT_APPENDED
@@ -245,7 +245,7 @@ class Producer:
         self._op = None
         self.acknowledged += status == "ok"
         if status != "ok":
-            # whatever became of the batch, its numbers are spent: a new producer begins
+            # its sequence numbers are used up whether the batch was appended or not: a new producer id is needed
             self._producer_id = -1
         if status == "info":
             self.process = history.new_process()
@@ -256,14 +256,14 @@ class Producer:
         )
 
     def give_up(self, cluster: SimulatedCluster) -> None:
-        """The run is over: an open operation is unknown for ever."""
+        """End the run: the outcome of an open operation stays unknown."""
         self.stopped = True
         if self._op is not None:
             self._complete(cluster, "info", "the run ended", None)
 
 
 class Reader:
-    """One logical process that reads all partitions by assignment, and asks for their ends now and then."""
+    """One logical process that reads all partitions by assignment, and sometimes asks for their ends."""
 
     def __init__(
         self, client_id: int, partitions: int, brokers: Sequence[int], history: SimulatedHistory, interval_ms: int
@@ -279,12 +279,12 @@ class Reader:
         self.stopped = False
         self.polls_left = 1 << 30
         self._assigned = dict.fromkeys(range(partitions), True)
-        self._lost_place: dict[int, bool] = {}  # partitions whose log does not have the offset
+        self._out_of_range: dict[int, bool] = {}  # partitions whose log does not have the offset
         self._request = 0
         self._asked = ""
         self._invoked_us = 0
         self._turn = 0
-        self._void = 0  # requests up to this one were put before the last seek
+        self._void = 0  # requests up to this one were sent before the last seek
         self._asked_of: tuple[int, int] = (0, 0)  # partition, broker
 
     def start(self, cluster: SimulatedCluster) -> None:
@@ -299,7 +299,7 @@ class Reader:
         self._void = self._request
 
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
-        """Ask for records or an end."""
+        """Request records or the end of a partition."""
         if key != "next" or self.stopped or self.polls_left <= 0:
             return
         self._turn += 1
@@ -312,7 +312,7 @@ class Reader:
         leader, epoch = self.route.leaders[partition]
         self._asked_of = (partition, leader)
         self.polls_left -= 1
-        if self._lost_place.get(partition, False):
+        if self._out_of_range.get(partition, False):
             self._asked = "earliest"
             self._send(cluster, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -2, epoch),)))
         elif self.phase == "main" and cluster.choices["workload"].draw("what to ask", 8) == 7:
@@ -328,7 +328,7 @@ class Reader:
         cluster.send_from_client(self.client_id, self._request, to, request, 600)  # type: ignore[arg-type]
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Record what came, and go on."""
+        """Record the answer and schedule the next request."""
         if request_id != self._request:
             return
         pause_ms = self.interval_ms
@@ -354,17 +354,17 @@ class Reader:
         cluster.after(max(1, pause_ms) * MS, self.timer, cluster, "next")
 
     def _begin_at(self, partition: int, log_start: int) -> None:
-        """What lies before the log start has been deleted, and is passed over."""
-        self._lost_place[partition] = False
+        """Continue at the log start: records before it have been deleted."""
+        self._out_of_range[partition] = False
         if self.positions[partition] < log_start:
             self.positions[partition] = log_start
             self._assigned[partition] = True
 
     def _refused(self, partition: int, response: AnyResponse | None) -> None:
-        """Look for the leader anew; and for the log start, if the offset is not in the log."""
+        """Look up the leader again, and the log start too if the offset is not in the log."""
         self.route.leaders.pop(partition, None)
         if isinstance(response, FetchResponse):
-            self._lost_place[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            self._out_of_range[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
     def _operation(self, cluster: SimulatedCluster, kind: str, node: int) -> int:
         op = self.history.new_op()

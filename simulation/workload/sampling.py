@@ -1,4 +1,4 @@
-"""Samples of the replicas during a simulation: the table `cluster`, as a real run's sampler would write it."""
+"""Samples the replicas during a simulation: the rows of the table `cluster`, as in a real run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Sampler:
                 self.samples.append(_sample(cluster.now_us, replica, state.broker_epoch))
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
-        """See `Observer.crashed`. Of a dead broker there is nothing to sample."""
+        """See `Observer.crashed`. A dead broker has no replicas to sample."""
 
 
 def _sample(now_us: int, replica: Replica, broker_epoch: int) -> Sample:

@@ -1,4 +1,4 @@
-"""Many simulated histories in one data set, and what Spark makes of them."""
+"""Many simulated histories in one data set, checked on Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIES = {**FAULTY, "flaws": ("ack-before-replication",)}
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Histories of the correct build, and of one that lies, in which some acknowledged writes get lost."""
+    """Histories of the correct build, and of one that acknowledges too early and loses some writes."""
     directory = tmp_path_factory.mktemp("dataset")
     named = [Named(f"fine-{seed}", Case(seed, FAULTY)) for seed in range(12)]
     write_dataset(directory, [*named, *(Named(f"lies-{seed}", Case(seed, LIES)) for seed in range(12))])

@@ -1,4 +1,4 @@
-"""What the simulated world can do to its nodes takes hold, and ends."""
+"""Faults of the simulated cluster take effect, and end."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_withheld_metadata_comes_later_and_all_at_once() -> None:
     assert known(cluster, 2) == known(cluster, 1)
 
 
-def test_a_broker_that_hears_nothing_of_the_metadata_is_not_fenced() -> None:
+def test_a_broker_that_gets_no_metadata_is_not_fenced() -> None:
     cluster, _ = running()
     cluster.transport.withhold_metadata(2)
     pass_ms(cluster, 10_000)
@@ -101,19 +101,19 @@ def test_a_broker_that_hears_nothing_of_the_metadata_is_not_fenced() -> None:
     assert not controller.image.brokers[2].fenced
 
 
-def test_the_end_of_a_life_is_noticed_before_anything_of_the_next() -> None:
+def test_the_end_of_an_incarnation_is_noticed_before_messages_of_the_next() -> None:
     cluster, _ = running()
-    heard: list[object] = []
+    attached: list[object] = []
 
     def listen(_: SimulatedCluster, step: EventStep) -> None:
         if step.node_id == 100:
-            heard.append(step.event)
+            attached.append(step.event)
 
     cluster.listen = listen
     cluster.kill(1)
     cluster.start(1)
     pass_ms(cluster, 20)
-    of_1 = [event for event in heard if getattr(event, "connection", None) == 1]
+    of_1 = [event for event in attached if getattr(event, "connection", None) == 1]
     assert isinstance(of_1[0], Disconnected)
     assert any(isinstance(event, RequestReceived) for event in of_1[1:])
     assert not any(isinstance(event, Disconnected) for event in of_1[1:])
@@ -134,11 +134,11 @@ def test_the_end_of_a_life_is_noticed_before_anything_of_the_next() -> None:
         (Fault(4_000, "stall", 1, 8_000, 3), "everything"),
     ],
 )
-def test_each_fault_takes_hold_and_a_correct_cluster_bears_it(fault: Fault, mark: str) -> None:
+def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: Fault, mark: str) -> None:
     outcome = simulated(fault, partitions=1)
     assert findings(outcome) == []
-    told = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
-    assert any(told in text for _, _, text in outcome.notes)
+    kind = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
+    assert any(kind in text for _, _, text in outcome.notes)
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
 
 
@@ -154,9 +154,9 @@ def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combi
     first = Fault(4_000, "lossy-kill", 0, 6_000, 0)
     second = Fault(5_000, "lossy-restart", 1, 2_000, 0)
     outcome = simulated(first, second, controllers=3, combined=combined, lossy_budget=1)
-    told = [text for _, _, text in outcome.notes if text.startswith(("page-cache-loss", "lossy-restart"))]
-    assert [text.partition(" ")[0] for text in told] == ["page-cache-loss", "lossy-restart"], told
-    assert "(everything: 0 bytes lost)" in told[1]
+    losses = [text for _, _, text in outcome.notes if text.startswith(("page-cache-loss", "lossy-restart"))]
+    assert [text.partition(" ")[0] for text in losses] == ["page-cache-loss", "lossy-restart"], losses
+    assert "(everything: 0 bytes lost)" in losses[1]
 
 
 def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:

@@ -1,4 +1,4 @@
-"""The state in which a small world begins: everybody registered, the partition created, all quiet."""
+"""Makes the initial state of a model: all brokers registered, the partition created, no messages in flight."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.events import Arrives, Expires, Starts
 from simulation.exhaustive.model.state import State
 from simulation.exhaustive.model.step import CLIENT
-from simulation.exhaustive.properties.of_the_cluster import Ghost
+from simulation.exhaustive.properties.cluster_state import Ghost
 from simulation.exhaustive.spec import BROKERS, CONTROLLER, TOPIC
 
 _STEPS_MAX = 1_000
 
 
 class NotQuiet(Exception):
-    """The world did not come to rest; the message says what goes on."""
+    """The model did not settle; the message has the actions that are still possible."""
 
 
 def begin(cluster: ModelCluster) -> State:
     """Start everything, create the partition, and let all messages arrive."""
     state = list(cluster.blank())
-    cluster.happen(state, CONTROLLER, Starts("0/-1"))
+    cluster.apply_event(state, CONTROLLER, Starts("0/-1"))
     for broker in BROKERS:
         started = cluster.apply(State(*state), Action("restart", broker))
         assert started is not None
@@ -29,17 +29,17 @@ def begin(cluster: ModelCluster) -> State:
     topic = NewTopic(TOPIC, assignments=((0, BROKERS),))
     request = CreateTopicsRequest((topic,))
     state = list(settle(cluster, State(*state)))
-    cluster.happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+    cluster.apply_event(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
     begun = settle(cluster, State(*state))._replace(ghost=cluster.ghosts.number(Ghost()))
     if cluster.spec.initial_isr < len(BROKERS):
-        fenced = cluster.happen(list(begun), CONTROLLER, Expires(BROKERS[-1]))
-        outsider = BROKERS[-1]  # neither its heartbeats nor its fetches may yet bring it back
+        fenced = cluster.apply_event(list(begun), CONTROLLER, Expires(BROKERS[-1]))
+        outsider = BROKERS[-1]  # neither its heartbeats nor its fetches may unfence it yet
         begun = settle(cluster, fenced, but=(Action("beat", outsider), Action("wait", BROKERS[0], outsider)))
     return begun._replace(budget=cluster.budgets.number(cluster.spec.budget))
 
 
 def settle(cluster: ModelCluster, state: State, but: tuple[Action, ...] = ()) -> State:
-    """Let happen what needs no fault and no client, until nothing new comes of it."""
+    """Apply the actions that need no fault and no client, until none leads to a new state."""
     state = state._replace(budget=cluster.budgets.number(type(cluster.spec.budget)(records=0)))
     seen = {state}
     for _ in range(_STEPS_MAX):
@@ -53,4 +53,4 @@ def settle(cluster: ModelCluster, state: State, but: tuple[Action, ...] = ()) ->
             return state
         state = following
         seen.add(state)
-    raise NotQuiet(f"expected the world to come to rest within {_STEPS_MAX} steps, found {cluster.actions(state)[:3]}")
+    raise NotQuiet(f"expected the model to settle within {_STEPS_MAX} steps, found {cluster.actions(state)[:3]}")

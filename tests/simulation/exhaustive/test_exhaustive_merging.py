@@ -13,7 +13,7 @@ from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.step import NodeCrashed, take
 from simulation.exhaustive.spec import BROKERS, Budget, ModelSpec, reassign
 
-WORLDS = [
+MODELS = [
     ModelSpec(budget=Budget(records=2, fences=1, shrinks=1), initial_isr=3),
     ModelSpec(budget=Budget(records=2, kills=1, power_losses=1, late_requests=1)),
     ModelSpec(budget=Budget(records=1, orders=2, lost_answers=1), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
@@ -41,7 +41,7 @@ class Remembering(Nodes):
 
 
 def wander(cluster, steps, seed):
-    """A random walk; begins anew when nothing can happen any more."""
+    """A random walk; restarts when no action is possible."""
     draws = random.Random(seed)
     start = state = begin(cluster)
     for _ in range(steps):
@@ -56,7 +56,7 @@ def remembering(spec, monkeypatch):
     return cluster.nodes
 
 
-@pytest.mark.parametrize("spec", WORLDS, ids=ModelSpec.title)
+@pytest.mark.parametrize("spec", MODELS, ids=ModelSpec.title)
 def test_what_was_merged_answers_every_event_as_what_it_was_merged_with(spec, monkeypatch):
     nodes = remembering(spec, monkeypatch)
     compared = 0
@@ -78,7 +78,7 @@ def outcome(nodes, number, state, event):
     return canonical_state(done.state), messages, done.batches, done.acknowledged
 
 
-@pytest.mark.parametrize("spec", WORLDS, ids=ModelSpec.title)
+@pytest.mark.parametrize("spec", MODELS, ids=ModelSpec.title)
 def test_a_step_leaves_the_state_that_it_starts_from_as_it_was(spec):
     cluster = ModelCluster(spec)
     wander(cluster, 800, seed=11)

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from simulation.exhaustive.models import CORRECT, HUNTS, MODEL
-from simulation.exhaustive.properties.of_the_cluster import MODELLED
+from simulation.exhaustive.properties.cluster_state import MODELLED
 from simulation.exhaustive.replay import follow
 from simulation.exhaustive.search import Limits, Verdict, search
 from simulation.exhaustive.spec import Budget, ModelSpec, reassign
@@ -20,7 +20,7 @@ as there; a fetch is as many."""
 
 
 @pytest.mark.parametrize(
-    "world",
+    "spec",
     [
         ModelSpec(budget=Budget(records=2)),
         ModelSpec(budget=Budget(records=3), initial_isr=3),
@@ -31,8 +31,8 @@ as there; a fetch is as many."""
     ],
     ids=ModelSpec.title,
 )
-def test_no_order_of_a_small_world_breaks_the_correct_protocol(cluster):
-    found = search(cluster)
+def test_no_order_of_events_breaks_the_correct_protocol(spec):
+    found = search(spec)
     assert (found.verdict, found.violation) == (Verdict.EXHAUSTED, None)
     assert found.states > 500
     assert found.transitions > found.states
@@ -85,7 +85,7 @@ def test_a_step_that_is_not_possible_is_named_with_its_number():
     assert len(replayed.steps) == 1
 
 
-def test_the_stated_worlds_have_names_of_their_own():
+def test_the_predefined_models_have_distinct_names():
     names = [cluster.name for cluster in (*CORRECT, *HUNTS.values())]
     assert len(set(names)) == len(names)
 

@@ -1,4 +1,4 @@
-"""Each property about what clients are told is reported when it is broken (P-9, P-11 … P-15, P-24)."""
+"""Each property about answers to clients is reported when it is broken (P-9, P-11 … P-15, P-24)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Change = Callable[[SimulatedCluster, AnyResponse], AnyResponse | None]
 
 
 def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver | None = None) -> SimulationOutcome:
-    """Simulate, and exchange one answer to a client, in the eyes of the observer, by what `change` makes of it."""
+    """Simulate, and replace one answer to a client, as the observer sees it, by the result of `change`."""
     watching = observer or PropertyObserver()
 
     def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
@@ -39,7 +39,7 @@ def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver 
         asked_now = step.event.request_id if isinstance(step.event, RequestReceived) else -1
         from_client = isinstance(step.event, RequestReceived) and step.event.connection >= CLIENTS_FROM
         broker = watching.known.brokers[step.node_id]
-        for place, effect in enumerate(step.effects):
+        for index, effect in enumerate(step.effects):
             if not isinstance(effect, Reply) or not isinstance(effect.response, kind):
                 continue
             known = effect.request_id in broker.reads or effect.request_id in broker.writes
@@ -47,7 +47,7 @@ def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver 
                 continue
             changed = change(cluster, effect.response) if not the_only(effect.response).error_code else None
             if changed is not None:
-                step.effects[place] = effect._replace(response=changed)  # type: ignore[index]
+                step.effects[index] = effect._replace(response=changed)  # type: ignore[index]
                 return True
         return False
 

@@ -38,7 +38,7 @@ def test_the_missing_property_is_named(act: Callable[[SimulatedCluster], object]
     assert judge.found == property_id
 
 
-def test_a_leader_that_never_hears_of_its_isr_change_breaks_v_7() -> None:
+def test_a_leader_without_an_answer_to_its_isr_change_breaks_v_7() -> None:
     plant = change_rules("isr", after_answer=lambda _error: None)
     metadata = change_rules("metadata", refreshes_leader=lambda: False)
     outcome = observe(plant, metadata, faults=[Fault(5_000, "kill", 2, 1_000, 0)])

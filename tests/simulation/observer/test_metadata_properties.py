@@ -85,7 +85,7 @@ def test_a_possible_change_of_a_partition_is_not_reported(knowledge: Knowledge) 
     metadata.commit(knowledge, [(4, PartitionSet("id", 0, after))], 5)
 
 
-def test_a_member_that_was_admitted_by_what_its_earlier_life_fetched_breaks_p_7() -> None:
+def test_a_member_admitted_by_fetches_of_an_earlier_incarnation_breaks_p_7() -> None:
     faults = [Fault(5_000, "kill", 2, 1_000, 0)]
     plant = change_rules("isr", is_eligible=lambda *_asked: True)
     other = change_rules("alter_partition", is_eligible=lambda *_asked, **_more: True)

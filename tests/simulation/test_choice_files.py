@@ -1,4 +1,4 @@
-"""Tapes as files: what is written comes back, and nonsense is refused in one line."""
+"""Choice files: what is written can be read again, and nonsense is refused in one line."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def test_what_is_written_comes_back(choice_file: ChoiceFile, tmp_path: Path) -> 
     )
 
 
-def test_a_tape_is_the_same_simulation_as_its_seed(choice_file: ChoiceFile) -> None:
+def test_a_choice_file_is_the_same_simulation_as_its_seed(choice_file: ChoiceFile) -> None:
     assert run(choice_file.case()).digest == run(quick(3, **LIES)).digest == choice_file.digest
 
 
 def change(data: dict[str, Any], path: str, value: object) -> None:
     *parents, last = path.split(".")
-    place: Any = data
+    node: Any = data
     for parent in parents:
-        place = place[int(parent) if parent.isdigit() else parent]
+        node = node[int(parent) if parent.isdigit() else parent]
     if value is None:
-        del place[last]
+        del node[last]
     else:
-        place[last] = value
+        node[last] = value
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "message"),
     [
-        ("format", FORMAT + 1, f"expected a tape of format {FORMAT}, found format {FORMAT + 1}"),
-        ("format", None, f"expected a tape of format {FORMAT}, found format None"),
-        ("harrow", "schedule", 'expected a tape ("harrow": "tape")'),
+        ("format", FORMAT + 1, f"expected a choice file of format {FORMAT}, found format {FORMAT + 1}"),
+        ("format", None, f"expected a choice file of format {FORMAT}, found format None"),
+        ("harrow", "schedule", 'expected a choice file ("harrow": "tape")'),
         ("configuration", None, "expected the key 'configuration', found none"),
         ("streams", None, "expected the key 'streams', found none"),
         ("streams", [], "has no attribute"),
@@ -84,13 +84,13 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         ),
     ],
 )
-def test_nonsense_is_refused_in_one_line(choice_file: ChoiceFile, path: str, value: object, told: str) -> None:
+def test_nonsense_is_refused_in_one_line(choice_file: ChoiceFile, path: str, value: object, message: str) -> None:
     data = json.loads(choice_file.dumps())
     change(data, path, value)
     with pytest.raises(ChoiceFileError) as refused:
         choice_files.parse(data, "file.json")
     assert str(refused.value).startswith("file.json: ")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
