@@ -83,9 +83,9 @@ def measured(pool: Pool[Task, SeedResult], flaw: Flaw, seeds: int) -> str:
     )
     seconds = time.monotonic() - began
     states, known = small.steps + 1, SHORTEST[flaw.number]
-    sends = small.tape.configuration.operations
+    sends = small.choice_file.configuration.operations
     return (
-        f"{name:<34}{seed:>6}{len(small.tape.faults):>8}{sends:>7}{states:>7}{known:>7}"
+        f"{name:<34}{seed:>6}{len(small.choice_file.faults):>8}{sends:>7}{states:>7}{known:>7}"
         f"{states / known:>7.1f}{seconds:>9.0f}"
     )
 

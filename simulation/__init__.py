@@ -1,6 +1,7 @@
-"""The simulation: a whole cluster, its clients and its faults in one process, and a seed is the whole truth.
+"""Simulates a whole cluster, its clients and its faults in one process; a seed decides everything.
 
-`tape` holds every random decision, `world` the heap of events and the machines, `network` and `disk` what can go wrong
-between and below them, `clients` those who use the cluster, `swarm` what each seed makes of it all. The broker cores
-are the same that run for real.
+`engine` has virtual time, network, disks, machines and the choice sequence that holds every random decision;
+`workload` the clients; `faults` the nemesis; `scenario` the configuration of a seed and the phases of a test;
+`invariants` the observer that checks every step; `shrinking`, `runs`, `directed`, `exhaustive` and `known_flaws` build
+on these. The broker cores are the same that run for real.
 """

@@ -47,10 +47,12 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
 harrow.entries = {
     "run": Entry("harness.commands.run", "Torment a cluster and judge it."),
     "suite": Entry("harness.commands.suite", "Perform a matrix of runs."),
-    "sim": Entry("harness.commands.simulation.sim", "Simulate clusters: a seed is the whole truth."),
+    "sim": Entry("harness.commands.simulation.sim", "Simulate clusters; a seed decides everything."),
     "replay": Entry("harness.commands.simulation.replay", "Run a stored run again."),
-    "shrink": Entry("harness.commands.simulation.shrink", "Make a failing simulation as small as can be."),
-    "zoo": Entry("harness.commands.simulation.known_flaws", "Hunt for every known flaw in simulation."),
+    "shrink": Entry("harness.commands.simulation.shrink", "Make a failing simulation as small as possible."),
+    "known-flaws": Entry(
+        "harness.commands.simulation.known_flaws", "Search for every known flaw in simulation.", "known_flaws"
+    ),
     "check": Entry("harness.commands.check", "Judge stored runs again."),
     "report": Entry("harness.commands.check", "Write the report of a stored run again."),
     "heal": Entry("harness.commands.heal", "Undo what killed harnesses left behind."),
@@ -64,6 +66,7 @@ harrow.entries = {
     "systems": Entry("harness.commands.lists", "List the other brokers that Harrow knows."),
     "schedules": Entry("harness.commands.lists", "List the schedules that come with Harrow."),
 }
+harrow.aliases = {"zoo": "known-flaws"}  # its former name
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -69,7 +69,7 @@ def spec_of(cell: Cell) -> Spec:
 def check(cell: Cell) -> None:
     """See that a cell makes sense, whatever the machine. Raises `SpecError`."""
     if cell.is_simulated:
-        overrides.check(_simulated_settings(cell))
+        overrides.check_overrides(_simulated_settings(cell))
     elif cell.environment in ENVIRONMENTS:
         spec_of(cell)
 

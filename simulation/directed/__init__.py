@@ -1,13 +1,13 @@
-"""Exact schedules: a story in steps, played on the simulated world with nothing left to chance.
+"""Directed schedules: exact steps, executed on the simulated cluster with nothing left to chance.
 
-A schedule file tells how one flaw does its harm: who is cut off, which message is held back, who crashes when. Played
-on the flawed build it ends with a finding; the same steps on the correct build end well. `schedules` lists the files,
-`run` plays one.
+A schedule file shows how one flaw does its harm: which node is cut off, which message is held back, which node crashes
+when. On the flawed build it ends with a finding; on the correct build the same steps end well. `schedules` lists the
+files, `play_schedule` executes one.
 """
 
 from __future__ import annotations
 
 from simulation.directed.files import Schedule, ScheduleError, load, schedules
-from simulation.directed.runner import Result, run
+from simulation.directed.runner import Result, play_schedule
 
-__all__ = ["Result", "Schedule", "ScheduleError", "load", "run", "schedules"]
+__all__ = ["Result", "Schedule", "ScheduleError", "load", "play_schedule", "schedules"]

@@ -1,4 +1,4 @@
-"""The client of a directed schedule: it sends and reads exactly what and when a step says, and keeps the history."""
+"""The client of a directed schedule: sends and reads exactly what a step demands, and records the history."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Send:
 
 
 class DirectedClient:
-    """One endpoint for everything; each request has its own continuation."""
+    """One endpoint for all requests; each request has its own continuation."""
 
     def __init__(self, history: SimulatedHistory) -> None:
         self.history = history
@@ -66,31 +66,31 @@ class DirectedClient:
         self._request = 0
         self._waiting: dict[int, Callable[[SimulatedCluster, AnyResponse | None], None]] = {}
 
-    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
-        """It sets none."""
+    def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
+        """Ignored: it sets no timers."""
 
-    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Hand an answer to whoever waits for it."""
-        self._waiting.pop(request_id)(world, response)
+    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
+        """Pass an answer to the continuation of its request."""
+        self._waiting.pop(request_id)(cluster, response)
 
     def ask(
         self,
-        world: SimulatedCluster,
+        cluster: SimulatedCluster,
         to: int,
         request: AnyRequest,
         then: Callable[[SimulatedCluster, AnyResponse | None], None],
         wait_ms: int,
     ) -> None:
-        """Send a request; `then` gets the answer, or None if there is none within the time."""
+        """Send a request; `then` gets the answer, or None if there is none within `wait_ms`."""
         self._request += 1
         self._waiting[self._request] = then
-        world.send_from_client(CLIENT, self._request, to, request, wait_ms)
+        cluster.send_from_client(CLIENT, self._request, to, request, wait_ms)
 
     # --- produce -----------------------------------------------------------------------------------------------------
 
     def produce(
         self,
-        world: SimulatedCluster,
+        cluster: SimulatedCluster,
         values: tuple[int, ...],
         to: int,
         *,
@@ -112,66 +112,68 @@ class DirectedClient:
             producer_epoch=-1 if producer is None else 0,
             base_sequence=sequence,
         )
-        send = Send(self.history.new_op(), values, acks, retry, timeout_ms, batch, to, world.now_us)
+        send = Send(self.history.new_op(), values, acks, retry, timeout_ms, batch, to, cluster.now_us)
         self.sends.append(send)
-        self._send(world, send)
+        self._send(cluster, send)
 
-    def _send(self, world: SimulatedCluster, send: Send) -> None:
+    def _send(self, cluster: SimulatedCluster, send: Send) -> None:
         request = ProduceRequest(send.acks, send.timeout_ms, (ProducePartition(TOPIC, 0, send.batch),))
         if send.acks == 0:
-            self.ask(world, send.node, request, self._connection_closed, send.timeout_ms)
-            self._complete(world, send, "ok", None, None)
+            self.ask(cluster, send.node, request, self._connection_closed, send.timeout_ms)
+            self._complete(cluster, send, "ok", None, None)
         else:
             self.ask(
-                world,
+                cluster,
                 send.node,
                 request,
-                lambda world, answer: self._produced(world, send, answer),
+                lambda cluster, answer: self._produced(cluster, send, answer),
                 send.timeout_ms + 500,
             )
 
     def _connection_closed(self, _: SimulatedCluster, __: AnyResponse | None) -> None:
-        """Only acks=0: whoever loses its connection asks for the leader again."""
+        """Only acks=0: a producer that loses its connection looks up the leader again."""
         self.known_leader = None
 
-    def _produced(self, world: SimulatedCluster, send: Send, response: AnyResponse | None) -> None:
+    def _produced(self, cluster: SimulatedCluster, send: Send, response: AnyResponse | None) -> None:
         if send.status is not None:
             return
         if not isinstance(response, ProduceResponse):
             send.maybe_appended = True
-            self._again_or_never(world, send, "no answer")
+            self._again_or_never(cluster, send, "no answer")
             return
         answer = response.partitions[0]
         error = ErrorCode(answer.error_code)
         if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             offset = answer.base_offset if error == ErrorCode.NONE else None
-            self._complete(world, send, "ok", None, offset)
+            self._complete(cluster, send, "ok", None, offset)
             return
         send.maybe_appended = send.maybe_appended or error not in _DEFINITELY_NOT_APPENDED
         if error in _GIVEN_UP:
             send.retry = False
-        self._again_or_never(world, send, error.name)
+        self._again_or_never(cluster, send, error.name)
 
-    def _again_or_never(self, world: SimulatedCluster, send: Send, why: str) -> None:
+    def _again_or_never(self, cluster: SimulatedCluster, send: Send, why: str) -> None:
         if send.retry:
-            world.after(_RETRY_MS * MS, self._retry, world, send)
+            cluster.after(_RETRY_MS * MS, self._retry, cluster, send)
         else:
-            self._complete(world, send, "info" if send.maybe_appended else "fail", why, None)
+            self._complete(cluster, send, "info" if send.maybe_appended else "fail", why, None)
 
-    def _retry(self, world: SimulatedCluster, send: Send) -> None:
+    def _retry(self, cluster: SimulatedCluster, send: Send) -> None:
         if send.status is not None:
             return
-        states = partition_states(world)
+        states = partition_states(cluster)
         if states and states[0].leader >= 0:
             send.node = states[0].leader
-        self._send(world, send)
+        self._send(cluster, send)
 
-    def _complete(self, world: SimulatedCluster, send: Send, status: str, error: str | None, base: int | None) -> None:
+    def _complete(
+        self, cluster: SimulatedCluster, send: Send, status: str, error: str | None, base: int | None
+    ) -> None:
         send.status = status
         for ordinal, value in enumerate(send.values):
             offset = None if base is None or base < 0 else base + ordinal
             self.history.sends.append(SendRow(send.op, TOPIC, 0, value, send.acks, offset, ordinal))
-        completed_ns = None if status == "info" else world.now_us * MS
+        completed_ns = None if status == "info" else cluster.now_us * MS
         node = send.node if status == "ok" else None
         invoked_ns = send.invoked_us * MS
         self.history.operations.append(
@@ -179,63 +181,63 @@ class DirectedClient:
         )
         self.process = self.history.new_process()
 
-    def give_up(self, world: SimulatedCluster) -> None:
-        """The schedule is over: whatever is open stays unknown."""
+    def give_up(self, cluster: SimulatedCluster) -> None:
+        """End the schedule: the outcome of open sends stays unknown."""
         for send in self.sends:
             if send.status is None:
-                self._complete(world, send, "info", "the schedule ended", None)
+                self._complete(cluster, send, "info", "the schedule ended", None)
 
     # --- read --------------------------------------------------------------------------------------------------------
 
-    def read(self, world: SimulatedCluster, from_node: int, phase: str) -> int | None:
-        """Read everything that a node shows; returns where it ended, None if it showed nothing but an error."""
+    def read(self, cluster: SimulatedCluster, from_node: int, phase: str) -> int | None:
+        """Read the log of a node to its end; returns the end, None if the node answered with errors only."""
         position: int | None = None
         while True:
             at = position or 0
             request = FetchRequest((FetchPartition(TOPIC, 0, at, 1 << 20),), max_wait_ms=0)
-            response = self._answer(world, from_node, request)
+            response = self._answer(cluster, from_node, request)
             if not isinstance(response, FetchResponse) or response.partitions[0].error_code == 1:
-                at = self._first_offset(world, from_node)
+                at = self._first_offset(cluster, from_node)
                 if at <= (position or 0):
                     return position
                 position = at
                 continue
             if response.partitions[0].error_code:
                 return position
-            following = self._polled(world, response, at, from_node, phase)
+            following = self._polled(cluster, response, at, from_node, phase)
             if position == following:
                 return position
             position = following
 
-    def _first_offset(self, world: SimulatedCluster, node: int) -> int:
-        answer = self._answer(world, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -2),)))
+    def _first_offset(self, cluster: SimulatedCluster, node: int) -> int:
+        answer = self._answer(cluster, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -2),)))
         return answer.partitions[0].offset if isinstance(answer, ListOffsetsResponse) else -1
 
-    def latest(self, world: SimulatedCluster, node: int) -> int | None:
-        """The end of the log as a node tells it; None if it does not."""
-        answer = self._answer(world, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -1),)))
+    def latest(self, cluster: SimulatedCluster, node: int) -> int | None:
+        """The end of the log according to a node; None if it does not answer."""
+        answer = self._answer(cluster, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, -1),)))
         if not isinstance(answer, ListOffsetsResponse) or answer.partitions[0].error_code:
             return None
         end = answer.partitions[0].offset
-        op = self._operation(world, "latest", node, "main")
+        op = self._operation(cluster, "latest", node, "main")
         self.history.polls.append(PollRow(op, TOPIC, 0, None, end, end, 0, False))
         return end
 
-    def _answer(self, world: SimulatedCluster, node: int, request: AnyRequest) -> AnyResponse | None:
+    def _answer(self, cluster: SimulatedCluster, node: int, request: AnyRequest) -> AnyResponse | None:
         answers: list[AnyResponse | None] = []
-        self.ask(world, node, request, lambda _, answer: answers.append(answer), 2_000)
-        world.run_until(world.now_us + 3_000 * MS, lambda: bool(answers))
+        self.ask(cluster, node, request, lambda _, answer: answers.append(answer), 2_000)
+        cluster.run_until(cluster.now_us + 3_000 * MS, lambda: bool(answers))
         return answers[0] if answers else None
 
-    def _operation(self, world: SimulatedCluster, kind: str, node: int, phase: str) -> int:
+    def _operation(self, cluster: SimulatedCluster, kind: str, node: int, phase: str) -> int:
         op = self.history.new_op()
-        now_ns = world.now_us * MS
+        now_ns = cluster.now_us * MS
         self.history.operations.append(OperationRow(op, self.process, kind, "ok", None, node, phase, now_ns, now_ns))
         return op
 
-    def _polled(self, world: SimulatedCluster, response: FetchResponse, position: int, node: int, phase: str) -> int:
+    def _polled(self, cluster: SimulatedCluster, response: FetchResponse, position: int, node: int, phase: str) -> int:
         part = response.partitions[0]
-        op = self._operation(world, "poll", node, phase)
+        op = self._operation(cluster, "poll", node, phase)
         following, count = position, 0
         for at, header in iterate_headers(part.records):
             for record in () if header.is_control else decode_records(part.records, at):

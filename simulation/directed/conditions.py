@@ -1,4 +1,4 @@
-"""What a step may wait for, and how it stands: one function a condition, each by its name in schedule files."""
+"""Evaluates the conditions of directed schedules: one function per condition, by its name in schedule files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from simulation.workload.clients import TOPIC
 from simulation.workload.recording import SimulatedHistory
 
 Wanted = Any
-"""What a schedule file says; TOML has only so many types, and a wrong one never equals what is found."""
+"""A value in a schedule file; TOML has only a few types, and a value of a wrong type never equals the actual one."""
 
 NOTHING = "nothing"
 
 
 class Scene(Protocol):
-    """Where conditions look."""
+    """The objects that conditions read."""
 
     @property
-    def world(self) -> SimulatedCluster: ...
+    def cluster(self) -> SimulatedCluster: ...
     @property
     def client(self) -> DirectedClient: ...
     @property
@@ -75,7 +75,7 @@ def _equal(name: str, found: Wanted, wanted: Wanted) -> bool:
 
 
 def _state(scene: Scene) -> PartitionState | None:
-    states = partition_states(scene.world)
+    states = partition_states(scene.cluster)
     return states[0] if states else None
 
 
@@ -90,7 +90,7 @@ def _of_partition(field: str) -> Callable[[Scene, Wanted], Wanted]:
 
 def _of_replicas(read: Callable[[Replica, BrokerState], Wanted]) -> Callable[[Scene, Wanted], Wanted]:
     def present(scene: Scene, wanted: Wanted) -> Wanted:
-        up = dict(brokers(scene.world))
+        up = dict(brokers(scene.cluster))
         found = {}
         for node in wanted:
             replica = up[int(node)].replicas.get((TOPIC, 0)) if int(node) in up else None
@@ -102,7 +102,7 @@ def _of_replicas(read: Callable[[Replica, BrokerState], Wanted]) -> Callable[[Sc
 
 def _registered(wanted_fenced: bool) -> Callable[[Scene, Wanted], Wanted]:
     def present(scene: Scene, _: Wanted) -> Wanted:
-        state = leading(scene.world)
+        state = leading(scene.cluster)
         members = state.image.brokers.values() if state is not None else ()
         return [member.broker_id for member in members if member.fenced == wanted_fenced]
 
@@ -110,7 +110,7 @@ def _registered(wanted_fenced: bool) -> Callable[[Scene, Wanted], Wanted]:
 
 
 def _stopping(scene: Scene, _: Wanted) -> Wanted:
-    state = leading(scene.world)
+    state = leading(scene.cluster)
     members = state.image.brokers.values() if state is not None else ()
     return [member.broker_id for member in members if member.in_controlled_shutdown]
 
@@ -124,29 +124,29 @@ def _sent(*statuses: str | None) -> Callable[[Scene, Wanted], Wanted]:
 
 def _running(wanted: bool) -> Callable[[Scene, Wanted], Wanted]:
     def present(scene: Scene, _: Wanted) -> Wanted:
-        return [node for node, machine in scene.world.machines.items() if (machine.node is not None) == wanted]
+        return [node for node, machine in scene.cluster.machines.items() if (machine.node is not None) == wanted]
 
     return present
 
 
-def _told(scene: Scene, _: Wanted) -> Wanted:
-    state = leading(scene.world)
+def _up_to_date(scene: Scene, _: Wanted) -> Wanted:
+    state = leading(scene.cluster)
     if state is None:
         return []
     end = state.quorum.high_watermark
-    return [node for node, broker in brokers(scene.world) if broker.image.end_offset >= end]
+    return [node for node, broker in brokers(scene.cluster) if broker.image.end_offset >= end]
 
 
 def _of_controllers(read: Callable[[Any], Wanted]) -> Callable[[Scene, Wanted], Wanted]:
     def present(scene: Scene, wanted: Wanted) -> Wanted:
-        up = dict(controllers(scene.world))
+        up = dict(controllers(scene.cluster))
         return {node: read(up[int(node)]) if int(node) in up else NOTHING for node in wanted}
 
     return present
 
 
 def _quorum_epoch(scene: Scene, _: Wanted) -> Wanted:
-    return max(state.quorum.epoch for _, state in controllers(scene.world))
+    return max(state.quorum.epoch for _, state in controllers(scene.cluster))
 
 
 _PRESENT: Mapping[str, Callable[[Any, Wanted], Wanted]] = {
@@ -173,11 +173,11 @@ _PRESENT: Mapping[str, Callable[[Any, Wanted], Wanted]] = {
     "held": lambda scene, _: dict(scene.traps.counts()),
     "up": _running(True),
     "down": _running(False),
-    "told": _told,
-    "controller": lambda scene, _: active_controller(scene.world),
+    "told": _up_to_date,
+    "controller": lambda scene, _: active_controller(scene.cluster),
     "quorum_role": _of_controllers(lambda state: state.quorum.role.value),
     "quorum_end": _of_controllers(lambda state: state.quorum.log.end_offset),
     "quorum_epoch_below": _quorum_epoch,
-    "not_leading": lambda scene, _: [node for node, state in controllers(scene.world) if not state.quorum.leads],
+    "not_leading": lambda scene, _: [node for node, state in controllers(scene.cluster) if not state.quorum.leads],
     "seen": lambda scene, _: [row.value for row in scene.history.reads],
 }

@@ -1,4 +1,4 @@
-"""Schedule files: TOML, checked before anything runs."""
+"""Loads and checks the files of directed schedules (TOML)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONDITIONS = frozenset(
         "quorum_epoch_below", "not_leading", "seen", "within",
     }
 )  # fmt: skip
-"""What `wait` and `expect` may ask for. `within` is their patience in milliseconds."""
+"""The conditions of `wait` and `expect`. `within` is their timeout in milliseconds."""
 
 STEPS: Mapping[str, frozenset[str]] = {
     "produce": frozenset({"values", "to", "acks", "retry", "producer", "timeout"}),
@@ -55,11 +55,11 @@ STEPS: Mapping[str, frozenset[str]] = {
     "read": frozenset({"from"}),
     "latest": frozenset({"from", "at_least"}),
 }
-"""Kinds of steps, and what each may say."""
+"""Kinds of steps, with the arguments of each."""
 
 
 class ScheduleError(Exception):
-    """A schedule that cannot be played: the step's number, what was expected, what was found. One line."""
+    """A schedule that cannot be executed: the step's number, what was expected, what was found. One line."""
 
 
 class ScheduleStep(NamedTuple):
@@ -72,7 +72,7 @@ class ScheduleStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """One file. `masks` are flaws that both builds have; only `flaws` makes the difference."""
+    """One schedule file. Both builds have the flaws in `masks`; only the flawed build has `flaws`."""
 
     path: Path
     title: str
@@ -92,7 +92,7 @@ class Schedule:
 
 
 def name_of(path: Path) -> str:
-    """What `--schedule` finds a file by from any folder: the name of one that comes with Harrow, else its path."""
+    """The argument of `--schedule` for a file: the name of one that comes with Harrow, else its absolute path."""
     return path.stem if path.parent == DIRECTORY else str(path.absolute())
 
 

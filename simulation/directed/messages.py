@@ -1,4 +1,4 @@
-"""Holding messages back, dropping them, letting them go: the hands of a directed schedule on the network."""
+"""Holds, drops and releases messages for a directed schedule."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from simulation.engine.transport import CLIENTS_FROM, Envelope
 _CONTROLLERS_FROM = 100
 
 
-def name_of(parcel: Envelope) -> tuple[str, str]:
-    """What a message is called in schedules, and its direction.
+def name_of(envelope: Envelope) -> tuple[str, str]:
+    """The name of a message in schedules, and its direction.
 
-    Fetches are told apart by who fetches: `Fetch` among brokers, `ConsumerFetch`, `MetadataFetch` of brokers from
+    The name of a fetch depends on its sender: `Fetch` among brokers, `ConsumerFetch`, `MetadataFetch` of brokers from
     controllers, `QuorumFetch` among controllers.
     """
-    kind = type(parcel.message).__name__
+    kind = type(envelope.message).__name__
     direction = "response" if kind.endswith("Response") else "request"
     name = kind.removesuffix("Response").removesuffix("Request")
     if name == "Fetch":
-        asker, asked = parcel.source, parcel.target
+        asker, asked = envelope.source, envelope.target
         if direction == "response":
             asker, asked = asked, asker
         if asker >= CLIENTS_FROM:
@@ -33,7 +33,7 @@ def name_of(parcel: Envelope) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Trap:
-    """Messages to be taken: which, how many yet (-1: all), how many pass before, and whether they are kept."""
+    """Messages to intercept: which, how many more (-1: all), how many pass first, and whether they are kept."""
 
     message: str
     direction: str
@@ -45,18 +45,18 @@ class Trap:
     skips: int = 0
     taken: int = 0
 
-    def fits(self, parcel: Envelope, name: str, direction: str) -> bool:
-        """Whether a message is one of those."""
+    def fits(self, envelope: Envelope, name: str, direction: str) -> bool:
+        """Whether a message matches."""
         return (
             self.left != 0
             and (self.message, self.direction) == (name, direction)
-            and (self.sources is None or parcel.source in self.sources)
-            and (self.targets is None or parcel.target in self.targets)
-            and (self.offset is None or self._at_offset(parcel))
+            and (self.sources is None or envelope.source in self.sources)
+            and (self.targets is None or envelope.target in self.targets)
+            and (self.offset is None or self._at_offset(envelope))
         )
 
-    def _at_offset(self, parcel: Envelope) -> bool:
-        request = parcel.message
+    def _at_offset(self, envelope: Envelope) -> bool:
+        request = envelope.message
         return isinstance(request, FetchRequest) and any(
             part.fetch_offset == self.offset for part in request.partitions
         )
@@ -64,49 +64,49 @@ class Trap:
 
 @dataclass(slots=True)
 class Traps:
-    """All traps, by label, and what they hold."""
+    """All traps by label, and the messages that they hold."""
 
     traps: dict[str, Trap] = field(default_factory=dict)
     held: dict[str, list[Envelope]] = field(default_factory=dict)
     _passing: bool = False
 
-    def intercept(self, parcel: Envelope) -> bool:
-        """See `Mail.intercept`."""
+    def intercept(self, envelope: Envelope) -> bool:
+        """See `Transport.intercept`."""
         if self._passing:
             return False
-        name, direction = name_of(parcel)
+        name, direction = name_of(envelope)
         for label, trap in self.traps.items():
-            if trap.fits(parcel, name, direction):
+            if trap.fits(envelope, name, direction):
                 if trap.skips:
                     trap.skips -= 1
                     return False
                 trap.left -= trap.left > 0
                 trap.taken += 1
                 if trap.keeps:
-                    self.held.setdefault(label, []).append(parcel)
+                    self.held.setdefault(label, []).append(envelope)
                 return True
         return False
 
     def counts(self) -> Mapping[str, int]:
-        """How many messages each trap has taken that are not released."""
+        """By trap: how many messages it has taken and not released."""
         return {
             label: len(self.held.get(label, ())) if trap.keeps else trap.taken for label, trap in self.traps.items()
         }
 
     def open(self, label: str) -> None:
-        """Take no more of them; what is held stays so."""
+        """Intercept no more messages; those that are held stay held."""
         self.traps[label].left = 0
 
     def release(self, label: str, count: int | None) -> None:
-        """Take no more (unless only so many are let go) and deliver what was held, in order."""
+        """Deliver held messages in order: the first `count`, or all, and then intercept no more."""
         held = self.held.get(label, [])
         if count is None:
             self.open(label)
             count = len(held)
-        going, self.held[label] = held[:count], held[count:]
-        for parcel in going:
+        released, self.held[label] = held[:count], held[count:]
+        for envelope in released:
             self._passing = True
             try:
-                parcel.deliver()
+                envelope.deliver()
             finally:
                 self._passing = False

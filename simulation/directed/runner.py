@@ -1,4 +1,4 @@
-"""Playing a directed schedule, with or without its flaw."""
+"""Runs a directed schedule, with or without its flaw."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from simulation.workload.final_logs import replica_logs
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a schedule ended: all that was found, what was seen first first."""
+    """The result of a schedule; findings are in the order in which they were made."""
 
     schedule: Schedule
     flawed: bool
     findings: tuple[Finding, ...]
     outcome: SimulationOutcome
     clients_know: bool
-    """Whether clients alone could tell that something is wrong."""
+    """Whether the clients' history alone shows that something is wrong."""
 
     @property
     def failed(self) -> bool:
-        """Whether anything is wrong with the build."""
+        """Whether the build has shown any failure."""
         return bool(self.findings)
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Which layers have found something."""
+        """The layers that have found something."""
         return tuple(dict.fromkeys(finding.layer.value for finding in self.findings))
 
 
-def run(
+def play_schedule(
     path: Path,
     *,
     flawed: bool,
@@ -47,7 +47,7 @@ def run(
     keep_notes: bool = False,
     recorders: Sequence[Observer] = (),
 ) -> Result:
-    """Play a file, with the flaws `also` in any case. Recorders only write down.
+    """Run a schedule file, with the flaws `also` in both builds. Recorders only record.
 
     Raises `ScheduleError` if a step is impossible and nothing was found before it.
     """
@@ -55,7 +55,7 @@ def run(
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
     watch = Watch(watchers())
     stage = Stage(schedule, flaws, (*recorders, watch), keep_notes=keep_notes)
-    phases = _Phases(stage.world)
+    phases = _Phases(stage.cluster)
     failure = failed_property = None
     impossible: ScheduleError | None = None
     try:
@@ -70,14 +70,14 @@ def run(
             stage.read_all()
             phases.ended("final")
         else:
-            stage.client.give_up(stage.world)
+            stage.client.give_up(stage.cluster)
     except Violation as violation:
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
     except ScheduleError as error:
         impossible = error
-    outcome = _outcome(stage, failure, failed_property, phases.told)
+    outcome = _outcome(stage, failure, failed_property, phases.ended_us)
     found = _findings(watch.violation, outcome)
     if impossible is not None and not found:
         raise impossible
@@ -88,15 +88,15 @@ def run(
 class _Phases:
     """Start and end of each phase that has ended, in microseconds."""
 
-    def __init__(self, world: SimulatedCluster) -> None:
-        self.told: dict[str, tuple[int, int]] = {}
-        self._world = world
-        self._since_us = world.now_us
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.ended_us: dict[str, tuple[int, int]] = {}
+        self._cluster = cluster
+        self._since_us = cluster.now_us
 
     def ended(self, name: str) -> None:
-        """This phase is over, the next one begins."""
-        self.told[name] = self._since_us, self._world.now_us
-        self._since_us = self._world.now_us
+        """End this phase and begin the next one."""
+        self.ended_us[name] = self._since_us, self._cluster.now_us
+        self._since_us = self._cluster.now_us
 
 
 def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[Finding]:
@@ -110,7 +110,7 @@ def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[Findin
 def _outcome(
     stage: Stage, failure: str | None, failed_property: str | None, phases: dict[str, tuple[int, int]]
 ) -> SimulationOutcome:
-    digest, events = fingerprint(stage.world)
+    digest, events = fingerprint(stage.cluster)
     no_faults: Sequence[object] = ()
     return SimulationOutcome(
         seed=None,
@@ -118,14 +118,14 @@ def _outcome(
         faults=no_faults,  # type: ignore[arg-type]
         digest=digest,
         events=events,
-        virtual_ms=stage.world.now_us // MS,
+        virtual_ms=stage.cluster.now_us // MS,
         failure=failure,
         failed_property=failed_property,
         history=stage.history,
         ends=stage.ends,
-        marks=stage.world.marks,
-        values=stage.tape.values(),
-        logs=replica_logs(stage.world),
+        marks=stage.cluster.marks,
+        values=stage.choices.values(),
+        logs=replica_logs(stage.cluster),
         phases=phases,
-        notes=stage.world.notes or (),
+        notes=stage.cluster.notes or (),
     )

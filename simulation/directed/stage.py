@@ -1,4 +1,4 @@
-"""The stage of a directed schedule: the world, its client, and one method for each kind of step."""
+"""Executes the steps of a directed schedule on a simulated cluster: one method for each kind of step."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _ELECTIONS = {"preferred": 0, "unclean": 1}
 
 
 def configuration_of(schedule: Schedule, flaws: tuple[str, ...]) -> Configuration:
-    """A small, quick, dull cluster, but for what the file says."""
-    dull: dict[str, object] = {
+    """The simplest small, fast cluster, with the settings of the file."""
+    defaults: dict[str, object] = {
         "generation": schedule.generation,
         "flaws": list(flaws),
         "controllers": 1,
@@ -54,39 +54,39 @@ def configuration_of(schedule: Schedule, flaws: tuple[str, ...]) -> Configuratio
         "lag_ms": 60_000,
         "faults": [],
     }
-    return Configuration.from_json(dull | dict(schedule.configuration))
+    return Configuration.from_json(defaults | dict(schedule.configuration))
 
 
 class Stage:
-    """Everything that the steps of one schedule act on."""
+    """The cluster, its client and the traps that the steps of one schedule act on."""
 
     def __init__(
         self, schedule: Schedule, flaws: tuple[str, ...], observers: Sequence[Observer], *, keep_notes: bool
     ) -> None:
         self.schedule = schedule
         self.configuration = configuration_of(schedule, flaws)
-        self.tape = ChoiceSequence(given={})
-        said: Mapping[str, Any] = schedule.settings
-        settings = [replace(one, **said) for one in settings_of(self.configuration)]
-        self.world = SimulatedCluster(self.tape, settings, observers)
+        self.choices = ChoiceSequence(given={})
+        settings_of_file: Mapping[str, Any] = schedule.settings
+        settings = [replace(one, **settings_of_file) for one in settings_of(self.configuration)]
+        self.cluster = SimulatedCluster(self.choices, settings, observers)
         if keep_notes:
-            self.world.notes = []
+            self.cluster.notes = []
         self.history = SimulatedHistory()
         self.client = DirectedClient(self.history)
         self.traps = Traps()
-        self.world.clients = {CLIENT: self.client}
-        self.world.mail.intercept = self.traps.intercept
+        self.cluster.clients = {CLIENT: self.client}
+        self.cluster.transport.intercept = self.traps.intercept
         self.brokers = tuple(range(1, self.configuration.brokers + 1))
-        self.ends: dict[int, int] = {}  # where the last reads have to end, by partition
-        self.clients_know = False  # whether an expectation failed that a client could have
+        self.ends: dict[int, int] = {}  # the offsets that the final reads have to reach, by partition
+        self.clients_know = False  # whether an expectation failed that a client can check
 
     # --- before and after --------------------------------------------------------------------------------------------
 
     def set_up(self) -> None:
         """Start all nodes, create the topic, wait until all replicas are in sync."""
-        for node in self.world.machines:
-            self.world.start(node)
-        machines = self.world.machines.values()
+        for node in self.cluster.machines:
+            self.cluster.start(node)
+        machines = self.cluster.machines.values()
         self._pass(20_000, lambda: all(one.node is not None and one.node.is_ready() for one in machines))
         topic = NewTopic(TOPIC, assignments=((0, self.schedule.replicas),))
         self._administer(CreateTopicsRequest((topic,), 5_000))
@@ -95,34 +95,34 @@ class Stage:
             raise Violation("V-1", "the cluster did not become whole before the first step")
 
     def recover(self) -> None:
-        """Undo whatever is still in place; then everything has to become well in time (V-4, V-5)."""
+        """Heal everything; then the cluster has to recover in time (V-4, V-5)."""
         for label in self.traps.traps:
             self.traps.open(label)
-        self.world.mail.mend(frozenset(self.world.network.cut))
-        for node, machine in self.world.machines.items():
+        self.cluster.transport.mend(frozenset(self.cluster.network.cut))
+        for node, machine in self.cluster.machines.items():
             machine.fsync_us = 500
-            self.world.resume(node)
+            self.cluster.resume(node)
             if machine.node is None:
-                self.world.start(node)
+                self.cluster.start(node)
         if not self._pass(_WHOLE_MS, self.is_whole):
             raise Violation(
-                "V-4", f"the cluster is not whole {_WHOLE_MS // 1000} s after the last step: {self._told()}"
+                "V-4", f"the cluster is not whole {_WHOLE_MS // 1000} s after the last step: {self._partition_state()}"
             )
         if not self._pass(_WHOLE_MS, lambda: all(send.status for send in self.client.sends if send.retry)):
             raise Violation("V-5", f"a produce did not end within {_WHOLE_MS // 1000} s after the last step")
-        self.client.give_up(self.world)
+        self.client.give_up(self.cluster)
 
     def read_all(self) -> None:
-        """Read the whole log from its leader, as the last word on what was kept."""
-        leader = partition_states(self.world)[0].leader
-        self.ends = {0: dict(brokers(self.world))[leader].replicas[TOPIC, 0].high_watermark}
-        if self.client.read(self.world, leader, "final") is None:
+        """Read the whole log from its leader, as the final reads."""
+        leader = partition_states(self.cluster)[0].leader
+        self.ends = {0: dict(brokers(self.cluster))[leader].replicas[TOPIC, 0].high_watermark}
+        if self.client.read(self.cluster, leader, "final") is None:
             raise Violation("V-5", f"broker {leader} leads and shows nothing")
 
     def is_whole(self) -> bool:
-        """All replicas in sync by everybody's account, and all logs alike."""
-        states = partition_states(self.world)
-        up = dict(brokers(self.world))
+        """Whether every node agrees that all replicas are in sync, and all logs are equal."""
+        states = partition_states(self.cluster)
+        up = dict(brokers(self.cluster))
         if not states or states[0].leader < 0 or set(states[0].isr) != set(states[0].replicas):
             return False
         if states[0].adding or states[0].removing:
@@ -135,34 +135,34 @@ class Stage:
             ends |= {replica.log.end_offset, replica.high_watermark}
         return len(ends) == 1
 
-    def _told(self) -> str:
+    def _partition_state(self) -> str:
         return "; ".join(
             f"leader {state.leader}, ISR {list(state.isr)}, ELR {list(state.elr)}"
-            for state in partition_states(self.world)
+            for state in partition_states(self.cluster)
         )
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def perform(self, step: ScheduleStep) -> None:
-        """Carry out one step. Raises `ScheduleError` if it cannot be done, `Violation` if it shows a broken promise."""
-        self.world.say(f"step {step.number}: {step.kind} {dict(step.arguments)}")
+        """Execute one step. Raises `ScheduleError` if it is impossible, `Violation` if it shows a broken property."""
+        self.cluster.say(f"step {step.number}: {step.kind} {dict(step.arguments)}")
         getattr(self, "_" + step.kind.replace("-", "_"))(step, step.arguments)
 
     def _impossible(self, step: ScheduleStep, why: str) -> ScheduleError:
         return ScheduleError(f"{self.schedule.path.name}: step {step.number} ({step.kind}): {why}")
 
     def _pass(self, for_ms: int, done: Callable[[], bool]) -> bool:
-        return done() or self.world.run_until(self.world.now_us + for_ms * MS, done)
+        return done() or self.cluster.run_until(self.cluster.now_us + for_ms * MS, done)
 
     def _node(self, step: ScheduleStep, name: object) -> int:
-        """A node's number, or who has a role at the moment."""
+        """Resolve a node's number, or a role that a node has at the moment."""
         if isinstance(name, int):
-            if name not in self.world.machines:
+            if name not in self.cluster.machines:
                 raise self._impossible(step, f"expected a node, found {name}")
             return name
-        states = partition_states(self.world)
+        states = partition_states(self.cluster)
         if name == "controller":
-            found = active_controller(self.world)
+            found = active_controller(self.cluster)
         elif name == "leader":
             found = states[0].leader if states and states[0].leader >= 0 else None
         elif name == "follower":
@@ -179,163 +179,167 @@ class Stage:
             if name == "clients":
                 found.add(CLIENT)
             elif name == "controllers":
-                found |= {node for node in self.world.machines if node not in self.brokers}
+                found |= {node for node in self.cluster.machines if node not in self.brokers}
             elif name == "brokers":
                 found |= set(self.brokers)
             else:
                 found.add(self._node(step, name))
         return frozenset(found)
 
-    def _produce(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        to = self.client.known_leader if said.get("to") == "known" else None
+    def _produce(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        to = self.client.known_leader if arguments.get("to") == "known" else None
         if to is None:
-            to = self._node(step, said["to"] if said.get("to", "known") != "known" else "leader")
+            to = self._node(step, arguments["to"] if arguments.get("to", "known") != "known" else "leader")
         self.client.known_leader = to
         self.client.produce(
-            self.world,
-            tuple(said["values"]),
+            self.cluster,
+            tuple(arguments["values"]),
             to,
-            acks=_ALL_ACKS[said.get("acks", "all")],
-            retry=said.get("retry", False),
-            producer=said.get("producer"),
-            timeout_ms=said.get("timeout", 30_000),
+            acks=_ALL_ACKS[arguments.get("acks", "all")],
+            retry=arguments.get("retry", False),
+            producer=arguments.get("producer"),
+            timeout_ms=arguments.get("timeout", 30_000),
         )
 
-    def _wait(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        within_ms = said.get("within", _PATIENCE_MS)
-        if not self._pass(within_ms, lambda: shortfall(self, said) is None):
-            raise self._impossible(step, f"{shortfall(self, said)} after {within_ms} ms")
+    def _wait(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        within_ms = arguments.get("within", _PATIENCE_MS)
+        if not self._pass(within_ms, lambda: shortfall(self, arguments) is None):
+            raise self._impossible(step, f"{shortfall(self, arguments)} after {within_ms} ms")
 
-    def _expect(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        within_ms = said.get("within", _PATIENCE_MS)
-        if not self._pass(within_ms, lambda: shortfall(self, said) is None):
-            self.clients_know = any(condition in said for condition in _KNOWN_TO_CLIENTS)
-            raise Violation(said["property"], f"step {step.number}: {shortfall(self, said)} after {within_ms} ms")
+    def _expect(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        within_ms = arguments.get("within", _PATIENCE_MS)
+        if not self._pass(within_ms, lambda: shortfall(self, arguments) is None):
+            self.clients_know = any(condition in arguments for condition in _KNOWN_TO_CLIENTS)
+            raise Violation(
+                arguments["property"], f"step {step.number}: {shortfall(self, arguments)} after {within_ms} ms"
+            )
 
-    def _trap(self, step: ScheduleStep, said: Mapping[str, Any], *, keeps: bool) -> None:
-        label = said.get("as", said["message"])
+    def _trap(self, step: ScheduleStep, arguments: Mapping[str, Any], *, keeps: bool) -> None:
+        label = arguments.get("as", arguments["message"])
         if label in self.traps.traps and self.traps.traps[label].left != 0:
             raise self._impossible(step, f"expected a new label, found {label!r}, which still takes messages")
         self.traps.traps[label] = Trap(
-            said["message"],
-            said.get("direction", "request"),
-            self._nodes(step, said["from"]) if "from" in said else None,
-            self._nodes(step, said["to"]) if "to" in said else None,
-            said.get("offset"),
-            said.get("count", -1),
+            arguments["message"],
+            arguments.get("direction", "request"),
+            self._nodes(step, arguments["from"]) if "from" in arguments else None,
+            self._nodes(step, arguments["to"]) if "to" in arguments else None,
+            arguments.get("offset"),
+            arguments.get("count", -1),
             keeps,
-            said.get("skip", 0),
+            arguments.get("skip", 0),
         )
 
-    def _hold(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self._trap(step, said, keeps=True)
+    def _hold(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self._trap(step, arguments, keeps=True)
 
-    def _drop(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self._trap(step, said, keeps=False)
+    def _drop(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self._trap(step, arguments, keeps=False)
 
-    def _release(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        if not self.traps.held.get(said["label"]):
-            raise self._impossible(step, f"expected messages held as {said['label']!r}, found none")
-        self.traps.release(said["label"], said.get("count"))
+    def _release(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        if not self.traps.held.get(arguments["label"]):
+            raise self._impossible(step, f"expected messages held as {arguments['label']!r}, found none")
+        self.traps.release(arguments["label"], arguments.get("count"))
 
-    def _let(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        if said["label"] not in self.traps.traps:
-            raise self._impossible(step, f"expected a hold or a drop {said['label']!r}, found none")
-        self.traps.open(said["label"])
+    def _let(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        if arguments["label"] not in self.traps.traps:
+            raise self._impossible(step, f"expected a hold or a drop {arguments['label']!r}, found none")
+        self.traps.open(arguments["label"])
 
-    def _crash(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        for node in self._nodes(step, said["node"]):
-            if self.world.machines[node].node is None:
+    def _crash(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        for node in self._nodes(step, arguments["node"]):
+            if self.cluster.machines[node].node is None:
                 raise self._impossible(step, f"expected node {node} to be up, found it down")
-            survival = Survival[said["survival"].upper()] if "survival" in said else None
-            self.world.kill(node, survival)
-            if said.get("disk") == "lost":
-                self.world.lose_disk(node)
+            survival = Survival[arguments["survival"].upper()] if "survival" in arguments else None
+            self.cluster.kill(node, survival)
+            if arguments.get("disk") == "lost":
+                self.cluster.lose_disk(node)
 
-    def _start(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        for node in sorted(self._nodes(step, said["node"])):
-            if self.world.machines[node].node is not None:
+    def _start(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        for node in sorted(self._nodes(step, arguments["node"])):
+            if self.cluster.machines[node].node is not None:
                 raise self._impossible(step, f"expected node {node} to be down, found it up")
-            self.world.start(node)
+            self.cluster.start(node)
 
-    def _restart(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        """Start what is down or, in another build, may be up: that dies first."""
-        for node in sorted(self._nodes(step, said["node"])):
-            if self.world.machines[node].node is not None:
-                self.world.kill(node)
-            self.world.start(node)
+    def _restart(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        """Start a node; one that is up, as it may be in one of the two builds, is killed first."""
+        for node in sorted(self._nodes(step, arguments["node"])):
+            if self.cluster.machines[node].node is not None:
+                self.cluster.kill(node)
+            self.cluster.start(node)
 
-    def _stop(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        for node in sorted(self._nodes(step, said["node"])):
-            self.world.stop(node)
+    def _stop(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        for node in sorted(self._nodes(step, arguments["node"])):
+            self.cluster.stop(node)
 
-    def _pause(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        for node in self._nodes(step, said["node"]):
-            self.world.pause(node)
+    def _pause(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        for node in self._nodes(step, arguments["node"]):
+            self.cluster.pause(node)
 
-    def _resume(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        for node in sorted(self._nodes(step, said["node"])):
-            self.world.resume(node)
+    def _resume(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        for node in sorted(self._nodes(step, arguments["node"])):
+            self.cluster.resume(node)
 
-    def _links(self, step: ScheduleStep, said: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
-        one, other = self._nodes(step, said["between"]), self._nodes(step, said["and"])
+    def _links(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
+        one, other = self._nodes(step, arguments["between"]), self._nodes(step, arguments["and"])
         links = {(a, b) for a in one for b in other if a != b}
-        return frozenset(links if said.get("one_way") else links | {(b, a) for a, b in links})
+        return frozenset(links if arguments.get("one_way") else links | {(b, a) for a, b in links})
 
-    def _cut(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self.world.mail.cut(self._links(step, said))
+    def _cut(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self.cluster.transport.cut(self._links(step, arguments))
 
-    def _mend(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self.world.mail.mend(self._links(step, said) if said else frozenset(self.world.network.cut))
+    def _mend(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self.cluster.transport.mend(self._links(step, arguments) if arguments else frozenset(self.cluster.network.cut))
 
-    def _slow_fsync(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        for node in self._nodes(step, said["node"]):
-            self.world.machines[node].fsync_us = said["ms"] * MS
+    def _slow_fsync(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        for node in self._nodes(step, arguments["node"]):
+            self.cluster.machines[node].fsync_us = arguments["ms"] * MS
 
-    def _tear_append(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self.world.machines[self._node(step, said["node"])].disk.tears_next_append_at = said["bytes"]
+    def _tear_append(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self.cluster.machines[self._node(step, arguments["node"])].disk.tears_next_append_at = arguments["bytes"]
 
-    def _elapse(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self.world.run_until(self.world.now_us + said["ms"] * MS)
+    def _elapse(self, _: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self.cluster.run_until(self.cluster.now_us + arguments["ms"] * MS)
 
     # --- administration ----------------------------------------------------------------------------------------------
 
     def _administer(self, request: AnyRequest, to: int | None = None) -> AnyResponse | None:
         answers: list[AnyResponse | None] = []
-        up = [node for node in self.brokers if self.world.machines[node].node is not None]
+        up = [node for node in self.brokers if self.cluster.machines[node].node is not None]
         reachable = [node for node in up if not self._is_cut_off(node)]
         target = to if to is not None else (reachable or up)[0]
-        self.client.ask(self.world, target, request, lambda _, answer: answers.append(answer), 5_000)
+        self.client.ask(self.cluster, target, request, lambda _, answer: answers.append(answer), 5_000)
         self._pass(6_000, lambda: bool(answers))
         return answers[0] if answers else None
 
     def _is_cut_off(self, node: int) -> bool:
-        others: Iterable[int] = (other for other in self.world.machines if other not in self.brokers)
-        return any((node, other) in self.world.network.cut for other in others)
+        others: Iterable[int] = (other for other in self.cluster.machines if other not in self.brokers)
+        return any((node, other) in self.cluster.network.cut for other in others)
 
-    def _reassign(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
-        replicas = None if said.get("cancel") else tuple(said["replicas"])
+    def _reassign(self, _: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        replicas = None if arguments.get("cancel") else tuple(arguments["replicas"])
         self._administer(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, replicas),), 1_000))
 
-    def _elect(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self._administer(ElectLeadersRequest(_ELECTIONS[said.get("kind", "preferred")], ((TOPIC, 0),)))
+    def _elect(self, _: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self._administer(ElectLeadersRequest(_ELECTIONS[arguments.get("kind", "preferred")], ((TOPIC, 0),)))
 
-    def _set(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
-        operation = ConfigOperation(said["key"], 0, said["value"])
+    def _set(self, _: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        operation = ConfigOperation(arguments["key"], 0, arguments["value"])
         self._administer(IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
 
-    def _create_topic(self, _: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self._administer(CreateTopicsRequest((NewTopic(said["name"], 1, 1),), 1_000))
+    def _create_topic(self, _: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self._administer(CreateTopicsRequest((NewTopic(arguments["name"], 1, 1),), 1_000))
 
-    def _delete_records(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        request = DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, said["offset"]),))
+    def _delete_records(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        request = DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, arguments["offset"]),))
         self._administer(request, self._node(step, "leader"))
 
-    def _read(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        self.client.read(self.world, self._node(step, said.get("from", "leader")), "main")
+    def _read(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self.client.read(self.cluster, self._node(step, arguments.get("from", "leader")), "main")
 
-    def _latest(self, step: ScheduleStep, said: Mapping[str, Any]) -> None:
-        end = self.client.latest(self.world, self._node(step, said.get("from", "leader")))
-        if end is not None and end < said.get("at_least", 0):
+    def _latest(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        end = self.client.latest(self.cluster, self._node(step, arguments.get("from", "leader")))
+        if end is not None and end < arguments.get("at_least", 0):
             self.clients_know = True
-            raise Violation("P-9", f"step {step.number}: the log ended at {said['at_least']}, now it ends at {end}")
+            raise Violation(
+                "P-9", f"step {step.number}: the log ended at {arguments['at_least']}, now it ends at {end}"
+            )

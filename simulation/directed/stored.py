@@ -1,4 +1,4 @@
-"""A directed schedule as a run in the store: its story, its history, and what the page needs to show them."""
+"""Stores the run of a directed schedule: its trace, its history, and the files that the report needs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulation.directed.files import name_of
-from simulation.directed.runner import Result, run
+from simulation.directed.runner import Result, play_schedule
 from simulation.runs import stored
-from simulation.runs.trace import Line, Narrator, story
+from simulation.runs.trace import Line, TraceRecorder, story
 from simulation.workload import tables
 from simulation.workload.sampling import Sampler
 
 _STEP = "step "
 
 NAME = "schedule"
-"""Under which played schedules are stored."""
+"""The name of such runs in the store."""
 
 
 def store(directory: Path, path: Path, *, flawed: bool) -> Result:
-    """Play a schedule and write what happened into an empty directory. Raises `ScheduleError`."""
-    narrator, sampler = Narrator(), Sampler()
-    result = run(path, flawed=flawed, keep_notes=True, recorders=(narrator, sampler))
+    """Play a schedule and write its run into an empty directory. Raises `ScheduleError`."""
+    recorder, sampler = TraceRecorder(), Sampler()
+    result = play_schedule(path, flawed=flawed, keep_notes=True, recorders=(recorder, sampler))
     outcome, run_id = result.outcome, directory.name
     configuration = outcome.configuration.to_json()
     kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
@@ -38,7 +38,7 @@ def store(directory: Path, path: Path, *, flawed: bool) -> Result:
         "reproduce": shlex.join(["harrow", "sim", "--schedule", name_of(path)]),
         "configuration": configuration,
     }
-    lines = _from_first_step(stored.relevant(story(narrator, outcome.history, outcome.notes)))
+    lines = _from_first_step(stored.relevant(story(recorder, outcome.history, outcome.notes)))
     for name, data in (
         ("spec.json", specification),
         ("schedule.json", []),
@@ -52,6 +52,6 @@ def store(directory: Path, path: Path, *, flawed: bool) -> Result:
 
 
 def _from_first_step(lines: Sequence[Line]) -> Sequence[Line]:
-    """A story without how the cluster came up."""
+    """The trace from the first step on, without the set-up."""
     first = next((place for place, line in enumerate(lines) if line.text.startswith(_STEP)), 0)
     return lines[first:]

@@ -1,6 +1,6 @@
-"""`python -m simulation.directed.table`: every flaw, and who finds it by its schedule, as in `docs/flaws.md`.
+"""Writes the table of `docs/flaws.md`: every flaw, and which layer finds it when its directed schedule is played.
 
-The directed schedules are played anew each time. What random seeds find is on the zoo's page.
+Run with `python -m simulation.directed.table`; it plays all schedules. `docs/zoo.md` has what random seeds find.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import click
 
 from broker.core.rules.flaws import FLAWS, OUTSIDE, Flaw
 from simulation.directed.files import schedules
-from simulation.directed.runner import run
+from simulation.directed.runner import play_schedule
 
 PAGE = Path("docs/flaws.md")
 _BEGIN, _END = "<!-- table -->", "<!-- end of table -->"
-_HEAD = ("number", "flaw", "generations", "breaks", "by its schedule", "clients see it", "zoo")
+_HEAD = ("number", "flaw", "generations", "breaks", "by its schedule", "clients see it", "catalogue")
 
 
 class Row(NamedTuple):
@@ -30,11 +30,11 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """Play all schedules on the flawed build."""
+    """Play all schedules on the flawed builds."""
     files = schedules()
     found = []
     for flaw in FLAWS.values():
-        results = [run(path, flawed=True) for path in files.get(flaw.name, ())]
+        results = [play_schedule(path, flawed=True) for path in files.get(flaw.name, ())]
         first = [result.findings[0] for result in results if result.findings]
         directed = ", ".join(dict.fromkeys(f"{finding.layer.value} {finding.property_id}" for finding in first))
         seen = any(result.clients_know for result in results)
@@ -43,7 +43,7 @@ def rows() -> list[Row]:
 
 
 def render(table: Sequence[Row]) -> str:
-    """The table in Markdown, and what is not in it."""
+    """The table in Markdown, and the list of flaws that are not in it."""
     lines = [f"| {' | '.join(_HEAD)} |", f"|{'---|' * len(_HEAD)}"]
     for row in table:
         flaw = row.flaw
@@ -67,7 +67,7 @@ def render(table: Sequence[Row]) -> str:
 
 
 def with_table(page: str, table: str) -> str:
-    """The page with another table."""
+    """The page with its table replaced."""
     return re.sub(f"{_BEGIN}.*{_END}", lambda _: f"{_BEGIN}\n\n{table}\n\n{_END}", page, flags=re.DOTALL)
 
 

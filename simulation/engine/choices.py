@@ -1,8 +1,8 @@
-"""The choice tape: every random decision of a simulation, as bounded, labelled draws in separate streams.
+"""The choice sequence: every random decision of a simulation, as bounded, labelled draws in separate streams.
 
-A seed only fills the tape. Value 0 is always the dullest choice: no fault, the shortest delay, the first in order. So a
-tape can be replayed, cut and lowered without knowing what its draws mean, which is all that shrinking needs; and
-because streams are separate, taking a fault away does not shift the draws of the network.
+A seed only fills the sequence. Value 0 is always the simplest choice: no fault, the shortest delay, the first in order.
+So a sequence can be replayed, cut and lowered without knowing what its draws mean, which is all that shrinking needs;
+and because streams are separate, removing a fault does not shift the draws of the network.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 FORMAT = 2
-"""Version of the meaning of tapes. It changes whenever an old tape would mean something else."""
+"""Version of the meaning of choice sequences. It changes whenever an old sequence would mean something else."""
 
 STREAMS = ("configuration", "schedule", "workload", "network", "disk")
 
@@ -58,11 +58,11 @@ class Stream:
         return value
 
     def chance(self, label: str, of_1000: int) -> bool:
-        """True in `of_1000` of 1000 cases; the dull outcome is False."""
+        """True in `of_1000` of 1000 cases; False is the simplest outcome."""
         return self.draw(label, 1000) >= 1000 - of_1000 if of_1000 else False
 
     def pick(self, label: str, choices: Sequence[int]) -> int:
-        """One of the choices; the first is the dull one."""
+        """One of the choices; the first is the simplest."""
         return choices[self.draw(label, len(choices))]
 
 
@@ -78,7 +78,7 @@ class ChoiceSequence:
         *,
         keep_draws: bool = False,
     ) -> None:
-        """A tape filled from a seed, or one that holds given values; or a seed fills the streams that are not given.
+        """Draw from a seed, or take given values; with both, the seed fills the streams that are not given.
 
         Without a seed streams that are not given are all zeros.
         """
@@ -108,7 +108,7 @@ class ChoiceSequence:
 
 
 class RollingHash:
-    """A hash over everything that happens, in order; equal hashes mean equal runs."""
+    """A hash over all events in order; equal hashes mean equal simulations."""
 
     __slots__ = ("count", "value")
 
@@ -117,12 +117,12 @@ class RollingHash:
         self.count = 0
 
     def add(self, number: int) -> None:
-        """Take one number in."""
+        """Hash one number."""
         self.value = ((self.value ^ (number & _HASH_MASK)) * _HASH_FACTOR) & _HASH_MASK
         self.count += 1
 
     def add_all(self, numbers: Sequence[int]) -> None:
-        """Take a list of numbers in, as one."""
+        """Hash a list of numbers as one number."""
         self.add(zlib.crc32(repr(list(numbers)).encode()))
 
     def __str__(self) -> str:

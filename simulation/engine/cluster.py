@@ -1,7 +1,7 @@
-"""The world: one heap of timed events, the machines that react to them, and the network between.
+"""The simulated cluster: an event queue, the machines that react to events, and the network between them.
 
 Nodes are the broker's own cores; clients and the nemesis are state machines of the same kind. Nothing here knows what
-is tested: observers are told of every step, and judge.
+is tested: observers are called after every step, and judge.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from simulation.engine.network import Network
 from simulation.engine.transport import Transport
 
 NOBODY = 0
-"""Stands for a node in notes of what the nemesis does."""
+"""The node id of log entries about the nemesis."""
 
 
 class EventStep(NamedTuple):
-    """What an observer is told after a node has reacted to an event."""
+    """An event, the node that handled it, and the effects; passed to observers."""
 
     node_id: int
     event: Event
@@ -54,31 +54,31 @@ class EventStep(NamedTuple):
 
 
 class Observer(Protocol):
-    """Somebody who watches. Raises to say that a property is broken."""
+    """Is called after every step. Raises to report that a property is broken."""
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """A node has reacted."""
         ...
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
-        """A node has died; with `lost_bytes` >= 0 its machine lost power, else only the process died."""
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+        """A node has crashed; with `lost_bytes` >= 0 its machine lost power, else only the process died."""
         ...
 
 
 class Client(Protocol):
-    """A client: told of answers and of its own timers."""
+    """A client: receives answers and its own timers."""
 
-    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """The answer to a request, None if there will be none."""
         ...
 
-    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
-        """A timer that it set."""
+    def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
+        """A timer of this client has fired."""
         ...
 
 
 class NodeCrashed(Exception):
-    """A node's core raised: a failure of the protocol's implementation."""
+    """A node's core raised an exception: a defect of the protocol's implementation."""
 
     def __init__(self, node_id: int, error: BaseException) -> None:
         super().__init__(f"node {node_id} crashed: {type(error).__name__}: {error}")
@@ -87,20 +87,22 @@ class NodeCrashed(Exception):
 
 
 class SimulatedCluster(EventQueue):
-    """Everything there is, and all that will happen to it."""
+    """Machines, clients, network and the queue of events, in one process."""
 
-    def __init__(self, tape: ChoiceSequence, settings: Sequence[Settings], observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self, choices: ChoiceSequence, settings: Sequence[Settings], observers: Sequence[Observer] = ()
+    ) -> None:
         super().__init__()
-        self.tape = tape
+        self.choices = choices
         self.digest = RollingHash()
-        self.network = Network(tape["network"])
+        self.network = Network(choices["network"])
         self.machines = {one.node_id: Machine(one) for one in settings}
         self.clients: dict[int, Client] = {}
         self.observers = list(observers)
         self.marks: dict[str, int] = {}
         self.notes: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[SimulatedCluster, EventStep], None] | None = None
-        self.mail = Transport(self, self.network, self.machines, self.deliver, self._answered)
+        self.transport = Transport(self, self.network, self.machines, self.deliver, self._answered)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -109,65 +111,65 @@ class SimulatedCluster(EventQueue):
         machine = self.machines[node_id]
         if machine.node is not None:
             return
-        machine.life += 1
+        machine.incarnation += 1
         machine.timers = {}
         machine.backlog = []
         machine.paused = False
         machine.exit_status = None
         try:
-            machine.node = make_node(machine.settings, machine.disk, f"{node_id}/{machine.life}")
+            machine.node = make_node(machine.settings, machine.disk, f"{node_id}/{machine.incarnation}")
         except StorageError:
             machine.exit_status = 4
             return
         except Exception as error:
             raise NodeCrashed(node_id, error) from error
-        self.deliver(node_id, machine.life, Started(self.now_us // MS))
+        self.deliver(node_id, machine.incarnation, Started(self.now_us // MS))
 
     def kill(self, node_id: int, survival: Survival | None = None) -> int:
         """Kill a node's process; with `survival`, cut its power too. Returns how many bytes were lost, -1 for none."""
         machine = self.machines[node_id]
         alive, machine.node = machine.node is not None, None
         machine.paused = False
-        self.mail.drop_connections(node_id)
-        lost = -1 if survival is None else machine.disk.lose_power(survival, self.tape["disk"])
+        self.transport.drop_connections(node_id)
+        lost = -1 if survival is None else machine.disk.lose_power(survival, self.choices["disk"])
         if alive or survival is not None:
             for observer in self.observers:
                 observer.crashed(self, node_id, lost)
         return lost
 
     def lose_disk(self, node_id: int) -> None:
-        """Kill a node's process, and let everything on its disk be gone."""
+        """Kill a node's process and erase its disk."""
         machine = self.machines[node_id]
         machine.node = None
         machine.paused = False
-        self.mail.drop_connections(node_id)
+        self.transport.drop_connections(node_id)
         lost = machine.disk.lose()
         for observer in self.observers:
             observer.crashed(self, node_id, lost)
 
     def stop(self, node_id: int) -> None:
-        """Ask a node to stop in good order."""
-        self.deliver(node_id, self.machines[node_id].life, StopRequested())
+        """Ask a node for a controlled shutdown."""
+        self.deliver(node_id, self.machines[node_id].incarnation, StopRequested())
 
     def pause(self, node_id: int) -> None:
         """Freeze a node's process: nothing reaches it until it is resumed."""
         self.machines[node_id].paused = True
 
     def resume(self, node_id: int) -> None:
-        """Let a frozen process go on with what has piled up."""
+        """Resume a frozen process; it handles the events that have piled up."""
         machine = self.machines[node_id]
         if not machine.paused:
             return
         machine.paused = False
         backlog, machine.backlog = machine.backlog, []
         for event in backlog:
-            self.deliver(node_id, machine.life, event)
+            self.deliver(node_id, machine.incarnation, event)
 
-    def deliver(self, node_id: int, life: int, event: Event) -> None:
-        """Hand an event to a node, if it still lives the same life, and carry out what it wants."""
+    def deliver(self, node_id: int, incarnation: int, event: Event) -> None:
+        """Pass an event to a node, if it is still the same incarnation, and carry out the effects."""
         machine = self.machines[node_id]
         node = machine.node
-        if node is None or machine.life != life:
+        if node is None or machine.incarnation != incarnation:
             return
         if machine.paused:
             machine.backlog.append(event)
@@ -189,23 +191,29 @@ class SimulatedCluster(EventQueue):
     # --- effects -----------------------------------------------------------------------------------------------------
 
     def _send(self, node_id: int, machine: Machine, effect: Send) -> None:
-        self.mail.send(
-            node_id, machine.life, effect.request_id, effect.to, effect.request, effect.channel, effect.timeout_ms
+        self.transport.send(
+            node_id,
+            machine.incarnation,
+            effect.request_id,
+            effect.to,
+            effect.request,
+            effect.channel,
+            effect.timeout_ms,
         )
 
     def _reply(self, node_id: int, machine: Machine, effect: Reply) -> None:
-        self.mail.reply(node_id, machine.life, effect)
+        self.transport.reply(node_id, machine.incarnation, effect)
 
     def _set_timer(self, node_id: int, machine: Machine, effect: SetTimer) -> None:
-        at_us = machine.clock.world_us(effect.at_ms, self.now_us)
+        at_us = machine.clock.virtual_us(effect.at_ms, self.now_us)
         machine.timers[effect.key] = at_us
-        self.at(at_us, self._fire, node_id, machine.life, effect.key, at_us)
+        self.at(at_us, self._fire, node_id, machine.incarnation, effect.key, at_us)
 
     def _cancel_timer(self, node_id: int, machine: Machine, effect: CancelTimer) -> None:
         machine.timers.pop(effect.key, None)
 
     def _flush(self, node_id: int, machine: Machine, effect: Flush) -> None:
-        self.after(machine.fsync_us, self._flush_done, node_id, machine.life, effect)
+        self.after(machine.fsync_us, self._flush_done, node_id, machine.incarnation, effect)
 
     def _note(self, node_id: int, machine: Machine, effect: LogEntry) -> None:
         if self.notes is not None:
@@ -215,39 +223,39 @@ class SimulatedCluster(EventQueue):
         self.marks[effect.name] = self.marks.get(effect.name, 0) + 1
 
     def _close(self, node_id: int, machine: Machine, effect: CloseConnection) -> None:
-        self.mail.close(node_id, effect.connection)
+        self.transport.close(node_id, effect.connection)
 
     def _exit(self, node_id: int, machine: Machine, effect: Exit) -> None:
         machine.exit_status = effect.status
         machine.node = None
-        self.mail.drop_connections(node_id)
+        self.transport.drop_connections(node_id)
         if effect.status:
             for observer in self.observers:
                 observer.crashed(self, node_id, -1)
 
     def say(self, text: str) -> None:
-        """Note something that no node did."""
+        """Log something that no node did."""
         if self.notes is not None:
             self.notes.append((self.now_us, NOBODY, text))
 
     def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
         """A client's request; `answered` will be called once."""
-        self.mail.send(client_id, 0, request_id, to, request, "client", timeout_ms)
+        self.transport.send(client_id, 0, request_id, to, request, "client", timeout_ms)
 
     def _answered(self, client_id: int, request_id: int, response: AnyResponse | None) -> None:
         self.clients[client_id].answered(self, request_id, response)
 
     # --- timers and flushes ------------------------------------------------------------------------------------------
 
-    def _fire(self, node_id: int, life: int, key: Hashable, at_us: int) -> None:
+    def _fire(self, node_id: int, incarnation: int, key: Hashable, at_us: int) -> None:
         machine = self.machines[node_id]
-        if machine.life == life and machine.timers.get(key) == at_us:
+        if machine.incarnation == incarnation and machine.timers.get(key) == at_us:
             del machine.timers[key]
-            self.deliver(node_id, life, TimerFired(key))
+            self.deliver(node_id, incarnation, TimerFired(key))
 
-    def _flush_done(self, node_id: int, life: int, effect: Flush) -> None:
+    def _flush_done(self, node_id: int, incarnation: int, effect: Flush) -> None:
         machine = self.machines[node_id]
-        if machine.life != life or machine.node is None:
+        if machine.incarnation != incarnation or machine.node is None:
             return
         error = None
         try:
@@ -255,7 +263,7 @@ class SimulatedCluster(EventQueue):
                 machine.disk.sync(name)
         except StorageError as refused:
             error = str(refused)
-        self.deliver(node_id, life, FlushDone(effect.token, error))
+        self.deliver(node_id, incarnation, FlushDone(effect.token, error))
 
     def jump_clock(self, node_id: int, by_ms: int) -> None:
         """Move a node's clock forward; timers that are due by it fire."""
@@ -264,7 +272,7 @@ class SimulatedCluster(EventQueue):
         for key, at_us in list(machine.timers.items()):
             sooner_us = max(self.now_us, at_us - by_ms * MS)
             machine.timers[key] = sooner_us
-            self.at(sooner_us, self._fire, node_id, machine.life, key, sooner_us)
+            self.at(sooner_us, self._fire, node_id, machine.incarnation, key, sooner_us)
 
 
 _EVENT_NUMBERS: dict[type, int] = {

@@ -1,4 +1,4 @@
-"""A simulated disk: files with a page cache, and what a crash leaves of them (`Files` of the broker's core).
+"""Simulates a disk: files with a page cache, and what a crash leaves of them (`Files` of the broker's core).
 
 Fault model (ST-2 … ST-5): a process crash loses nothing; a power failure keeps what was synced of every file, and of
 the rest whatever its mode says; small files that were put in place atomically are durable, and so may be ahead of the
@@ -22,7 +22,7 @@ _CHECKED_FROM = 17
 
 
 class Survival(IntEnum):
-    """What is left of un-synced bytes after a power failure, dullest first."""
+    """What is left of un-synced bytes after a power failure, simplest first."""
 
     EVERYTHING = 0
     NOTHING = 1
@@ -137,16 +137,16 @@ class SimulatedDisk:
         return lost
 
     def lose(self) -> int:
-        """Everything is gone (ST-4); returns how many bytes."""
+        """Erase everything (ST-4); returns how many bytes were lost."""
         lost = sum(len(file.data) for file in self.files.values())
         self.files.clear()
         return lost
 
     def flip_unsynced_bit(self, stream: Stream) -> str:
-        """One bit of what was not synced is wrong, as a machine may leave it that loses power while it writes (ST-7).
+        """Flip one bit that was not synced, as may happen when a machine loses power while it writes (ST-7).
 
-        It is one that a checksum covers: nobody could tell of a wrong base offset or leader epoch. Returns the file's
-        name, "" if no batch is out of sync.
+        The bit is one that a checksum covers: a wrong base offset or leader epoch could not be detected. Returns the
+        file's name, "" if all batches are synced.
         """
         for name in sorted(name for name in self.files if name.endswith(LOG_SUFFIX)):
             file = self.files[name]
@@ -161,7 +161,7 @@ class SimulatedDisk:
         return ""
 
     def flip_bit(self, name: str, position: int) -> None:
-        """One bit of a file is wrong, on the disk too."""
+        """Flip one bit of a file, in the page cache and on the disk."""
         file = self.files[name]
         file.data[position // 8] ^= 1 << (position % 8)
         if file.durable is not None:

@@ -1,4 +1,4 @@
-"""The stream of events of a simulation, and where two such streams first differ: how non-determinism is found."""
+"""Records the events of a simulation, and finds the first in which two simulations differ (non-determinism)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DETAIL_CHARACTERS = 160
 
 
 class Moment(NamedTuple):
-    """One event that a node was given. `content` is a checksum over the event and everything that came of it."""
+    """One event that a node handled. `content` is a checksum over the event and its effects."""
 
     at_us: int
     node_id: int
@@ -35,27 +35,27 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         if self.one is not None and self.other is not None and self.one[:4] == self.other[:4]:
-            return f"event {self.number}, {self.one}: the same event, but something else came of it"
+            return f"event {self.number}, {self.one}: the same event with different effects"
         return f"event {self.number}: {self.one or 'the end'}, and then {self.other or 'the end'}"
 
 
 class EventStream:
-    """An observer that writes down every event."""
+    """An observer that records every event."""
 
     def __init__(self) -> None:
         self.moments: list[Moment] = []
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         event = repr(step.event)
         content = zlib.crc32(f"{event}{step.effects!r}".encode())
         kind = type(step.event).__name__
         detail = event.removeprefix(kind)[:DETAIL_CHARACTERS]
-        self.moments.append(Moment(world.now_us, step.node_id, kind, detail, content))
+        self.moments.append(Moment(cluster.now_us, step.node_id, kind, detail, content))
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self.moments.append(Moment(world.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
+        self.moments.append(Moment(cluster.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
 
 
 def first_difference(one: Iterable[Moment], other: Iterable[Moment]) -> Difference | None:

@@ -1,4 +1,4 @@
-"""Simulated time: one heap of what is due, and when."""
+"""Simulated time: a queue of actions, ordered by the time at which each is due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MS = 1_000
 
 
 class EventQueue:
-    """What will happen. Time is integer microseconds; what is due at one time happens in the order of the calls."""
+    """Actions and when they are due, in integer microseconds; those due at one time run in the order of the calls."""
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -19,16 +19,16 @@ class EventQueue:
         self._sequence = 0
 
     def at(self, at_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
-        """Do something at a time."""
+        """Schedule an action at a time."""
         self._sequence += 1
         heapq.heappush(self._heap, (at_us, self._sequence, action, arguments))
 
     def after(self, delay_us: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
-        """Do something after a delay."""
+        """Schedule an action after a delay."""
         self.at(self.now_us + delay_us, action, *arguments)
 
     def run_until(self, end_us: int, done: Callable[[], bool] | None = None, every_us: int = MS) -> bool:
-        """Let time pass up to `end_us`, or until `done`, asked so often; returns whether it was done."""
+        """Run actions up to `end_us`, or until `done`, evaluated `every_us`; returns the last value of `done`."""
         heap = self._heap
         ask_us = 0 if done is not None else end_us + 1
         while heap and heap[0][0] <= end_us:

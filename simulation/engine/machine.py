@@ -1,4 +1,4 @@
-"""A machine of the simulated cluster: what a process of Harrow's broker runs on."""
+"""A machine of the simulated cluster: disk, clock and the process of one node of Harrow's broker."""
 
 from __future__ import annotations
 
@@ -14,14 +14,25 @@ from simulation.engine.disk import SimulatedDisk
 class Machine:
     """One node's computer: disk, clock, process."""
 
-    __slots__ = ("backlog", "clock", "disk", "exit_status", "fsync_us", "life", "node", "paused", "settings", "timers")
+    __slots__ = (
+        "backlog",
+        "clock",
+        "disk",
+        "exit_status",
+        "fsync_us",
+        "incarnation",
+        "node",
+        "paused",
+        "settings",
+        "timers",
+    )
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.disk = SimulatedDisk()
         self.clock = NodeClock()
         self.node: Node | None = None
-        self.life = 0
+        self.incarnation = 0
         self.paused = False
         self.backlog: list[Event] = []
         self.timers: dict[Hashable, int] = {}

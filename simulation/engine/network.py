@@ -1,9 +1,9 @@
 """The simulated network: connections that keep order, links that are cut, delays, answers that get lost.
 
-Fault model: messages of one connection arrive in order, those of different connections in any. A message for a cut link
-is held, as TCP would, and arrives late if the link is mended while both ends of its connection still live, or never. A
-link can stall, which delays everything and loses nothing. A connection can break after its request was applied: the
-answer is lost and the sender learns only that. Between nodes a request may come twice.
+Fault model: messages of one connection arrive in order, those of different connections in any order. A message for a
+cut link is held, as TCP would, and arrives late if the link is mended while both processes of its connection still run,
+or never. A link can stall, which delays everything and loses nothing. A connection can break after its request was
+applied: the answer is lost and the sender learns only that. Between nodes a request may arrive twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Endpoint = int
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """How often what happens; all zero is a dull network. Chances are per thousand messages."""
+    """Latencies and how often accidents happen; all zero is the simplest network. Chances are per thousand messages."""
 
     latency_us_min: int = 200
     latency_us_max: int = 2_000
@@ -32,8 +32,8 @@ class NetworkFaults:
 class Network:
     """Delays and cuts. `last_arrival` keeps the order within a connection's direction.
 
-    What meets a `cut` is held or lost, what meets a `stalled` link is held; answers with metadata are held for those
-    who are `uninformed`, so that several changes reach them as one (MD-2).
+    A message for a `cut` link is held or lost, one for a `stalled` link is held; answers with metadata are held for
+    `uninformed` nodes, so that several changes reach them at once (MD-2).
     """
 
     stream: Stream
@@ -44,7 +44,7 @@ class Network:
     last_arrival: dict[tuple[Endpoint, Endpoint, str], int] = field(default_factory=dict)
 
     def arrival_us(self, now_us: int, source: Endpoint, target: Endpoint, channel: str) -> int:
-        """When a message that leaves now arrives, in world time."""
+        """The virtual time at which a message that is sent now arrives."""
         faults = self.faults
         latency_us = faults.latency_us_min + self.stream.draw(
             "latency", faults.latency_us_max - faults.latency_us_min + 1
@@ -62,15 +62,15 @@ class Network:
         return link in self.cut or link in self.stalled or (channel == "metadata" and target in self.uninformed)
 
     def answer_is_lost(self) -> bool:
-        """Whether a connection breaks before the answer is out."""
+        """Whether the connection breaks before the answer is sent."""
         return bool(self.faults.answer_lost_of_1000) and self.stream.chance(
             "answer lost", self.faults.answer_lost_of_1000
         )
 
     def is_repeated(self) -> bool:
-        """Whether a request between nodes comes twice."""
+        """Whether a request between nodes arrives twice."""
         return bool(self.faults.repeated_of_1000) and self.stream.chance("repeated", self.faults.repeated_of_1000)
 
     def held_message_survives(self, source: Endpoint, target: Endpoint) -> bool:
-        """Whether a message that cannot arrive now waits; one that meets a cut may be lost instead."""
+        """Whether a message that cannot arrive now is held; on a cut link it may be lost instead."""
         return (source, target) not in self.cut or self.stream.chance("held", self.faults.held_survives_of_1000)

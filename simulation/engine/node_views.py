@@ -1,4 +1,4 @@
-"""Looking into nodes: what the active controller holds, what brokers hold."""
+"""Reads the state of nodes: the active controller's view of partitions, the brokers' replicas."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from simulation.engine.cluster import SimulatedCluster
 from simulation.workload.clients import TOPIC
 
 
-def controllers(world: SimulatedCluster) -> Iterator[tuple[int, ControllerState]]:
-    """Controllers that are up."""
-    for node_id, machine in world.machines.items():
+def controllers(cluster: SimulatedCluster) -> Iterator[tuple[int, ControllerState]]:
+    """The controllers that are up, with their state."""
+    for node_id, machine in cluster.machines.items():
         node = machine.node
         if isinstance(node, ControllerNode):
             yield node_id, node.state
@@ -25,9 +25,9 @@ def controllers(world: SimulatedCluster) -> Iterator[tuple[int, ControllerState]
             yield node_id, node.controller.state
 
 
-def brokers(world: SimulatedCluster) -> Iterator[tuple[int, BrokerState]]:
-    """Brokers that are up."""
-    for node_id, machine in world.machines.items():
+def brokers(cluster: SimulatedCluster) -> Iterator[tuple[int, BrokerState]]:
+    """The brokers that are up, with their state."""
+    for node_id, machine in cluster.machines.items():
         state = broker_state(machine.node)
         if state is not None:
             yield node_id, state
@@ -40,20 +40,20 @@ def broker_state(node: Node | None) -> BrokerState | None:
     return node.broker.state if isinstance(node, CombinedNode) else None
 
 
-def leading(world: SimulatedCluster) -> ControllerState | None:
+def leading(cluster: SimulatedCluster) -> ControllerState | None:
     """The active controller of the highest epoch."""
-    active = [state for _, state in controllers(world) if state.active]
+    active = [state for _, state in controllers(cluster) if state.active]
     return max(active, key=lambda state: state.quorum.epoch) if active else None
 
 
-def active_controller(world: SimulatedCluster) -> int | None:
-    """Its node id."""
-    state = leading(world)
+def active_controller(cluster: SimulatedCluster) -> int | None:
+    """Node id of the active controller."""
+    state = leading(cluster)
     return state.settings.node_id if state is not None else None
 
 
-def partition_states(world: SimulatedCluster) -> list[PartitionState]:
+def partition_states(cluster: SimulatedCluster) -> list[PartitionState]:
     """The active controller's view of the log's partitions, in order; empty if there is none."""
-    state = leading(world)
+    state = leading(cluster)
     topic = state.image.topics.get(TOPIC) if state is not None else None
     return [topic.partitions[number] for number in sorted(topic.partitions)] if topic is not None else []

@@ -1,4 +1,4 @@
-"""The mail: requests and answers on their way, connections that break, links that hold what they carry."""
+"""Delivers requests and answers over the simulated network; breaks connections; holds messages of cut links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLIENTS_FROM = 1_000
 
 
 class Envelope(NamedTuple):
-    """A message that is about to arrive. `deliver` lets it go on its way."""
+    """A message that is about to arrive. `deliver` completes the delivery."""
 
     source: int
     target: int
@@ -36,17 +36,17 @@ class Envelope(NamedTuple):
 
 class _OpenRequest(NamedTuple):
     source: int
-    life: int
+    incarnation: int
     request_id: int
     channel: str
     target: int
-    target_life: int
+    target_incarnation: int
 
 
 class Transport:
-    """What goes between nodes and clients of a world. `intercept` is asked of each message; True: it has been taken.
+    """Messages between nodes and clients. `intercept` is called for each message and returns True to take it.
 
-    `deliver` hands an event to a node in one of its lives; `answered` tells a client what became of its request.
+    `deliver` passes an event to one incarnation of a node; `answered` passes a client the answer to its request.
     """
 
     def __init__(
@@ -69,28 +69,35 @@ class Transport:
         self._held: dict[tuple[int, int], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
 
     def send(
-        self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str, timeout_ms: int
+        self,
+        source: int,
+        incarnation: int,
+        request_id: int,
+        to: int,
+        request: AnyRequest,
+        channel: str,
+        timeout_ms: int,
     ) -> None:
-        """A node or a client sends a request; it will hear of an answer, or that there will be none, once."""
-        self._transmit(source, life, request_id, to, request, channel)
-        self._timeline.after(timeout_ms * MS, self._time_out, source, life, request_id)
+        """Send a request of a node or a client; the sender gets the answer, or a failure, exactly once."""
+        self._transmit(source, incarnation, request_id, to, request, channel)
+        self._timeline.after(timeout_ms * MS, self._time_out, source, incarnation, request_id)
 
-    def reply(self, node_id: int, life: int, effect: Reply) -> None:
-        """A node answers a request, if anybody waits for that."""
+    def reply(self, node_id: int, incarnation: int, effect: Reply) -> None:
+        """Send a node's answer to a request, if the sender still waits for it."""
         opened = self._requests.pop(effect.request_id, None)
         if opened is None:
             return
         if effect.response is None:  # the sender waits for none (acks=0)
-            self._sent.pop((opened.source, opened.life, opened.request_id), None)
+            self._sent.pop((opened.source, opened.incarnation, opened.request_id), None)
             return
         if self._network.answer_is_lost():
             self._timeline.after(MS, self._fail, opened, "connection lost")
             return
         at_us = self._network.arrival_us(self._timeline.now_us, node_id, opened.source, opened.channel)
-        self._timeline.at(at_us, self._arrive_response, node_id, life, opened, effect.response)
+        self._timeline.at(at_us, self._arrive_response, node_id, incarnation, opened, effect.response)
 
     def close(self, node_id: int, connection: int) -> None:
-        """A node closes a connection that it has accepted."""
+        """Close a connection that a node has accepted."""
         for number, opened in list(self._requests.items()):
             if opened.target == node_id and opened.source == connection:
                 del self._requests[number]
@@ -98,12 +105,14 @@ class Transport:
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
-    def _transmit(self, source: int, life: int, request_id: int, to: int, request: AnyRequest, channel: str) -> None:
+    def _transmit(
+        self, source: int, incarnation: int, request_id: int, to: int, request: AnyRequest, channel: str
+    ) -> None:
         number = self._next_request
         self._next_request += 1
-        self._sent[source, life, request_id] = number
+        self._sent[source, incarnation, request_id] = number
         target = self._machines[to]
-        opened = _OpenRequest(source, life, request_id, channel, to, target.life)
+        opened = _OpenRequest(source, incarnation, request_id, channel, to, target.incarnation)
         if target.node is None:
             self._timeline.after(MS, self._fail, opened, "connection refused")
             return
@@ -124,28 +133,32 @@ class Transport:
                 self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
             return
         machine = self._machines[opened.target]
-        if machine.node is None or machine.life != opened.target_life:
+        if machine.node is None or machine.incarnation != opened.target_incarnation:
             return
-        if number == 0:  # a repetition, whose answer nobody waits for
+        if number == 0:  # a repetition; its answer is discarded
             number = self._next_request
             self._next_request += 1
         else:
             self._requests[number] = opened
         self._deliver(
-            opened.target, machine.life, RequestReceived(number, opened.source, request, listener=_listener(opened))
+            opened.target,
+            machine.incarnation,
+            RequestReceived(number, opened.source, request, listener=_listener(opened)),
         )
 
-    def _arrive_response(self, node_id: int, life: int, opened: _OpenRequest, response: AnyResponse) -> None:
+    def _arrive_response(self, node_id: int, incarnation: int, opened: _OpenRequest, response: AnyResponse) -> None:
         link = (node_id, opened.source)
         if self.intercept is not None:
-            again = partial(self._arrive_response, node_id, life, opened, response)
+            again = partial(self._arrive_response, node_id, incarnation, opened, response)
             if self.intercept(Envelope(*link, response, again)):
                 return
         if self._network.stops(*link, opened.channel):
             if self._network.held_message_survives(*link):
-                self._held.setdefault(link, []).append((self._arrive_response, (node_id, life, opened, response)))
+                self._held.setdefault(link, []).append(
+                    (self._arrive_response, (node_id, incarnation, opened, response))
+                )
             return
-        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is None:
+        if self._sent.pop((opened.source, opened.incarnation, opened.request_id), None) is None:
             return
         self._hand_over(opened, response)
 
@@ -153,24 +166,24 @@ class Transport:
         if opened.source >= CLIENTS_FROM:
             self._answered(opened.source, opened.request_id, response)
         else:
-            self._deliver(opened.source, opened.life, ResponseReceived(opened.request_id, response))
+            self._deliver(opened.source, opened.incarnation, ResponseReceived(opened.request_id, response))
 
-    def _time_out(self, source: int, life: int, request_id: int) -> None:
-        if self._sent.pop((source, life, request_id), None) is not None:
-            self._tell_failed(source, life, request_id, "timeout")
+    def _time_out(self, source: int, incarnation: int, request_id: int) -> None:
+        if self._sent.pop((source, incarnation, request_id), None) is not None:
+            self._report_failure(source, incarnation, request_id, "timeout")
 
     def _fail(self, opened: _OpenRequest, reason: str) -> None:
-        if self._sent.pop((opened.source, opened.life, opened.request_id), None) is not None:
-            self._tell_failed(opened.source, opened.life, opened.request_id, reason)
+        if self._sent.pop((opened.source, opened.incarnation, opened.request_id), None) is not None:
+            self._report_failure(opened.source, opened.incarnation, opened.request_id, reason)
 
-    def _tell_failed(self, source: int, life: int, request_id: int, reason: str) -> None:
+    def _report_failure(self, source: int, incarnation: int, request_id: int, reason: str) -> None:
         if source >= CLIENTS_FROM:
             self._answered(source, request_id, None)
         else:
-            self._deliver(source, life, RequestFailed(request_id, reason))
+            self._deliver(source, incarnation, RequestFailed(request_id, reason))
 
     def drop_connections(self, node_id: int) -> None:
-        """A process is gone: those who wait for it learn it, those it served are forgotten."""
+        """End the connections of a process that died: its clients get failures, its servers a disconnect."""
         peers: set[int] = set()
         for number, opened in list(self._requests.items()):
             if opened.target == node_id:
@@ -181,35 +194,35 @@ class Transport:
         for peer in sorted(peers):
             machine = self._machines[peer]
             if (node_id, peer) not in self._network.cut:
-                # at once, so that it cannot come after what the next life sends
-                self._timeline.after(0, self._deliver, peer, machine.life, Disconnected(node_id))
+                # at once, so that it cannot arrive after the first message of the next incarnation
+                self._timeline.after(0, self._deliver, peer, machine.incarnation, Disconnected(node_id))
 
     # --- links -------------------------------------------------------------------------------------------------------
 
     def cut(self, links: frozenset[tuple[int, int]]) -> None:
-        """Let nothing pass from the first of each pair to the second."""
+        """Cut the links from the first node of each pair to the second."""
         self._network.cut |= links
 
     def mend(self, links: frozenset[tuple[int, int]]) -> None:
-        """Let messages pass again; those that were held come now."""
+        """Let messages pass again; held ones arrive now."""
         self._network.cut -= links
         self._release(links)
 
     def stall(self, links: frozenset[tuple[int, int]]) -> None:
-        """Hold what goes from the first of each pair to the second; nothing gets lost."""
+        """Hold messages from the first node of each pair to the second; none is lost."""
         self._network.stalled |= links
 
     def unstall(self, links: frozenset[tuple[int, int]]) -> None:
-        """Let messages pass again; those that were held come now."""
+        """Let messages pass again; held ones arrive now."""
         self._network.stalled -= links
         self._release(links)
 
     def withhold_metadata(self, node_id: int) -> None:
-        """Let a broker hear nothing new of the metadata, though everything else reaches it."""
+        """Hold the answers with metadata for a broker; all other messages reach it."""
         self._network.uninformed.add(node_id)
 
     def inform(self, node_id: int) -> None:
-        """Let a broker hear of the metadata again."""
+        """Deliver metadata to a broker again."""
         self._network.uninformed.discard(node_id)
         self._release(frozenset(link for link in self._held if link[1] == node_id))
 
@@ -219,7 +232,7 @@ class Transport:
                 self._timeline.after(self._network.faults.latency_us_min, action, *arguments)
 
     def break_connections(self, node_id: int) -> None:
-        """Reset all connections of a node whose requests are being served: they may have been applied."""
+        """Reset all connections of a node with open requests; the requests may have been applied."""
         for number, opened in list(self._requests.items()):
             if node_id in (opened.target, opened.source):
                 del self._requests[number]

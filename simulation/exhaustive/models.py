@@ -1,4 +1,4 @@
-"""The stated small worlds: those that the correct protocol is searched in, and where each known flaw shows.
+"""The predefined models: those in which the correct protocol is searched, and one that shows each known flaw.
 
 `MODEL` gives, for comparison, how long the shortest counterexample is in the published TLA+ model with the same rule
 removed (KIP-966 model of Vanlightly/kafka-tlaplus, breadth first; the number of states, the initial one included).
@@ -25,7 +25,7 @@ CORRECT: tuple[ModelSpec, ...] = (
     ModelSpec(name="power-loss", budget=Budget(power_losses=1), initial_isr=3),
     ModelSpec(name="fence", budget=Budget(records=2, fences=1), initial_isr=3),
 )
-"""The budget that the correct protocol is searched in, smallest world first."""
+"""The models in which the correct protocol is searched, smallest first."""
 
 _HUNTS: Mapping[str, ModelSpec] = {
     "advance-below-min-isr": ModelSpec(budget=Budget(fences=1)),
@@ -55,9 +55,9 @@ _HUNTS: Mapping[str, ModelSpec] = {
 }
 
 HUNTS: Mapping[str, ModelSpec] = MappingProxyType(
-    {flaw: replace(world, name=flaw, flaws=(flaw,)) for flaw, world in _HUNTS.items()}
+    {flaw: replace(spec, name=flaw, flaws=(flaw,)) for flaw, spec in _HUNTS.items()}
 )
-"""By flaw: a world in which it shows."""
+"""By flaw: a model that shows it."""
 
 MODEL: Mapping[str, int] = MappingProxyType(
     {
@@ -79,4 +79,4 @@ MODEL: Mapping[str, int] = MappingProxyType(
         "logs-not-compared": 15,
     }
 )
-"""By flaw: states of the model's shortest counterexample."""
+"""By flaw: states of the shortest counterexample of the TLA+ model."""

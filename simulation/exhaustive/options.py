@@ -1,4 +1,4 @@
-"""Which small worlds somebody wants searched, from words."""
+"""Parses the options of an exhaustive search: which models to search."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from simulation.scenario.rules import check_names
 _KEYS = ("world", "isr", "prefixes", "moves", *(field for field in Budget._fields if field != "orders"))
 
 
-def worlds(generation: str | None, flaws: Sequence[str], settings: Iterable[str]) -> list[ModelSpec]:
-    """The worlds to search: what the settings describe, else where the flaws show, else all that are stated.
+def specs(generation: str | None, flaws: Sequence[str], settings: Iterable[str]) -> list[ModelSpec]:
+    """The models to search: the one that the settings describe, else those that show the flaws, else all predefined.
 
     Raises ValueError: what was expected, what was found.
     """
@@ -25,12 +25,12 @@ def worlds(generation: str | None, flaws: Sequence[str], settings: Iterable[str]
     if given:
         return [replace(_described(given), generation=generation, flaws=tuple(flaws))]
     if not flaws:
-        return [replace(world, generation=generation) for world in CORRECT]
+        return [replace(spec, generation=generation) for spec in CORRECT]
     unknown = [flaw for flaw in flaws if flaw not in HUNTS]
     if unknown:
         raise ValueError(
-            f"expected a flaw with a small world of its own ({', '.join(sorted(HUNTS))}), found {unknown[0]}: "
-            "describe a world with --set, for example --set records=2 --set fences=1"
+            f"expected a flaw with a model of its own ({', '.join(sorted(HUNTS))}), found {unknown[0]}: "
+            "describe a model with --set, for example --set records=2 --set fences=1"
         )
     return [replace(HUNTS[flaw], generation=generation) for flaw in flaws]
 
@@ -41,18 +41,18 @@ def _parse(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
         if not equals:
             raise ValueError(f"expected KEY=VALUE, found {setting!r}")
         if key not in _KEYS:
-            raise ValueError(unknown(key, _KEYS, "a setting of small worlds"))
+            raise ValueError(unknown(key, _KEYS, "a setting of models"))
         yield key, value
 
 
 def _described(given: dict[str, str]) -> ModelSpec:
     name = given.pop("world", None)
-    stated = {world.name: world for world in (*CORRECT, *HUNTS.values())}
+    stated = {spec.name: spec for spec in (*CORRECT, *HUNTS.values())}
     if name is not None and name not in stated:
         raise ValueError(f"world: {unknown(name, stated)}")
-    world = ModelSpec() if name is None else stated[name]
+    spec = ModelSpec() if name is None else stated[name]
     changes: dict[str, Any] = {}
-    budget = world.budget
+    budget = spec.budget
     for key, value in given.items():
         if key == "isr":
             changes["initial_isr"] = _number(key, value, MIN_ISR, len(BROKERS))
@@ -63,7 +63,7 @@ def _described(given: dict[str, str]) -> ModelSpec:
             budget = budget._replace(orders=len(changes["orders"]))
         else:
             budget = budget._replace(**{key: _number(key, value, 0, 9)})
-    return replace(world, budget=budget, **changes)
+    return replace(spec, budget=budget, **changes)
 
 
 def _number(key: str, value: str, low: int, high: int) -> int:

@@ -1,4 +1,4 @@
-"""Taking the steps of a counterexample again, by their names."""
+"""Replays the steps of a counterexample by their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulation.exhaustive import trace
 from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.step import NodeCrashed
-from simulation.exhaustive.properties.of_the_cluster import Broken
+from simulation.exhaustive.properties.cluster_state import Broken
 from simulation.exhaustive.spec import ModelSpec
 
 
@@ -21,29 +21,29 @@ class Traced(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """What became of the steps: how many were taken, and what was broken at the last of them."""
+    """The result of a replay: the steps that were taken, and the property that the last one broke."""
 
     steps: tuple[Traced, ...]
     violation: str | None
     impossible: str | None
-    """The step that could not be taken, with its number and why; the correct build often stops a flaw's trace so."""
+    """The step that could not be taken, with its number and why; a flaw's trace often ends so on the correct build."""
 
 
 def follow(spec: ModelSpec, names: Sequence[str]) -> Replayed:
     """Take the steps with these names, until one breaks a property or cannot be taken."""
-    world = ModelCluster(spec)
-    state = begin(world)
-    told: list[Traced] = []
+    cluster = ModelCluster(spec)
+    state = begin(cluster)
+    steps: list[Traced] = []
     for number, wanted in enumerate(names, 1):
-        possible = {trace.name(world, state, action): action for action in world.actions(state)}
+        possible = {trace.name(cluster, state, action): action for action in cluster.actions(state)}
         if wanted not in possible:
-            return Replayed(tuple(told), None, f"step {number} is not possible: {wanted}")
+            return Replayed(tuple(steps), None, f"step {number} is not possible: {wanted}")
         try:
-            after = world.apply(state, possible[wanted])
+            after = cluster.apply(state, possible[wanted])
         except (Broken, NodeCrashed) as broken:
-            return Replayed((*told, Traced(wanted, ())), str(broken), None)
+            return Replayed((*steps, Traced(wanted, ())), str(broken), None)
         if after is None:
-            return Replayed(tuple(told), None, f"step {number} comes to nothing: {wanted}")
-        told.append(Traced(wanted, tuple(trace.changes(world, state, after))))
+            return Replayed(tuple(steps), None, f"step {number} has no effect: {wanted}")
+        steps.append(Traced(wanted, tuple(trace.changes(cluster, state, after))))
         state = after
-    return Replayed(tuple(told), None, None)
+    return Replayed(tuple(steps), None, None)

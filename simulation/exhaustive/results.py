@@ -1,4 +1,4 @@
-"""What searches found, for people and for programs."""
+"""Formats the results of searches as a table, as traces and as JSON."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from simulation.exhaustive.models import MODEL
 from simulation.exhaustive.replay import follow
 from simulation.exhaustive.search import Found, Verdict
 
-_COLUMNS = ("world", "begins with", "states", "steps", "depth", "seconds", "states/s", "verdict")
+_COLUMNS = ("model", "begins with", "states", "steps", "depth", "seconds", "states/s", "verdict")
 _NUMBERS = range(2, 7)
 
 
 def table(found: Sequence[Found]) -> Iterator[str]:
-    """One line a world. Seconds are those of the clock; the rate is by processor time."""
+    """One line per model. Seconds are wall-clock time; the rate is by processor time."""
     rows = [_COLUMNS, *(_row(one) for one in found)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(_COLUMNS))]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(_COLUMNS))]
     for row in rows:
         cells = [
-            text.rjust(width) if place in _NUMBERS else text.ljust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+            text.rjust(width) if index in _NUMBERS else text.ljust(width)
+            for index, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield "  ".join(cells).rstrip()
 
@@ -40,7 +40,7 @@ def _row(one: Found) -> tuple[str, ...]:
 def _verdict(one: Found) -> str:
     if one.verdict is Verdict.VIOLATED:
         model = next((MODEL[flaw] for flaw in one.spec.flaws if flaw in MODEL), None)
-        compared = "" if model is None else f" (in the model {model - 1})"
+        compared = "" if model is None else f" (in the TLA+ model {model - 1})"
         return f"violated after {len(one.steps)} steps{compared}: {one.violation}"
     if one.verdict is Verdict.STOPPED:
         return f"no violation in the first {one.depth} steps of any order; stopped at the limit"
@@ -49,16 +49,16 @@ def _verdict(one: Found) -> str:
 
 def story(one: Found) -> Iterator[str]:
     """A counterexample, step by step, with what each step changed."""
-    told = follow(one.spec, one.steps)
-    width = len(str(len(told.steps)))
-    for number, step in enumerate(told.steps, 1):
+    replayed = follow(one.spec, one.steps)
+    width = len(str(len(replayed.steps)))
+    for number, step in enumerate(replayed.steps, 1):
         yield f"{number:>{width}}  {step.name}"
         yield from (f"{'':{width}}      {change}" for change in step.changes)
-    yield f"{'':{width}}  violated: {told.violation or one.violation}"
+    yield f"{'':{width}}  violated: {replayed.violation or one.violation}"
 
 
 def data(one: Found) -> dict[str, object]:
-    """For programs."""
+    """A result for the output in JSON."""
     return {
         "world": one.spec.name,
         "begins_with": one.spec.title(),

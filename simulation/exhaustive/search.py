@@ -1,4 +1,4 @@
-"""Breadth first through all states of a small world, until a property breaks, the budget ends, or all has been seen."""
+"""Searches all states of a model breadth first, until a property breaks, a limit is reached, or all have been seen."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from array import array
 from dataclasses import dataclass
 from enum import Enum
 
-from simulation.exhaustive import trace as telling
+from simulation.exhaustive import trace
 from simulation.exhaustive.model.choices import Action
 from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.state import State
 from simulation.exhaustive.model.step import NodeCrashed
-from simulation.exhaustive.properties.of_the_cluster import Broken
+from simulation.exhaustive.properties.cluster_state import Broken
 from simulation.exhaustive.spec import ModelSpec
 
 _KEY = struct.Struct("=8I")
@@ -31,7 +31,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found. `depth`: steps from the initial state to the farthest state, or to the violation."""
+    """The result of a search. `depth`: steps from the initial state to the farthest state, or to the violation."""
 
     spec: ModelSpec
     verdict: Verdict
@@ -46,11 +46,11 @@ class Found:
     """A shortest counterexample: names of steps, for `replay.follow`."""
 
     waiting: int = 0
-    """States that were seen and whose successors were not looked at."""
+    """States that were seen and whose successors were not explored."""
 
     @property
     def states_per_second(self) -> float:
-        """Distinct states a second of processor time: the machine may have had other things to do."""
+        """Distinct states per second of processor time, which does not depend on the machine's other load."""
         return self.states / max(self.processor_seconds, 1e-9)
 
 
@@ -67,7 +67,7 @@ NO_LIMITS = Limits()
 
 
 def search(spec: ModelSpec, limits: Limits = NO_LIMITS) -> Found:
-    """Search a world."""
+    """Search a model."""
     return _Search(spec, limits).run()
 
 
@@ -76,8 +76,8 @@ class _Search:
         self.limits = limits
         self.started = time.monotonic()
         self.processor_started = time.process_time()
-        self.world = ModelCluster(spec)
-        self.initial = begin(self.world)
+        self.cluster = ModelCluster(spec)
+        self.initial = begin(self.cluster)
         self.seen: dict[bytes, None] = {}
         self.parents = array("I")
         self.causes = array("I")
@@ -85,8 +85,8 @@ class _Search:
         self.transitions = 0
 
     def run(self) -> Found:
-        """Walk."""
-        world, seen, pack = self.world, self.seen, _KEY.pack
+        """Explore the states level by level."""
+        cluster, seen, pack = self.cluster, self.seen, _KEY.pack
         level = [self.initial]
         seen[pack(*self.initial)] = None
         self.parents.append(0)
@@ -94,23 +94,23 @@ class _Search:
         depth = first = 0
         while level:
             following: list[State] = []
-            for place, state in enumerate(level):
-                if place % _CLOCK_EVERY == 0 and self._is_over(depth):
-                    return self._found(Verdict.STOPPED, depth, waiting=len(level) - place + len(following))
-                for action in world.actions(state):
+            for index, state in enumerate(level):
+                if index % _CLOCK_EVERY == 0 and self._is_over(depth):
+                    return self._found(Verdict.STOPPED, depth, waiting=len(level) - index + len(following))
+                for action in cluster.actions(state):
                     self.transitions += 1
                     try:
-                        after = world.apply(state, action)
+                        after = cluster.apply(state, action)
                     except (Broken, NodeCrashed) as broken:
-                        trace = self._trace(first + place, action)
-                        return self._found(Verdict.VIOLATED, len(trace), violation=str(broken), steps=trace)
+                        steps = self._trace(first + index, action)
+                        return self._found(Verdict.VIOLATED, len(steps), violation=str(broken), steps=steps)
                     if after is None:
                         continue
                     key = pack(*after)
                     if key not in seen:
                         seen[key] = None
                         following.append(after)
-                        self.parents.append(first + place)
+                        self.parents.append(first + index)
                         self.causes.append(self.action_numbers.setdefault(action, len(self.action_numbers)))
             first += len(level)
             level = following
@@ -135,9 +135,9 @@ class _Search:
         state = self.initial
         names = []
         for action in reversed(actions):
-            names.append(telling.name(self.world, state, action))
+            names.append(trace.name(self.cluster, state, action))
             if action is not last:
-                state = self.world.apply(state, action) or state
+                state = self.cluster.apply(state, action) or state
         return tuple(names)
 
     def _found(
@@ -150,14 +150,14 @@ class _Search:
         waiting: int = 0,
     ) -> Found:
         return Found(
-            self.world.spec,
+            self.cluster.spec,
             verdict,
             len(self.seen),
             self.transitions,
             depth,
             time.monotonic() - self.started,
             time.process_time() - self.processor_started,
-            len(self.world.nodes.states),
+            len(self.cluster.nodes.states),
             violation,
             steps,
             waiting,

@@ -1,7 +1,7 @@
-"""What a small world is: who starts in sync, how many records, and which faults may strike, each how often.
+"""Specifies a model: the initial ISR, the number of records, and how often each fault may strike.
 
-Everything that heals (metadata, heartbeats, fetches, restarts, the fencing of the dead) may happen at any time and is
-never limited; only faults and the client's records are.
+Everything that heals (metadata, heartbeats, fetches, restarts, the fencing of dead brokers) may happen at any time and
+is never limited; only faults and the client's records are.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ MIN_ISR = 2
 
 
 class Budget(NamedTuple):
-    """What may still happen."""
+    """How often each limited event may still happen."""
 
     records: int = 1
     """Records that the client sends, each at most once, with acks=all."""
 
     fences: int = 0
-    """Sessions of living brokers that expire."""
+    """Sessions of running brokers that expire."""
 
     shrinks: int = 0
     """Followers behind their leader that are found to lag."""
 
     kills: int = 0
-    """Processes that die; their machines lose nothing."""
+    """Processes that are killed; their machines lose nothing."""
 
     power_losses: int = 0
     """Machines that lose power: what was not synced is gone."""
@@ -43,10 +43,10 @@ class Budget(NamedTuple):
     """Connections that break after the request was applied: its sender never gets the answer."""
 
     late_requests: int = 0
-    """Requests that their sender has given up, and that arrive nevertheless."""
+    """Requests that arrive after their sender has given up waiting."""
 
     orders: int = 0
-    """Orders of the administrator, the world's `orders`, one after the other."""
+    """Requests of the administrator, the model's `orders`, one after the other."""
 
 
 ONE_RECORD = Budget()
@@ -63,7 +63,7 @@ class ModelSpec:
     """3: all in sync. 2: broker 3 runs, but is fenced and not in sync."""
 
     keeps_prefix: bool = False
-    """Whether a power loss may leave some whole records of the log; else all that is not synced goes."""
+    """Whether a power loss may keep some whole records of the log; else all that is not synced is lost."""
 
     orders: tuple[AnyRequest, ...] = ()
     generation: str = "K5"
@@ -103,7 +103,7 @@ class ModelSpec:
 
 
 def reassign(*targets: tuple[int, ...]) -> tuple[AnyRequest, ...]:
-    """Orders that move the partition to these replicas, one after the other."""
+    """Requests that move the partition to these replicas, one after the other."""
     return tuple(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, target),)) for target in targets)
 
 

@@ -1,4 +1,4 @@
-"""What happened, in words: the name of a step, by which it can be taken again, and what it changed."""
+"""Formats the steps of a counterexample: the name of a step, by which it can be replayed, and what it changed."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import BROKERS, CONTROLLER
 
 
-def name(world: ModelCluster, state: State, action: Action) -> str:
+def name(cluster: ModelCluster, state: State, action: Action) -> str:
     """The name of a step, among all that may be taken in this state."""
-    plain = _name(world, action)
-    alike = [other for other in world.actions(state) if _name(world, other) == plain]
+    plain = _name(cluster, action)
+    alike = [other for other in cluster.actions(state) if _name(cluster, other) == plain]
     return plain if len(alike) < 2 else f"{plain} ({alike.index(action) + 1} of {len(alike)} alike)"
 
 
-def _name(world: ModelCluster, action: Action) -> str:
+def _name(cluster: ModelCluster, action: Action) -> str:
     verb, node, what = action
     match verb:
         case "deliver" | "lose answer" | "give up":
-            message = world.nodes.events[what]
+            message = cluster.nodes.events[what]
             assert isinstance(message, Arrives | Answered)
             return {"deliver": _arrival, "lose answer": _loss, "give up": _giving_up}[verb](message)
         case "learn":
@@ -46,7 +46,7 @@ def _name(world: ModelCluster, action: Action) -> str:
         case "expire":
             return f"the session of broker {node}, which is dead, expires"
         case "fence":
-            return f"the session of broker {node}, which lives, expires"
+            return f"the session of broker {node}, which runs, expires"
         case "wait":
             return f"broker {what}'s fetch has waited long enough at broker {node}"
         case "lag":
@@ -54,7 +54,7 @@ def _name(world: ModelCluster, action: Action) -> str:
         case "produce":
             return f"the client sends record {what} to broker {node}"
         case "order":
-            return f"the administrator orders: {_order(world.spec.orders[what])}"
+            return f"the administrator's request: {_order(cluster.spec.orders[what])}"
         case "kill":
             return f"broker {node} is killed"
         case "power loss":
@@ -82,10 +82,10 @@ def _order(request: Any) -> str:  # noqa: ANN401
 
 def _retry(node: int, key: Any) -> str:  # noqa: ANN401
     if node == CONTROLLER:
-        return "the controller looks again at partitions that nobody may lead"
+        return "the controller checks the leaderless partitions again"
     if isinstance(key[-1], AlterPartitionPartition):
         return f"broker {node} asks again for {_isr(key[-1])}"
-    return f"broker {node} tries its fetch from broker {key[1]} again"
+    return f"broker {node} retries its fetch from broker {key[1]}"
 
 
 def _isr(part: AlterPartitionPartition) -> str:
@@ -104,7 +104,7 @@ def _request(message: Message) -> str:
 
 def _arrival(message: Message) -> str:
     if isinstance(message, Arrives):
-        late = "" if message.wanted else ", which nobody waits for any more,"
+        late = "" if message.wanted else ", which it has given up,"
         return f"broker {message.client}'s {_request(message)}{late} reaches {_who(message.server)}".replace(
             "broker 0", "the controller"
         )
@@ -139,18 +139,18 @@ def _giving_up(message: Message) -> str:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def changes(world: ModelCluster, before: State, after: State) -> Iterator[str]:
-    """What a step changed that a person wants to know."""
-    views = world.nodes.views
+def changes(cluster: ModelCluster, before: State, after: State) -> Iterator[str]:
+    """The changes that a step made to the controller, the replicas and the committed records."""
+    views = cluster.nodes.views
     old, new = views[before.controller], views[after.controller]
     if _decided(old) != _decided(new):
         yield f"controller: {_decided(new)}"
     for broker in BROKERS:
-        told = _replica(views[after[broker]])
-        if told != _replica(views[before[broker]]):
-            yield f"broker {broker}: {told}"
-    committed = world.ghosts[after.ghost].committed
-    if committed != world.ghosts[before.ghost].committed:
+        text = _replica(views[after[broker]])
+        if text != _replica(views[before[broker]]):
+            yield f"broker {broker}: {text}"
+    committed = cluster.ghosts[after.ghost].committed
+    if committed != cluster.ghosts[before.ghost].committed:
         yield f"committed: {[value for _, value in committed]}"
 
 
@@ -159,15 +159,15 @@ def _decided(view: ControllerView) -> str:
     if not isinstance(state, PartitionState):
         return "nothing"
     fenced = sorted(number for number, one in view.brokers.items() if one.fenced)
-    told = f"leader {state.leader}, ISR {list(state.isr)}, epochs {state.leader_epoch}.{state.partition_epoch}"
+    text = f"leader {state.leader}, ISR {list(state.isr)}, epochs {state.leader_epoch}.{state.partition_epoch}"
     for what, members in (
         ("ELR", state.elr),
         ("last known", state.last_known_elr),
         ("fenced", fenced),
         ("replicas", state.replicas if sorted(state.replicas) != list(BROKERS) else ()),
     ):
-        told += f", {what} {list(members)}" if members else ""
-    return told
+        text += f", {what} {list(members)}" if members else ""
+    return text
 
 
 def _replica(view: BrokerView) -> str:
@@ -175,9 +175,9 @@ def _replica(view: BrokerView) -> str:
         return "dead"
     if view.role is None:
         return "no replica"
-    told = f"{view.role.value} in {view.leader_epoch}.{view.partition_epoch}, log "
-    told += f"{[f'{value}@{epoch}' for epoch, value in view.log]}, high watermark {view.high_watermark}"
+    text = f"{view.role.value} in {view.leader_epoch}.{view.partition_epoch}, log "
+    text += f"{[f'{value}@{epoch}' for epoch, value in view.log]}, high watermark {view.high_watermark}"
     if view.leads:
-        told += f", ISR {sorted(view.isr)}"
-        told += f", asks for {sorted(view.proposed_isr)}" if view.proposed_isr is not None else ""
-    return told
+        text += f", ISR {sorted(view.isr)}"
+        text += f", asks for {sorted(view.proposed_isr)}" if view.proposed_isr is not None else ""
+    return text

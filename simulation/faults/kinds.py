@@ -1,4 +1,4 @@
-"""Faults of a simulation by the names that runs of real clusters have for them too: kinds, families, `usual`, `all`."""
+"""Parses lists of faults for a simulation: its own kinds, those of real clusters, families, `usual`, `none`, `all`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN: Final[Mapping[str, Family]] = {
     "add-partition": "administration",
     "delete-records": "administration",
 }
-"""The families of kinds that only the simulation has; all others are of the family of the kind that they stand for."""
+"""The families of kinds that only the simulation has; the others have the family of the real kind that they replace."""
 
 _GROUPS: Final = ("usual", "none", *FAMILIES, ALL)
 
@@ -52,8 +52,8 @@ def _families(kind: str) -> set[str]:
 def chosen(text: str, *, leave_out: bool = False) -> tuple[str, ...] | None:
     """The simulation's kinds for the text of `--faults`; None for `all`: each seed decides.
 
-    Raises `ValueError` for what is no name, and `NotSimulated` for a kind that only real clusters have, unless such
-    kinds are to be left out.
+    Raises `ValueError` for an unknown name, and `NotSimulated` for a kind that only real clusters have, unless
+    `leave_out` drops such kinds.
     """
     given = [word.strip() for word in text.split(",") if word.strip()]
     if ALL in given:

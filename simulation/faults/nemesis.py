@@ -1,4 +1,4 @@
-"""The nemesis of a simulation: fires a schedule in virtual time, and undoes it in virtual time."""
+"""The nemesis of a simulation: injects the faults of a schedule in virtual time, and heals them."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from simulation.scenario.configuration import Configuration
 from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory
 
-LOOK_MS = 20
-"""How often a fault that waits for a condition looks whether it holds."""
+CHECK_MS = 20
+"""Interval at which a fault that waits for a condition checks it."""
 
 
 class Nemesis:
-    """Fires a schedule and undoes it."""
+    """Injects the faults of a schedule and heals them."""
 
-    def __init__(self, world: SimulatedCluster, configuration: Configuration, history: SimulatedHistory) -> None:
-        self.world = world
+    def __init__(self, cluster: SimulatedCluster, configuration: Configuration, history: SimulatedHistory) -> None:
+        self.cluster = cluster
         self.configuration = configuration
         self.history = history
         self.brokers = list(range(1, configuration.brokers + 1))
-        self.controllers = sorted(node for node, one in world.machines.items() if one.settings.is_controller)
-        self.administration = Administration(world, configuration)
-        self.losses = Losses(world, configuration.lossy_budget, self._min_isr_is_changed)
-        self._changes_of_min_isr = 0  # that were not taken back
+        self.controllers = sorted(node for node, one in cluster.machines.items() if one.settings.is_controller)
+        self.administration = Administration(cluster, configuration)
+        self.losses = Losses(cluster, configuration.lossy_budget, self._min_isr_is_changed)
+        self._changes_of_min_isr = 0  # that are not undone yet
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
         self._over = False
 
     def plan(self, faults: list[Fault]) -> None:
-        """Put the faults on the heap; what was due while the cluster came up strikes at once."""
+        """Schedule the faults; those that were due during set-up strike at once."""
         for fault in faults:
-            self.world.at(max(fault.at_ms * MS, self.world.now_us), self._fire, fault)
+            self.cluster.at(max(fault.at_ms * MS, self.cluster.now_us), self._fire, fault)
 
     def _target(self, selector: int) -> int:
         nodes = self.brokers + self.controllers
         if selector < len(nodes):
             return nodes[selector]
         role = selector - len(nodes)
-        states = partition_states(self.world)
+        states = partition_states(self.cluster)
         if role == 3:
-            return active_controller(self.world) or self.controllers[0]
+            return active_controller(self.cluster) or self.controllers[0]
         if not states:
             return self.brokers[0]
         state = states[min(role, len(states) - 1)]
@@ -58,22 +58,22 @@ class Nemesis:
     def _fire(self, fault: Fault) -> None:
         if fault.when is not None and not self._holds(fault.when):
             if not self._over:
-                self.world.after(LOOK_MS * MS, self._fire, fault)
+                self.cluster.after(CHECK_MS * MS, self._fire, fault)
             return
         action = getattr(self, "_" + fault.kind.replace("-", "_"))
         action(fault, self._target(fault.target))
 
     def _holds(self, trigger: Trigger) -> bool:
-        return met(trigger, partition_states(self.world), lambda: active_controller(self.world))
+        return met(trigger, partition_states(self.cluster), lambda: active_controller(self.cluster))
 
     def _opened(
         self, kind: str, targets: tuple[int, ...], undo: Callable[[], None], after_ms: int, why: str = ""
     ) -> None:
         number = self._next
         self._next += 1
-        self.world.say(_told(kind, targets, why))
-        self._undo[number] = (kind, targets, undo, self.world.now_us, why)
-        self.world.after(after_ms * MS, self._close, number)
+        self.cluster.say(_describe(kind, targets, why))
+        self._undo[number] = (kind, targets, undo, self.cluster.now_us, why)
+        self.cluster.after(after_ms * MS, self._close, number)
 
     def _close(self, number: int) -> None:
         opened = self._undo.pop(number, None)
@@ -81,30 +81,30 @@ class Nemesis:
             return
         kind, targets, undo, started_us, why = opened
         undo()
-        if self.world.now_us - started_us > MS:
-            self.world.say(f"end of {_told(kind, targets, why)}")
+        if self.cluster.now_us - started_us > MS:
+            self.cluster.say(f"end of {_describe(kind, targets, why)}")
         self.history.faults.append(
-            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.world.now_us * MS)
+            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.cluster.now_us * MS)
         )
 
     def heal(self) -> None:
-        """Undo everything that is still in place; what still waits for a condition waits no longer."""
+        """Heal all faults; those that still wait for a condition never strike."""
         self._over = True
         for number in list(self._undo):
             self._close(number)
-        self.world.mail.mend(frozenset(self.world.network.cut))
-        for node_id, machine in self.world.machines.items():
+        self.cluster.transport.mend(frozenset(self.cluster.network.cut))
+        for node_id, machine in self.cluster.machines.items():
             machine.fsync_us = 500
-            self.world.resume(node_id)
+            self.cluster.resume(node_id)
             if machine.node is None:
-                self.world.start(node_id)
+                self.cluster.start(node_id)
         self.administration.restore_min_isr()
 
     # --- process -----------------------------------------------------------------------------------------------------
 
     def _kill(self, fault: Fault, target: int) -> None:
-        self.world.kill(target)
-        self._opened("kill", (target,), lambda: self.world.start(target), fault.duration_ms)
+        self.cluster.kill(target)
+        self._opened("kill", (target,), lambda: self.cluster.start(target), fault.duration_ms)
 
     def _lossy_kill(self, fault: Fault, target: int) -> None:
         if target in self.brokers and not self.losses.allow(target):
@@ -112,34 +112,34 @@ class Nemesis:
         if target in self.brokers:
             self.losses.open(target)
         survival = Survival(1 + fault.parameter % (len(Survival) - 1))
-        lost = self.world.kill(target, survival)
+        lost = self.cluster.kill(target, survival)
         why = f"{survival.name.lower()}: {lost} bytes lost"
-        self._opened("page-cache-loss", (target,), lambda: self.world.start(target), fault.duration_ms, why)
+        self._opened("page-cache-loss", (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
     def _disk_loss(self, fault: Fault, target: int) -> None:
         """ST-4, for brokers only: a voter that returns with an empty disk could vote twice (B-71)."""
         if target in self.controllers or not self.losses.allow(target):
             return
         self.losses.open(target)
-        self.world.lose_disk(target)
-        self._opened("page-cache-loss", (target,), lambda: self.world.start(target), fault.duration_ms, "disk lost")
+        self.cluster.lose_disk(target)
+        self._opened("page-cache-loss", (target,), lambda: self.cluster.start(target), fault.duration_ms, "disk lost")
 
     def _bit_flip(self, fault: Fault, target: int) -> None:
-        """ST-7: power fails, everything survives but for one bit of what was being written."""
+        """ST-7: power fails; everything survives except one bit of what was being written."""
         if target in self.brokers and not self.losses.allow(target):
             return
         if target in self.brokers:
             self.losses.open(target)
-        machine = self.world.machines[target]
-        where = machine.disk.flip_unsynced_bit(self.world.tape["disk"])
-        self.world.kill(target, Survival.EVERYTHING)
-        self._opened("bit-flip", (target,), lambda: self.world.start(target), fault.duration_ms, where)
+        machine = self.cluster.machines[target]
+        where = machine.disk.flip_unsynced_bit(self.cluster.choices["disk"])
+        self.cluster.kill(target, Survival.EVERYTHING)
+        self._opened("bit-flip", (target,), lambda: self.cluster.start(target), fault.duration_ms, where)
 
     def _power_cut(self, fault: Fault, target: int) -> None:
-        """Several machines lose power at once; as many brokers lose what they had not synced as the contract allows."""
-        nodes = sorted(self.world.machines)
-        victims = [node for place, node in enumerate(nodes) if (fault.parameter >> place) & 1] or [target]
-        told = []
+        """Several machines lose power at once; as many brokers as the contract allows lose what they had not synced."""
+        nodes = sorted(self.cluster.machines)
+        victims = [node for index, node in enumerate(nodes) if (fault.parameter >> index) & 1] or [target]
+        survivals = []
         for node in victims:
             survival = Survival(fault.parameter % len(Survival))
             if node in self.brokers and survival is not Survival.EVERYTHING:
@@ -147,47 +147,47 @@ class Nemesis:
                     self.losses.open(node)
                 else:
                     survival = Survival.EVERYTHING
-            self.world.kill(node, survival)
-            told.append(f"{node} {survival.name.lower()}")
+            self.cluster.kill(node, survival)
+            survivals.append(f"{node} {survival.name.lower()}")
 
         def mend() -> None:
             for node in victims:
-                self.world.start(node)
+                self.cluster.start(node)
 
-        self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(told))
+        self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(survivals))
 
     def _failing_disk(self, fault: Fault, target: int) -> None:
-        """ST-7: every write and every fsync fails, so that the node ends; then the disk is well again."""
-        disk = self.world.machines[target].disk
+        """ST-7: every write and every fsync fails, so that the node exits; then the disk works again."""
+        disk = self.cluster.machines[target].disk
         disk.failing = True
 
         def mend() -> None:
             disk.failing = False
-            self.world.kill(target)
-            self.world.start(target)
+            self.cluster.kill(target)
+            self.cluster.start(target)
 
         self._opened("failing-disk", (target,), mend, fault.duration_ms)
 
     def _torn_append(self, fault: Fault, target: int) -> None:
-        """ST-7: the next append fails after some bytes, so that the node ends; then the disk is well again."""
-        disk = self.world.machines[target].disk
+        """ST-7: the next append fails after some bytes, so that the node exits; then the disk works again."""
+        disk = self.cluster.machines[target].disk
         disk.tears_next_append_at = fault.parameter
 
         def mend() -> None:
             disk.tears_next_append_at = None
-            self.world.kill(target)
-            self.world.start(target)
+            self.cluster.kill(target)
+            self.cluster.start(target)
 
         self._opened("torn-append", (target,), mend, fault.duration_ms)
 
     def _pause(self, fault: Fault, target: int) -> None:
-        self.world.pause(target)
-        self._opened("pause", (target,), lambda: self.world.resume(target), fault.duration_ms)
+        self.cluster.pause(target)
+        self._opened("pause", (target,), lambda: self.cluster.resume(target), fault.duration_ms)
 
     def _lossy_restart(self, fault: Fault, target: int) -> None:
-        """BL-8: power fails in the midst of a shutdown in good order, or right after it."""
-        self.world.stop(target)
-        self.world.after((1 + fault.parameter) * MS // 10, self._power_fails, fault, target)
+        """BL-8: power fails during a controlled shutdown, or right after it."""
+        self.cluster.stop(target)
+        self.cluster.after((1 + fault.parameter) * MS // 10, self._power_fails, fault, target)
 
     def _power_fails(self, fault: Fault, target: int) -> None:
         survival = Survival.EVERYTHING
@@ -195,59 +195,63 @@ class Nemesis:
             survival = Survival(1 + fault.parameter % (len(Survival) - 1))
         if target in self.brokers and survival is not Survival.EVERYTHING:
             self.losses.open(target)
-        lost = self.world.kill(target, survival)
+        lost = self.cluster.kill(target, survival)
         why = f"{survival.name.lower()}: {lost} bytes lost"
         kind = "page-cache-loss" if lost > 0 else "lossy-restart"
-        self._opened(kind, (target,), lambda: self.world.start(target), fault.duration_ms, why)
+        self._opened(kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
     def _restart(self, fault: Fault, target: int) -> None:
-        self.world.stop(target)
+        self.cluster.stop(target)
 
         def mend() -> None:
-            self.world.kill(target)  # if it could not stop in good order within its time
-            self.world.start(target)
+            self.cluster.kill(target)  # if its controlled shutdown took too long
+            self.cluster.start(target)
 
         self._opened("restart", (target,), mend, fault.duration_ms + 1_000)
 
     # --- network -----------------------------------------------------------------------------------------------------
 
     def _cut(self, kind: str, links: frozenset[tuple[int, int]], targets: tuple[int, ...], duration_ms: int) -> None:
-        self.world.mail.cut(links)
-        self._opened(kind, targets, lambda: self.world.mail.mend(links), duration_ms)
+        self.cluster.transport.cut(links)
+        self._opened(kind, targets, lambda: self.cluster.transport.mend(links), duration_ms)
 
     def _isolate(self, fault: Fault, target: int) -> None:
-        others = [node for node in self.world.machines if node != target]
-        with_clients = [*self.world.clients] if fault.parameter % 2 else []
+        others = [node for node in self.cluster.machines if node != target]
+        with_clients = [*self.cluster.clients] if fault.parameter % 2 else []
         links = frozenset(pair for other in [*others, *with_clients] for pair in ((target, other), (other, target)))
         self._cut("isolate", links, (target,), fault.duration_ms)
 
     def _halves(self, fault: Fault, target: int) -> None:
-        nodes = sorted(self.world.machines)
-        ours = {node for place, node in enumerate(nodes) if (fault.parameter >> place) & 1} | {target}
+        nodes = sorted(self.cluster.machines)
+        ours = {node for index, node in enumerate(nodes) if (fault.parameter >> index) & 1} | {target}
         links = frozenset(pair for a in nodes for b in nodes if (a in ours) != (b in ours) for pair in ((a, b),))
         self._cut("halves", links, tuple(sorted(ours)), fault.duration_ms)
 
     def _one_way(self, fault: Fault, target: int) -> None:
-        others = [node for node in sorted(self.world.machines) if node != target]
-        chosen = [node for place, node in enumerate(others) if (fault.parameter >> place) & 1] or others
+        others = [node for node in sorted(self.cluster.machines) if node != target]
+        chosen = [node for index, node in enumerate(others) if (fault.parameter >> index) & 1] or others
         outwards = fault.parameter & 512
         links = frozenset((target, node) if outwards else (node, target) for node in chosen)
         self._cut("one-way", links, (target,), fault.duration_ms)
 
     def _stall(self, fault: Fault, target: int) -> None:
-        """Delay what goes between two nodes, in one direction or both; nothing is lost."""
-        others = [node for node in sorted(self.world.machines) if node != target]
+        """Delay the messages between two nodes, in one direction or both; none is lost."""
+        others = [node for node in sorted(self.cluster.machines) if node != target]
         other = others[fault.parameter // 4 % len(others)]
-        ways = ((target, other), (other, target))
-        links = frozenset(ways if fault.parameter % 4 == 3 else (ways[fault.parameter % 2],))
-        self.world.mail.stall(links)
-        self._opened("stall", (target, other), lambda: self.world.mail.unstall(links), 1 + fault.duration_ms // 8)
+        directions = ((target, other), (other, target))
+        links = frozenset(directions if fault.parameter % 4 == 3 else (directions[fault.parameter % 2],))
+        self.cluster.transport.stall(links)
+        self._opened(
+            "stall", (target, other), lambda: self.cluster.transport.unstall(links), 1 + fault.duration_ms // 8
+        )
 
     def _late_metadata(self, fault: Fault, target: int) -> None:
-        """MD-2: a broker hears late of what the controller decides, and then of all at once."""
+        """MD-2: a broker receives the controller's decisions late, and then all at once."""
         broker = target if target in self.brokers else self._target(len(self.brokers) + len(self.controllers))
-        self.world.mail.withhold_metadata(broker)
-        self._opened("late-metadata", (broker,), lambda: self.world.mail.inform(broker), 1 + fault.duration_ms // 4)
+        self.cluster.transport.withhold_metadata(broker)
+        self._opened(
+            "late-metadata", (broker,), lambda: self.cluster.transport.inform(broker), 1 + fault.duration_ms // 4
+        )
 
     def _controllers_from_brokers(self, fault: Fault, target: int) -> None:
         links = frozenset(
@@ -256,13 +260,13 @@ class Nemesis:
         self._cut("controllers-from-brokers", links, tuple(self.controllers), fault.duration_ms)
 
     def _break_connections(self, fault: Fault, target: int) -> None:
-        self.world.mail.break_connections(target)
+        self.cluster.transport.break_connections(target)
         self._opened("break-connections", (target,), lambda: None, 1)
 
     # --- disk, clock, administration ---------------------------------------------------------------------------------
 
     def _slow_fsync(self, fault: Fault, target: int) -> None:
-        machine = self.world.machines[target]
+        machine = self.cluster.machines[target]
         machine.fsync_us = 1_000 * (1 + fault.parameter)
 
         def mend() -> None:
@@ -271,30 +275,30 @@ class Nemesis:
         self._opened("slow-fsync", (target,), mend, fault.duration_ms)
 
     def _clock_jump(self, fault: Fault, target: int) -> None:
-        self.world.jump_clock(target, 10 * (1 + fault.parameter))
+        self.cluster.jump_clock(target, 10 * (1 + fault.parameter))
         self._opened("clock-jump", (target,), lambda: None, 1)
 
     def _reassign(self, fault: Fault, target: int) -> None:
         self._moved(fault.parameter % self.configuration.partitions, self._row_of(fault), "reassign")
 
     def _row_of(self, fault: Fault, fewer: int = 0) -> tuple[int, ...]:
-        """As many brokers as a partition has replicas, or `fewer`, in a row that begins anywhere."""
+        """As many consecutive brokers as a partition has replicas, or `fewer`."""
         count = len(self.brokers)
         first = fault.parameter % count
         wanted = self.configuration.replication_factor - fewer
-        return tuple(self.brokers[(first + place) % count] for place in range(wanted))
+        return tuple(self.brokers[(first + index) % count] for index in range(wanted))
 
     def _moved(self, partition: int, replicas: tuple[int, ...], kind: str) -> None:
         self.administration.assign(partition, replicas)
         self._opened(kind, replicas, lambda: None, 1)
 
     def _shrink_replicas(self, fault: Fault, target: int) -> None:
-        """Take a replica away where min ISR allows it, or move all; a moment later it shall be as it was before."""
+        """Remove a replica where min ISR allows it, or move all; restore the assignment a moment later."""
         replicas = self._row_of(fault, fewer=(fault.parameter // 10) % 2)
         if len(replicas) < self.administration.min_isr():
             return
         partition = (fault.parameter // 100) % self.configuration.partitions
-        states = partition_states(self.world)
+        states = partition_states(self.cluster)
         before = states[partition].replicas if partition < len(states) else replicas
         self.administration.assign(partition, replicas)
         back = partial(self.administration.assign, partition, before)
@@ -314,21 +318,21 @@ class Nemesis:
         self._opened("elect-preferred", (), lambda: None, 1)
 
     def _move_leader(self, fault: Fault, target: int) -> None:
-        """EL-7: elect members of the ISR in turn, up to three in quick succession, by making each the preferred one."""
+        """EL-7: elect up to three members of the ISR in quick succession, by making each the preferred leader."""
         partition = fault.parameter % self.configuration.partitions
         pause_ms = 5 + fault.parameter // 3 % 8 * 5
         for turn in range(1 + fault.parameter // 100 % 3):
             move = partial(self.administration.move_leader, partition, fault.parameter // 10 + turn)
-            self.world.after(turn * pause_ms * MS, move)
+            self.cluster.after(turn * pause_ms * MS, move)
         self._opened("move-leader", (), lambda: None, 1)
 
     def _elect_unclean(self, fault: Fault, target: int) -> None:
         if self.configuration.unclean_election:  # only where losses are accepted anyway
-            self.administration.elect(1, tuple(range(len(partition_states(self.world)))))
+            self.administration.elect(1, tuple(range(len(partition_states(self.cluster)))))
         self._opened("elect-unclean", (), lambda: None, 1)
 
     def _delete_records(self, fault: Fault, target: int) -> None:
-        """Ask a leader to move its log start: to its high watermark, a little below it, or above it in vain."""
+        """Ask a leader to move its log start to its high watermark, a little below it, or (refused) above it."""
         leader = self.administration.delete_records(
             fault.parameter % self.configuration.partitions, 2 - fault.parameter // 100
         )
@@ -339,7 +343,7 @@ class Nemesis:
         self._opened("min-isr", (), lambda: None, 1)
 
     def _change_min_isr(self, fault: Fault, target: int) -> None:
-        """Raise it for a while; lower it only where nothing gets lost anyway (ST-8)."""
+        """Raise min ISR for a while; lower it only where no faults lose data (ST-8)."""
         if not self.losses.allow_change_of_min_isr():
             return
         configured = self.configuration.min_insync_replicas
@@ -359,6 +363,6 @@ class Nemesis:
         return self._changes_of_min_isr > 0 or self.administration.min_isr() != self.configuration.min_insync_replicas
 
 
-def _told(kind: str, targets: tuple[int, ...], why: str) -> str:
+def _describe(kind: str, targets: tuple[int, ...], why: str) -> str:
     who = f" of {', '.join(map(str, targets))}" if targets else ""
     return f"{kind}{who}{f' ({why})' if why else ''}"

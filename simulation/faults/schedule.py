@@ -1,4 +1,4 @@
-"""The schedule of a simulation: faults, drawn from the tape or given."""
+"""Draws the schedule of a simulation: which faults strike when."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from simulation.scenario.configuration import Configuration
 
 
 class Fault(NamedTuple):
-    """One entry of a schedule. `target` selects when it fires: 0 … n are brokers in order, larger ones roles."""
+    """One entry of a schedule. `target` is resolved when it fires: 0 … n are nodes in order, larger numbers roles."""
 
     at_ms: int
     kind: str
     target: int
     duration_ms: int
     parameter: int
-    when: Trigger | None = None  # fires once this holds, at `at_ms` or later; never, if it does not before the end
+    when: Trigger | None = None  # fires once this holds, at `at_ms` or later; never, if it does not hold before the end
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
@@ -38,7 +38,7 @@ class Fault(NamedTuple):
 
 
 def draw(stream: Stream, configuration: Configuration) -> list[Fault]:
-    """The faults of a seed: one every so often, of the kinds that the configuration has."""
+    """Draw the faults of a seed, of the kinds and at the mean interval of its configuration."""
     faults: list[Fault] = []
     if not configuration.faults:
         return faults

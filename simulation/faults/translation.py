@@ -1,7 +1,7 @@
-"""A schedule that was made for real nodes, as the faults of a simulation, as far as they exist there.
+"""Translates a schedule for real nodes into faults of a simulation.
 
-Roles become the simulation's: a leader and the active controller are found when the fault fires, everybody else is one
-node, chosen by the entry's pick. Times count from where the faults of a simulation may begin.
+Roles become those of the simulation: a leader and the active controller are resolved when the fault fires, any other
+role is one node, chosen by the entry's pick. Times count from the earliest time of a simulated fault.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from naming import unknown
 from nemesis.schedule import Schedule, ScheduledFault, ScheduleError
 from simulation.engine.disk import Survival
 from simulation.faults.schedule import Fault
-from simulation.scenario import configuration as swarm
 from simulation.scenario.case import Case
+from simulation.scenario.configuration import draw_configuration
 
 BEGIN_MS = 2_000
-"""Before this the simulation sets up."""
+"""The time until which the simulation sets up the cluster."""
 
 _LEADERS = 3  # selectors beyond the nodes: leaders of the first partitions, then the active controller
 _PARAMETERS = 1_000
@@ -34,7 +34,7 @@ def _pick(entry: ScheduledFault, _nodes: int) -> int:
 
 
 def _everybody(entry: ScheduledFault, nodes: int) -> int:
-    """Nodes that lose power, as bits; all of them keep what they had written (`kill` keeps it, too)."""
+    """Nodes that lose power, as bits; all of them keep what they had written (as `kill` does)."""
     return (1 << nodes) - 1 if entry.target.role in ("everyone", "brokers", "majority") else 0
 
 
@@ -74,12 +74,12 @@ SIMULATED: Mapping[str, _Simulated] = {
     "reassignment": _Simulated("reassign", _pick),
     "preferred-election": _Simulated("elect-preferred", _pick),
 }
-"""Kinds of fault that the simulation has too, by their names for real nodes."""
+"""Kinds of fault for real nodes that the simulation has too, by name."""
 
 
 def simulated(schedule: Schedule, case: Case) -> tuple[Fault, ...]:
-    """The schedule's faults for a case. Raises `ScheduleError` for what the simulation has not."""
-    configuration = swarm.draw(case.tape()["configuration"], case.overrides)
+    """The schedule's faults for a case. Raises `ScheduleError` for a kind that the simulation does not have."""
+    configuration = draw_configuration(case.choices()["configuration"], case.overrides)
     brokers, controllers = configuration.brokers, configuration.controllers
     return tuple(_fault(entry, brokers, controllers) for entry in schedule.entries)
 

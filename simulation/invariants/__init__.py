@@ -1,1 +1,1 @@
-"""The observer: checks the protocol's properties in every step of a simulation."""
+"""The observer, which checks the protocol's properties in every step of a simulation."""

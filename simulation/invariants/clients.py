@@ -1,4 +1,4 @@
-"""What clients are told (P-9, P-11, P-12, P-13, P-15, P-24)."""
+"""Checks the answers to clients (P-9, P-11, P-12, P-13, P-15, P-24)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import RequestReceived
-from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, told
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, describe
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 _ALL = -1
@@ -24,7 +24,7 @@ _LATEST = -1
 
 
 def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
-    """Remember what a client asked, and what was acknowledged by then."""
+    """Remember a client's request, and what was acknowledged when it arrived."""
     request = event.request
     if isinstance(request, ProduceRequest):
         for part in request.partitions:
@@ -54,7 +54,7 @@ def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceiv
 def answered(
     known: Knowledge, broker: BrokerMirror, state: BrokerState, request_id: int, response: AnyResponse
 ) -> None:
-    """Judge an answer to a client."""
+    """Check an answer to a client."""
     if isinstance(response, ProduceResponse):
         written = broker.writes.pop(request_id, None)
         for produced in response.partitions if written is not None else ():
@@ -72,7 +72,7 @@ def answered(
         for listed in response.partitions if read is not None else ():
             asked = read.get((listed.topic, listed.partition)) if read is not None else None
             if listed.error_code == ErrorCode.NONE and asked is not None and asked[0] == _LATEST:
-                _end_told(known, broker, listed.topic, listed.partition, listed.offset)
+                _end_reported(known, broker, listed.topic, listed.partition, listed.offset)
 
 
 def _judged(known: Knowledge, broker: BrokerMirror, topic: str, partition: int) -> tuple[Ghost, ReplicaMirror] | None:
@@ -86,7 +86,7 @@ def _judged(known: Knowledge, broker: BrokerMirror, topic: str, partition: int) 
 def _acknowledged(
     known: Knowledge, broker: BrokerMirror, state: BrokerState, produced: ProducedPartition, records: bytes
 ) -> None:
-    """P-12, P-13 and P-15, at the moment when a leader acknowledges."""
+    """P-12, P-13 and P-15 when a leader acknowledges."""
     found = _judged(known, broker, produced.topic, produced.partition)
     if found is None:
         return
@@ -113,8 +113,8 @@ def _check_min_isr(known: Knowledge, ghost: Ghost, state: BrokerState, batch: Ba
     replica = state.replicas.get((ghost.topic, ghost.number))
     if replica is None:
         return
-    # P-15 asks for what they have reported: one that has lost its disk since had reported it, and one whose log
-    # begins beyond the record, which was deleted (K1 to K3: committed by an ISR that is too small), reports its start
+    # P-15 is about what replicas have reported: one that has lost its disk since had reported the record; one whose log
+    # begins after the record, which was deleted (K1 to K3: committed by an ISR that is too small), reports its start.
     mirrors = ((member, of.get(member)) for of in (ghost.mirrors, ghost.vanished) for member in replica.replicas)
     holders = {member for member, mirror in mirrors if mirror is not None and mirror.reached(batch)}
     if len(holders) < replica.effective_min_isr:
@@ -128,7 +128,7 @@ def _check_min_isr(known: Knowledge, ghost: Ghost, state: BrokerState, batch: Ba
 def _read(
     known: Knowledge, broker: BrokerMirror, part: FetchedPartition, fetch_offset: int, acknowledged_end: int
 ) -> None:
-    """P-11 and P-24 for what is in the answer; P-9 and P-13 for what is not."""
+    """P-11 and P-24 for the records in the answer; P-9 and P-13 for those that are missing."""
     found = _judged(known, broker, part.topic, part.partition)
     if found is None or part.diverging_epoch is not None:
         return
@@ -140,8 +140,8 @@ def _read(
             known.fail(
                 ghost,
                 "P-11",
-                f"{who} gave a consumer {batch}; committed there is {told(ghost.committed, batch.base)}, and nothing "
-                f"from {len(ghost.committed)} on",
+                f"{who} gave a consumer {batch}; committed there is {describe(ghost.committed, batch.base)}, and "
+                f"nothing from {len(ghost.committed)} on",
             )
         if batch.epoch < epoch:
             known.fail(ghost, "P-24", f"{who} gave a consumer {batch} after a record of epoch {epoch}")
@@ -158,8 +158,8 @@ def _read(
     ghost.shown_end = max(ghost.shown_end, part.high_watermark)
 
 
-def _end_told(known: Knowledge, broker: BrokerMirror, topic: str, partition: int, end: int) -> None:
-    """P-9, P-13: the end of the log as clients see it."""
+def _end_reported(known: Knowledge, broker: BrokerMirror, topic: str, partition: int, end: int) -> None:
+    """P-9, P-13: the end of the log that a client gets."""
     found = _judged(known, broker, topic, partition)
     if found is None:
         return
@@ -168,14 +168,15 @@ def _end_told(known: Knowledge, broker: BrokerMirror, topic: str, partition: int
         known.fail(
             ghost,
             "P-11",
-            f"broker {broker.broker_id} told a client that the log ends at {end}; committed is {len(ghost.committed)}",
+            f"broker {broker.broker_id} answered that the log ends at {end}; it is committed up to "
+            f"{len(ghost.committed)}",
         )
     if not ghost.is_stale(mirror):
         if end < ghost.acknowledged_end:
             known.fail(
                 ghost,
                 "P-13",
-                f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch}, told a client that the log ends at "
+                f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch}, answered that the log ends at "
                 f"{end}; everything before {ghost.acknowledged_end} has been acknowledged",
             )
         _check_shown(known, ghost, mirror, end)
@@ -187,6 +188,6 @@ def _check_shown(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, end: int
         known.fail(
             ghost,
             "P-9",
-            f"broker {mirror.holder}, leader of epoch {mirror.leader_epoch}, told a client that the log ends at {end}; "
-            f"{ghost.shown_end} had been told before",
+            f"broker {mirror.holder}, leader of epoch {mirror.leader_epoch}, answered that the log ends at {end}; an "
+            f"earlier answer was {ghost.shown_end}",
         )

@@ -1,10 +1,10 @@
-"""What is committed, and who must hold it (P-1, P-2, P-4, P-9, P-10)."""
+"""Checks which records are committed, and that the replicas that must hold them do (P-1, P-2, P-4, P-9, P-10)."""
 
 from __future__ import annotations
 
 from broker.core.replica.state import Role
 from simulation.invariants import producers
-from simulation.invariants.ghost import Ghost, ReplicaMirror, told
+from simulation.invariants.ghost import Ghost, ReplicaMirror, describe
 from simulation.invariants.knowledge import Knowledge
 
 
@@ -20,15 +20,15 @@ def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirr
             f"the high watermark of broker {mirror.holder} went from {before} back to {new} in epoch "
             f"{mirror.leader_epoch}",
         )
-    # What clients had deleted is promised no more; a replica may start inside a batch whose first records are gone.
+    # Deleted records are not promised; a replica may start inside a batch whose first records are gone.
     low, high = max(before, mirror.start, ghost.log_start), min(new, len(committed))
     if entries[low:high] != committed[low:high]:
         at = next(offset for offset in range(low, high) if entries[offset] != committed[offset])
         known.fail(
             ghost,
             "P-4",
-            f"at {at} {told(committed, at)} is committed, and broker {mirror.holder}, leader of epoch "
-            f"{mirror.leader_epoch}, commits {told(entries, at)}",
+            f"at {at} {describe(committed, at)} is committed, and broker {mirror.holder}, leader of epoch "
+            f"{mirror.leader_epoch}, commits {describe(entries, at)}",
         )
     if new > len(committed):
         first = len(committed)
@@ -38,7 +38,7 @@ def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirr
 
 
 def grown(known: Knowledge, ghost: Ghost) -> None:
-    """More is committed than before: leaders and candidates must have it."""
+    """More is committed than before: check that leaders and candidates have it."""
     for mirror in ghost.mirrors.values():
         mirror.compare(ghost.committed)
         if mirror.role is Role.LEADER and mirror.same < len(ghost.committed):
@@ -56,12 +56,12 @@ def check_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
             ghost,
             "P-1",
             f"broker {mirror.holder} leads epoch {mirror.leader_epoch} with the log end {len(mirror.entries)}, and has "
-            f"{told(mirror.entries, same)} at {same}, where {told(ghost.committed, same)} is committed",
+            f"{describe(mirror.entries, same)} at {same}, where {describe(ghost.committed, same)} is committed",
         )
 
 
 def check_candidates(known: Knowledge, ghost: Ghost) -> None:
-    """P-2: who is in the ISR or the ELR and runs under its registered epoch holds the ghost log."""
+    """P-2: a member of the ISR or the ELR that runs under its registered epoch holds the ghost log."""
     state = ghost.state
     if state is None or not ghost.trusted:
         return
@@ -73,19 +73,19 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
             continue
         same = mirror.compare(ghost.committed) if mirror is not None else 0
         if same < end and not (mirror is None and ghost.since_epoch):
-            held = told(mirror.entries, same) if mirror is not None else "no log"
+            held = describe(mirror.entries, same) if mirror is not None else "no log"
             which = "ISR" if member in state.isr else "ELR"
             known.fail(
                 ghost,
                 "P-2",
                 f"broker {member} of epoch {broker.broker_epoch} is in the {which} (ISR {list(state.isr)}, "
                 f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}) and has {held} at {same}, where "
-                f"{told(ghost.committed, same)} is committed",
+                f"{describe(ghost.committed, same)} is committed",
             )
 
 
 def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_watermark: int) -> None:
-    """P-10 for any replica; P-3 below its high watermark, where its log must be what is committed."""
+    """P-10 for any replica; P-3 below its high watermark, where its log must equal what is committed."""
     end = len(mirror.entries)
     if not mirror.start <= high_watermark <= end:
         known.fail(
@@ -107,13 +107,13 @@ def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_wat
         known.fail(
             ghost,
             "P-3",
-            f"broker {mirror.holder} has {told(mirror.entries, same)} at {same}, below its high watermark "
-            f"{high_watermark}, where {told(ghost.committed, same)} is committed",
+            f"broker {mirror.holder} has {describe(mirror.entries, same)} at {same}, below its high watermark "
+            f"{high_watermark}, where {describe(ghost.committed, same)} is committed",
         )
 
 
 def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> None:
-    """An unclean election: what the elected replica lacks is given up, and the loss is recorded (§20.1)."""
+    """Unclean election: drop from the ghost log what the elected replica lacks, and record the loss (§20.1)."""
     mirror = ghost.mirrors.get(leader)
     before = len(ghost.committed)
     kept = mirror.compare(ghost.committed) if mirror is not None else 0

@@ -1,7 +1,7 @@
-"""What the observer knows and nobody else does: which records are committed, and what every log holds (§20.1).
+"""The observer's ghosts and mirrors: which records are committed, and what every log holds (§20.1).
 
-A *ghost* is the truth about one partition, a *mirror* what the observer has seen of one replica. Logs are compared by
-their batches: base offset, leader epoch and checksum tell a batch from any other.
+A *ghost* is the true state of one partition, which no node knows; a *mirror* is what the observer has read of one
+replica. Logs are compared by their batches: base offset, leader epoch and checksum identify a batch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def batches_in(data: bytes) -> list[Batch]:
             HEADER.unpack_from(data, at)
         )
         if length < HEADER.size - PREFIX_BYTES:
-            break  # no batch at all: whoever reads on in such a log finds that out
+            break  # no batch: `log_changed` reports such a log
         at += length + PREFIX_BYTES
         if at <= size:
             control = bool(attributes & CONTROL_FLAG)
@@ -66,9 +66,9 @@ def batches_of(log: Log, offset: int) -> list[Batch]:
 
 
 def _pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
-    """What is read of a log at a time, up to its end, or to where nothing whole comes any more.
+    """The chunks of a log up to its end, or to where no whole batch follows.
 
-    Nor where it goes back, as none may, but one with a flaw does.
+    Also ends where offsets go back, which happens only in the log of a flawed broker.
     """
     end = log.end_offset
     while offset < end:
@@ -87,7 +87,7 @@ class Lineage:
     written: dict[tuple[int, int], tuple[Batch, Batch | None]] = field(default_factory=dict)
 
     def known(self, batch: Batch, before: Batch | None) -> tuple[Batch, Batch | None]:
-        """What stands for this batch, if it is the first of its epoch and offset, this one itself."""
+        """The first batch that was seen with this epoch and base offset, maybe this one, and its predecessor."""
         key = (batch.epoch, batch.base)
         found = self.written.get(key)
         if found is None or (found[1] is None and before is not None and found[0] == batch):
@@ -97,7 +97,7 @@ class Lineage:
 
 @dataclass(slots=True)
 class Mirror:
-    """A replica's log as the observer has read it, and what it last saw of the replica."""
+    """A replica's log as the observer has read it, and the replica's state at its last step."""
 
     holder: int
     entries: Entries = field(default_factory=list)
@@ -109,19 +109,19 @@ class Mirror:
     truncations: int = 0
     start: int = 0
     durable: int = 0
-    """All below was once reported to be on the disk, and not cut off since."""
+    """All offsets below were flushed at some time, and not cut off since."""
 
     power_lost: bool = False
     """The machine lost power since the log was last read."""
 
     suspected: bool = False
-    """Since then its holder counts as one that lost data (`Ghost.lossy`); it may have lost none."""
+    """Since then its holder is in `Ghost.lossy`, though it may have lost nothing."""
 
     dropped: list[Batch] = field(default_factory=list)
     """What the log once held and lost."""
 
     def compare(self, committed: Entries) -> int:
-        """Move `same` forward as far as the log equals what is committed, and return it."""
+        """Advance `same` over the offsets where the log equals what is committed, and return it."""
         same = self.same
         entries = self.entries
         end = min(len(entries), len(committed))
@@ -144,7 +144,7 @@ class Mirror:
 class ReplicaMirror(Mirror):
     """A mirror of a replica of a partition."""
 
-    life: int = 0
+    incarnation: int = 0
     replica: Replica | None = None
     role: Role = Role.NONE
     leader_epoch: int = -1
@@ -158,7 +158,7 @@ class ReplicaMirror(Mirror):
 
 @dataclass(slots=True)
 class Ghost:
-    """The truth about one partition."""
+    """The true state of one partition."""
 
     topic: str
     number: int
@@ -166,7 +166,7 @@ class Ghost:
     """The ghost log: the records below the highest high watermark that a leader ever had."""
 
     state: PartitionState | None = None
-    """What the controllers have committed."""
+    """The state that the controllers have committed."""
 
     mirrors: dict[int, ReplicaMirror] = field(default_factory=dict)
     lineage: Lineage = field(default_factory=Lineage)
@@ -181,7 +181,7 @@ class Ghost:
 
     acknowledged_end: int = 0
     shown_end: int = 0
-    """The highest end of the log that any client was told."""
+    """The highest end of the log in any answer to a client."""
 
     first_seen: dict[bytes, int] = field(default_factory=dict)
     """A produced batch -> `acknowledged_end` when a broker first got it."""
@@ -191,13 +191,13 @@ class Ghost:
 
     acks_all_only: bool = True
     lossy: dict[int, int] = field(default_factory=dict)
-    """Broker that lost data and was not in the ISR since -> its broker epoch of then."""
+    """Broker that lost data and was not in the ISR since -> its broker epoch when it lost them."""
 
     since_epoch: int = 0
-    """The leader epoch of the last unclean election: leaders before it say nothing any more."""
+    """The leader epoch of the last unclean election: leaders of earlier epochs are not checked any more."""
 
     trusted: bool = True
-    """False when more replicas lost data than the contract allows (ST-8): then nothing is promised."""
+    """False once more replicas lost data than the contract allows (ST-8): then nothing is promised."""
 
     sole_member_lost: bool = False
     quorum_excused: bool = True
@@ -210,7 +210,7 @@ class Ghost:
     """Brokers that started uncleanly and have not been admitted since (P-7)."""
 
     vanished: dict[int, ReplicaMirror] = field(default_factory=dict)
-    """Broker -> what its log held that was gone when it started again."""
+    """Broker -> the mirror of its log, which was missing when it started again."""
 
     lost: list[Batch] = field(default_factory=list)
     """Acknowledged batches that an unclean election gave up."""
@@ -219,16 +219,16 @@ class Ghost:
         return f"{self.topic}-{self.number}"
 
     def is_stale(self, mirror: ReplicaMirror) -> bool:
-        """Whether a leader has been superseded, by what is committed."""
+        """Whether a leader has been superseded, according to the committed metadata."""
         return self.state is None or mirror.leader_epoch < self.state.leader_epoch
 
     def judges(self, mirror: ReplicaMirror) -> bool:
-        """Whether records are promised to be safe, and this replica's epoch is bound by it."""
+        """Whether records are promised to be safe, and the promise binds this replica's epoch."""
         return self.trusted and mirror.leader_epoch >= self.since_epoch
 
 
-def told(entries: Entries, offset: int) -> str:
-    """What a log holds at an offset, for a message."""
+def describe(entries: Entries, offset: int) -> str:
+    """The batch at an offset of a log, for a message."""
     if not 0 <= offset < len(entries):
         return "nothing"
     return str(entries[offset] or "something that was deleted")

@@ -1,4 +1,4 @@
-"""The leader's and the controller's idea of who is in sync (P-5, P-7, P-22)."""
+"""Checks the ISR of leaders and of the controller (P-5, P-7, P-22)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_leader_isr(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repl
 
 
 def check_superset(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
-    """P-5: a leader that may commit waits for everybody whom the controller may elect."""
+    """P-5: a leader that may commit waits for every replica that the controller may elect."""
     replica, state = mirror.replica, ghost.state
     if state is None or replica is None or mirror.role is not Role.LEADER or ghost.is_stale(mirror):
         return
@@ -53,7 +53,7 @@ def check_all_supersets(known: Knowledge, ghost: Ghost) -> None:
 
 
 def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, request: AlterPartitionRequest) -> None:
-    """P-22: one change of one state of a partition at a time is on its way."""
+    """P-22: at most one change of one state of a partition is in flight."""
     part = request.partitions[0]
     change = (part.topic, part.partition, part.leader_epoch, part.partition_epoch)
     if change in broker.alterations.values():
@@ -69,7 +69,7 @@ def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, reques
 
 
 def request_accepted(known: Knowledge, image: Image, request: AlterPartitionRequest) -> None:
-    """P-7: who is admitted to an ISR is admitted in its present incarnation (KIP-903)."""
+    """P-7: a broker is admitted to an ISR in its present incarnation (KIP-903)."""
     if known.generation in ("K1", "K2"):
         return
     for part in request.partitions:

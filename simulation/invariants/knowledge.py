@@ -1,4 +1,4 @@
-"""All that the observer knows: the ghosts of the partitions, the committed metadata, the mirrors of the nodes."""
+"""The observer's state: the ghosts of the partitions, the committed metadata, the mirrors of the nodes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ LAST_REPLICA_LOST = sometimes("last replica standing: the only ISR member is bac
 
 @dataclass(slots=True)
 class BrokerMirror:
-    """A broker's process as the observer last saw it."""
+    """A broker's process at its last step."""
 
     broker_id: int
-    life: int = 0
+    incarnation: int = 0
     up: bool = False
     broker_epoch: int = -1
     image_end: int = 0
     image: Image | None = None
-    """The metadata as the broker has them now."""
+    """The broker's present metadata image."""
 
     clean_epoch: int = -1
-    """The broker epoch of a life that ended in good order, until the next begins; else -1."""
+    """The broker epoch of an incarnation that ended cleanly, until the next one starts; else -1."""
 
     mirrors: dict[tuple[str, int], ReplicaMirror] = field(default_factory=dict)
     alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)
@@ -44,9 +44,9 @@ class BrokerMirror:
 
 @dataclass(slots=True)
 class VoterMirror(Mirror):
-    """A mirror of a controller: its metadata log and its place in the quorum."""
+    """A mirror of a controller: its metadata log and its role in the quorum."""
 
-    life: int = 0
+    incarnation: int = 0
     epoch: int = 0
     high_watermark: int = 0
     image_end: int = 0
@@ -71,7 +71,7 @@ class Knowledge:
     voters: dict[int, VoterMirror]
     brokers: dict[int, BrokerMirror]
     marks: dict[str, int]
-    """The world's count of what has happened."""
+    """How often each mark was hit in the simulation."""
 
     partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
     """By topic id and partition."""
@@ -88,29 +88,29 @@ class Knowledge:
     """The committed image by its end offset."""
 
     leaders: dict[int, int] = field(default_factory=dict)
-    """Quorum epoch -> its leader, by anybody's account."""
+    """Quorum epoch -> its leader, according to the first voter that named one."""
 
     votes: dict[tuple[int, int], int] = field(default_factory=dict)
     """(voter, quorum epoch) -> for whom it voted."""
 
     ended_cleanly: dict[str, int] = field(default_factory=dict)
-    """Incarnation -> the broker epoch of the life before it, if that ended in good order, else -1."""
+    """Incarnation id -> the broker epoch of the previous incarnation, if that ended cleanly, else -1."""
 
     @classmethod
-    def of(cls, world: SimulatedCluster) -> Knowledge:
-        """What is known before anything has happened."""
-        every = [machine.settings for machine in world.machines.values()]
+    def of(cls, cluster: SimulatedCluster) -> Knowledge:
+        """The state before the first event."""
+        every = [machine.settings for machine in cluster.machines.values()]
         brokers = [one for one in every if one.is_broker]
         return cls(
             brokers[0],
             {one.node_id: VoterMirror(one.node_id) for one in every if one.is_controller},
             {one.node_id: BrokerMirror(one.node_id) for one in brokers},
-            world.marks,
+            cluster.marks,
         )
 
     @property
     def generation(self) -> str:
-        """Which generation of the protocol is observed."""
+        """The protocol version (K1 to K5) of the observed cluster."""
         return self.settings.generation
 
     def ghost(self, topic: str, topic_id: str, number: int) -> Ghost:
@@ -132,13 +132,13 @@ class Knowledge:
 
     def sole_member_lost(self, ghost: Ghost) -> None:
         """A partition's only ISR member has restarted with a part of its log."""
-        if ghost.sole_member_lost:  # it is told again with every change of the metadata
+        if ghost.sole_member_lost:  # this is called with every change of the metadata
             return
         ghost.sole_member_lost = True
         self.marks[LAST_REPLICA_LOST.name] = self.marks.get(LAST_REPLICA_LOST.name, 0) + 1
 
     def fail(self, ghost: Ghost, property_id: str, what: str) -> NoReturn:
-        """Say that a property of a partition is broken."""
+        """Raise the violation of a property of a partition."""
         excuse = ""
         if property_id in DATA_PROPERTIES:
             excuse = data_excuse(self.generation, sole_member_lost=ghost.sole_member_lost)

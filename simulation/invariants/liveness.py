@@ -1,4 +1,4 @@
-"""What should have come true after the last fault was healed, and has not (§20.3)."""
+"""Finds the liveness property that does not hold after the last fault was healed (§20.3)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from simulation.invariants.violation import Violation
 from simulation.workload.clients import TOPIC
 
 
-def unmet(world: SimulatedCluster, when: str) -> Violation:
-    """The most basic of the properties that keep a cluster from being whole."""
-    property_id, what = _unmet(world)
+def unmet(cluster: SimulatedCluster, when: str) -> Violation:
+    """The violation of the most basic property that keeps the cluster from being whole."""
+    property_id, what = _unmet(cluster)
     return Violation(property_id, f"{what}, {when}")
 
 
-def _unmet(world: SimulatedCluster) -> tuple[str, str]:
-    controller = leading(world)
+def _unmet(cluster: SimulatedCluster) -> tuple[str, str]:
+    controller = leading(cluster)
     if controller is None:
         return "V-9", "no controller is active"
-    by_id = dict(brokers(world))
-    for node_id, machine in world.machines.items():
+    by_id = dict(brokers(cluster))
+    for node_id, machine in cluster.machines.items():
         if machine.node is None or not machine.node.is_ready():
             state = by_id.get(node_id)
             return "V-1", f"node {node_id} does not serve: {state.lifecycle.value if state else 'it is down'}"
@@ -30,7 +30,7 @@ def _unmet(world: SimulatedCluster) -> tuple[str, str]:
     for broker_id, state in by_id.items():
         if state.image.end_offset < committed:
             return "V-2", f"broker {broker_id} knows the metadata up to {state.image.end_offset}, not {committed}"
-    for number, partition in enumerate(partition_states(world)):
+    for number, partition in enumerate(partition_states(cluster)):
         found = _unmet_by(f"{TOPIC}-{number}", number, partition, by_id)
         if found is not None:
             return found
@@ -40,22 +40,22 @@ def _unmet(world: SimulatedCluster) -> tuple[str, str]:
 def _unmet_by(
     name: str, number: int, partition: PartitionState, by_id: dict[int, BrokerState]
 ) -> tuple[str, str] | None:
-    told = (
+    summary = (
         f"{name}: leader {partition.leader}, ISR {list(partition.isr)}, ELR {list(partition.elr)}, replicas "
         f"{list(partition.replicas)}"
     )
     if partition.leader < 0:
-        return "V-3", told
+        return "V-3", summary
     replicas = {member: by_id[member].replicas.get((TOPIC, number)) for member in partition.replicas}
     leader = replicas[partition.leader]
     if leader is not None and leader.role is Role.LEADER and leader.pending_isr is not None:
-        return "V-7", f"{told}; the change to ISR {list(leader.pending_isr.isr)} is pending"
+        return "V-7", f"{summary}; the change to ISR {list(leader.pending_isr.isr)} is pending"
     if partition.adding or partition.removing:
-        return "V-6", f"{told}, adding {list(partition.adding)}, removing {list(partition.removing)}"
+        return "V-6", f"{summary}, adding {list(partition.adding)}, removing {list(partition.removing)}"
     ends = {
         member: (replica.log.end_offset, replica.high_watermark) if replica is not None else None
         for member, replica in replicas.items()
     }
     if set(partition.isr) != set(partition.replicas) or len(set(ends.values())) != 1:
-        return "V-4", f"{told}; (log end, high watermark) {ends}"
+        return "V-4", f"{summary}; (log end, high watermark) {ends}"
     return None

@@ -1,4 +1,4 @@
-"""What the controllers commit, from one record to the next (P-7, P-16 … P-20, P-23)."""
+"""Checks the metadata records that the controllers commit (P-7, P-16 … P-20, P-23)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
 
 
 def _registered(known: Knowledge, record: BrokerRegistered, previous_epoch: int) -> None:
-    """P-7: a broker that did not end its last registered life in good order has to be admitted anew everywhere."""
+    """P-7: a broker whose last registered incarnation did not end cleanly has to be admitted to every ISR again."""
     broker = known.brokers.get(record.broker_id)
     if broker is None or known.generation in _WITHOUT_ELR or previous_epoch < 0:
         return
@@ -142,9 +142,9 @@ def election_asked(known: Knowledge, request: ElectLeadersRequest) -> None:
 
 
 def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-1 where losses are not accepted: nobody is elected who lacks what is committed.
+    """P-1 where losses are not accepted: no replica is elected that lacks committed records.
 
-    Unless nobody is eligible any more; then a balanced recovery finds what one of the last known ones holds.
+    Except when no replica is eligible any more; then a balanced recovery finds what one of the last known ones holds.
     """
     settings = known.settings
     configured = known.image.topics[ghost.topic].configs.get(_UNCLEAN_ENABLE)
@@ -169,7 +169,7 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
 
 
 def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-23: what the end of a reassignment does to the ISR, unless it was cancelled."""
+    """P-23: the ISR at the end of a reassignment that was not cancelled."""
     if new.adding or new.removing or set(new.replicas) == set(old.replicas):
         return
     if old.adding and set(new.replicas) == set(old.replicas) - set(old.adding):
@@ -185,31 +185,31 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
 
 
 def _check_shape(known: Knowledge, ghost: Ghost) -> None:
-    """P-17, P-18, and that nobody outside the replicas is remembered (P-23)."""
+    """P-17, P-18, and that ISR, ELR and last known ELR contain replicas only (P-23)."""
     state = ghost.state
     if state is None:
         return
     members, eligible, last_known = set(state.isr), set(state.elr), set(state.last_known_elr)
-    told = (
+    summary = (
         f"replicas {list(state.replicas)}, ISR {list(state.isr)}, ELR {list(state.elr)}, last known ELR "
         f"{list(state.last_known_elr)}, min ISR {known.min_isr(ghost)}, partition epoch {state.partition_epoch}"
     )
     if not members | eligible | last_known <= set(state.replicas):
-        known.fail(ghost, "P-23" if not members | eligible <= set(state.replicas) else "P-17", told)
+        known.fail(ghost, "P-23" if not members | eligible <= set(state.replicas) else "P-17", summary)
     sufficient = len(members) >= known.min_isr(ghost)
     twice = last_known & (members | eligible) and known.generation != "K4"  # there the last leader, ELR or not (UR-4)
     if members & eligible or twice or (sufficient and (eligible or last_known)):
-        known.fail(ghost, "P-17", told)
+        known.fail(ghost, "P-17", summary)
     if sufficient:
         ghost.quorum_excused = False
     leaderless = state.leader < 0 and not members and not eligible
     remembered = len(last_known) >= known.min_isr(ghost) or known.generation != "K5"
     if leaderless and not remembered and not ghost.quorum_excused:
-        known.fail(ghost, "P-18", told)
+        known.fail(ghost, "P-18", summary)
 
 
 def _admit_back(known: Knowledge, ghost: Ghost) -> None:
-    """ST-8: a replica that lost data and is in the ISR again, in a new life, is complete."""
+    """ST-8: a replica that lost data is complete once a new incarnation of it is in the ISR."""
     if ghost.state is None:
         return
     if len(ghost.state.isr) == 1 and ghost.state.isr[0] in ghost.lossy:
@@ -236,13 +236,13 @@ def _remember(known: Knowledge, records: list[tuple[int, MetadataRecord]]) -> No
 
 
 def remember_again(known: Knowledge, end_offset: int) -> None:
-    """A control batch: the image is the same, and ends later."""
+    """After a control batch: the image is unchanged, and its end offset is higher."""
     known.versions[end_offset] = known.versions[known.image.end_offset]
     known.image.end_offset = end_offset
 
 
 def check_image(known: Knowledge, holder: int, image: Image) -> None:
-    """P-20: a node's image is the one that the committed records up to its end add up to."""
+    """P-20: a node's image equals the one that results from the committed records up to its end."""
     if not image.end_offset:
         return
     version = known.versions.get(image.end_offset)

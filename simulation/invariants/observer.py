@@ -1,7 +1,7 @@
-"""The observer: sees every node's memory and every step, and says at once which property of the protocol broke (§20).
+"""The observer: checks the protocol's properties after every step, with access to the memory of every node (§20).
 
-It keeps a *ghost log* of what is committed and a *mirror* of every replica, and looks only at the node that has just
-reacted, and of that only at what has changed. One object watches one simulation.
+It keeps a *ghost log* of what is committed and a *mirror* of every replica, and inspects only the node that has just
+reacted, and of that only what has changed. One object observes one simulation.
 """
 
 from __future__ import annotations
@@ -35,49 +35,49 @@ _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
 
 
 class PropertyObserver:
-    """See the module. Raises `Violation`; after that it must not be told anything more."""
+    """See the module. Raises `Violation`; after that it must not be called any more."""
 
     def __init__(self) -> None:
         self._known: Knowledge | None = None
 
     @property
     def known(self) -> Knowledge:
-        """What has been learned so far; only after the first event."""
+        """What has been observed so far; only after the first event."""
         assert self._known is not None
         return self._known
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         known = self._known
         if known is None:
-            known = self._known = Knowledge.of(world)
-        machine = world.machines[step.node_id]
+            known = self._known = Knowledge.of(cluster)
+        machine = cluster.machines[step.node_id]
         node = machine.node
         if isinstance(node, BrokerNode):
-            self._broker(known, step, node.state, machine.life)
+            self._broker(known, step, node.state, machine.incarnation)
         elif isinstance(node, ControllerNode):
-            self._controller(known, step, node, machine.life)
+            self._controller(known, step, node, machine.incarnation)
         elif isinstance(node, CombinedNode):
-            self._controller(known, step, node.controller, machine.life)
-            self._broker(known, step, node.broker.state, machine.life)
+            self._controller(known, step, node.controller, machine.incarnation)
+            self._broker(known, step, node.broker.state, machine.incarnation)
         else:
             _exited(known, step)
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         if self._known is None:
-            self._known = Knowledge.of(world)
+            self._known = Knowledge.of(cluster)
         known = self._known
         broker = known.brokers.get(node_id)
         if broker is None:
             return
-        machine = world.machines[node_id]
+        machine = cluster.machines[node_id]
         disk_lost = lost_bytes >= 0 and not machine.disk.files
         if broker.up:
             _last_cuts(known, broker)
             combined_stopped = machine.settings.is_controller and _is_closed(broker)
             stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
-            _gone(broker, clean_epoch=-1 if stored is None else stored)
+            _process_ended(broker, clean_epoch=-1 if stored is None else stored)
         if disk_lost:
             broker.clean_epoch = -1
         if lost_bytes >= 0:
@@ -86,19 +86,19 @@ class PropertyObserver:
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
-    def _controller(self, known: Knowledge, step: EventStep, node: ControllerNode, life: int) -> None:
+    def _controller(self, known: Knowledge, step: EventStep, node: ControllerNode, incarnation: int) -> None:
         event = step.event
         if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
             metadata.election_asked(known, event.request)
-        quorum.stepped(known, known.voters[step.node_id], node.state, life, step.event)
+        quorum.stepped(known, known.voters[step.node_id], node.state, incarnation, step.event)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
-    def _broker(self, known: Knowledge, step: EventStep, state: BrokerState, life: int) -> None:
+    def _broker(self, known: Knowledge, step: EventStep, state: BrokerState, incarnation: int) -> None:
         broker = known.brokers[step.node_id]
         event = step.event
-        if broker.life != life:
-            _born(known, broker, life, state.incarnation_id)
+        if broker.incarnation != incarnation:
+            _process_started(known, broker, incarnation, state.incarnation_id)
         if event.__class__ is RequestReceived:
             assert isinstance(event, RequestReceived)
             if event.request.__class__ in _FROM_CLIENTS:
@@ -142,10 +142,10 @@ class PropertyObserver:
                 mirror = ReplicaMirror(broker.broker_id)
                 mirrors[key] = ghost.mirrors[broker.broker_id] = mirror
             if mirror.replica is not replica:
-                if mirror.replica is not None and mirror.life == broker.life:
-                    mirror.entries.clear()  # RT-8: it was deleted, and made anew in the same step
+                if mirror.replica is not None and mirror.incarnation == broker.incarnation:
+                    mirror.entries.clear()  # RT-8: it was deleted and created again in the same step
                     mirror.same = mirror.durable = 0
-                mirror.life = broker.life
+                mirror.incarnation = broker.incarnation
                 replicas.opened(known, ghost, mirror, replica)
             mirror.seen = now
             _changed(known, ghost, mirror, replica, state.rules)
@@ -155,7 +155,7 @@ class PropertyObserver:
 
 
 def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:
-    """Something of a replica is not as it was."""
+    """Check a replica whose state has changed."""
     if replica.leader_epoch < mirror.leader_epoch or replica.partition_epoch < mirror.partition_epoch:
         known.fail(
             ghost,
@@ -191,7 +191,7 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
     mirror.high_watermark = new
     leads = replica.role is Role.LEADER
     if new != before:
-        if not was_cut:  # then it was only clamped (HW-8), not learnt
+        if not was_cut:  # a cut only clamps it (HW-8)
             mirror.high_watermark_epoch = replica.leader_epoch
         if leads:
             committed.high_watermark_of_leader(known, ghost, mirror, before, new)
@@ -213,12 +213,12 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
 
 
 def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> None:
-    """RT-8: the replica was deleted; a new one of the same name will begin empty."""
+    """RT-8: the replica was deleted; a new one of the same name will start empty."""
     mirror = broker.mirrors.pop(key)
     for ghost in known.partitions.values():
         if ghost.mirrors.get(broker.broker_id) is mirror:
             del ghost.mirrors[broker.broker_id]
-            if mirror.life != broker.life:
+            if mirror.incarnation != broker.incarnation:
                 replicas.vanished(known, ghost, mirror)
 
 
@@ -235,11 +235,11 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
                 isr.request_sent(known, broker, effect.request_id, effect.request)
 
 
-# --- lives -----------------------------------------------------------------------------------------------------------
+# --- processes -------------------------------------------------------------------------------------------------------
 
 
-def _born(known: Knowledge, broker: BrokerMirror, life: int, incarnation_id: str) -> None:
-    broker.life = life
+def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_id: str) -> None:
+    broker.incarnation = incarnation
     broker.up = True
     broker.broker_epoch = -1
     broker.image_end = 0
@@ -247,7 +247,7 @@ def _born(known: Knowledge, broker: BrokerMirror, life: int, incarnation_id: str
     broker.clean_epoch = -1
 
 
-def _gone(broker: BrokerMirror, clean_epoch: int) -> None:
+def _process_ended(broker: BrokerMirror, clean_epoch: int) -> None:
     broker.up = False
     broker.clean_epoch = clean_epoch
     broker.alterations.clear()
@@ -258,7 +258,7 @@ def _gone(broker: BrokerMirror, clean_epoch: int) -> None:
 
 
 def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
-    """A process that fails in the middle of a step may have cut a log before: what it cut off, nobody has lost."""
+    """A process that fails during a step may have cut a log before: the records that it cut off are not lost data."""
     for key, mirror in broker.mirrors.items():
         replica, ghost = mirror.replica, known.ghost_of(*key)
         if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
@@ -268,17 +268,17 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
 
 
 def _exited(known: Knowledge, step: EventStep) -> None:
-    """A process that ended by itself; in good order if its status is 0."""
+    """A process that exited by itself; cleanly if its status is 0."""
     broker = known.brokers.get(step.node_id)
     if broker is None or not broker.up:
         return
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
-            _gone(broker, clean_epoch=broker.broker_epoch)
+            _process_ended(broker, clean_epoch=broker.broker_epoch)
 
 
 def _is_closed(broker: BrokerMirror) -> bool:
-    """Whether everything of a broker's logs was brought to the disk, as its last act."""
+    """Whether a broker's logs were flushed completely before it ended."""
     logs = [mirror.log for mirror in broker.mirrors.values() if mirror.log is not None]
     return all(log.flushed_offset == log.end_offset for log in logs)
 
@@ -286,7 +286,7 @@ def _is_closed(broker: BrokerMirror) -> bool:
 def _power_lost(
     known: Knowledge, ghost: Ghost | None, broker: BrokerMirror, mirror: ReplicaMirror, *, disk_lost: bool
 ) -> None:
-    """ST-3, ST-4, ST-8: what was not synced may be gone; if too many have lost something, nothing is promised."""
+    """ST-3, ST-4, ST-8: data that were not synced may be lost; if too many replicas lost data, nothing is promised."""
     mirror.power_lost = True
     if disk_lost:
         mirror.durable = 0

@@ -1,4 +1,4 @@
-"""Idempotent producers: every number once, in order (P-14)."""
+"""Checks that every sequence number of an idempotent producer is committed once and in order (P-14)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MASK = 0x7FFFFFFF
 
 
 def committed(known: Knowledge, ghost: Ghost, first: int) -> None:
-    """P-14: take note of the batches that were committed from an offset on."""
+    """P-14: check the batches that were committed from an offset on."""
     offset, end = first, len(ghost.committed)
     while offset < end:
         batch = ghost.committed[offset]

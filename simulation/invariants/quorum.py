@@ -1,4 +1,4 @@
-"""The controllers' quorum: elections, votes, the metadata log (P-R1 … P-R5, and P-20 for standby images)."""
+"""Checks the controllers' quorum: elections, votes, the metadata log (P-R1 … P-R5, and P-20 for standby images)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from broker.core.ports.events import Event, RequestReceived
 from broker.core.quorum.state import Quorum
 from broker.core.records import PREFIX_BYTES
 from simulation.invariants import isr, metadata
-from simulation.invariants.ghost import batches_in, bytes_of, told
+from simulation.invariants.ghost import batches_in, bytes_of, describe
 from simulation.invariants.knowledge import Knowledge, VoterMirror
-from simulation.invariants.replicas import begin_anew, cut, extend, first_difference, skip_deleted
+from simulation.invariants.replicas import cut, extend, first_difference, reset_if_start_moved, skip_deleted
 from simulation.invariants.violation import Violation
 
 
-def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, life: int, event: Event) -> None:
-    """A controller has reacted to an event."""
+def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, incarnation: int, event: Event) -> None:
+    """Check a controller that has reacted to an event."""
     quorum = controller.quorum
     log = quorum.log
     grew = log.end_offset > len(mirror.entries)
     now = (
-        life,
+        incarnation,
         quorum.epoch,
         quorum.role,
         quorum.leader,
@@ -38,8 +38,8 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         mirror.durable = max(mirror.durable, log.flushed_offset)
         return
     mirror.seen = now
-    if life != mirror.life:
-        _opened(mirror, quorum, life)
+    if incarnation != mirror.incarnation:
+        _opened(mirror, quorum, incarnation)
     if quorum.epoch < mirror.epoch:
         raise Violation("P-R4", f"voter {mirror.holder} went from epoch {mirror.epoch} back to {quorum.epoch}")
     mirror.epoch = quorum.epoch
@@ -55,9 +55,9 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         isr.request_accepted(known, controller.image, event.request)
 
 
-def _opened(mirror: VoterMirror, quorum: Quorum, life: int) -> None:
-    """A new life: what was committed and on this disk is there still."""
-    mirror.life, mirror.log = life, quorum.log
+def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:
+    """A new incarnation: what was committed and synced is still on its disk."""
+    mirror.incarnation, mirror.log = incarnation, quorum.log
     mirror.truncations = quorum.log.truncations
     mirror.leads = False
     mirror.high_watermark = 0
@@ -73,7 +73,7 @@ def _opened(mirror: VoterMirror, quorum: Quorum, life: int) -> None:
 
 
 def _check_leader(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
-    """P-R1, P-R2, and P-R3's leader completeness when somebody comes to lead."""
+    """P-R1 and P-R2: one leader for each quorum epoch, for all voters."""
     if quorum.leader != NO_LEADER:
         leader = known.leaders.setdefault(quorum.epoch, quorum.leader)
         if leader != quorum.leader:
@@ -107,12 +107,12 @@ def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
             raise Violation(
                 "P-R3",
                 f"voter {mirror.holder} cut its metadata log from {len(mirror.entries)} to {end}, and what was "
-                f"at {end} is committed: {told(known.metadata, end)}",
+                f"at {end} is committed: {describe(known.metadata, end)}",
             )
         if quorum.leads and mirror.leads:
             raise Violation("P-R4", f"voter {mirror.holder} cut its metadata log to {end} while it led")
         cut(mirror, end)
-        begin_anew(mirror, log)
+        reset_if_start_moved(mirror, log)
     mirror.start = log.start_offset
     if log.end_offset > len(mirror.entries):
         wrong = _read_on(known, mirror, log)
@@ -123,13 +123,13 @@ def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
         raise Violation(
             "P-R3",
             f"voter {mirror.holder} leads quorum epoch {quorum.epoch}; at {mirror.same} it has "
-            f"{told(mirror.entries, mirror.same)}, where {told(known.metadata, mirror.same)} is committed",
+            f"{describe(mirror.entries, mirror.same)}, where {describe(known.metadata, mirror.same)} is committed",
         )
     mirror.leads = quorum.leads
 
 
 def _check_high_watermark(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
-    """P-R4, and P-R3 for what is committed by it."""
+    """P-R4, and P-R3 for what the high watermark commits."""
     new, before = quorum.high_watermark, mirror.high_watermark
     if new < before or new > quorum.log.end_offset:
         raise Violation(
@@ -150,13 +150,13 @@ def _check_high_watermark(known: Knowledge, mirror: VoterMirror, quorum: Quorum)
     elif mirror.compare(known.metadata) < new:
         raise Violation(
             "P-R3",
-            f"at {mirror.same} the metadata {told(known.metadata, mirror.same)} is committed, and voter "
-            f"{mirror.holder} takes {told(mirror.entries, mirror.same)} for it",
+            f"at {mirror.same} the metadata {describe(known.metadata, mirror.same)} is committed, and voter "
+            f"{mirror.holder} takes {describe(mirror.entries, mirror.same)} for it",
         )
 
 
 def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) -> None:
-    """P-R3: a majority has it on the disk. Then take the records in."""
+    """P-R3: a majority has the records on disk. Then apply them."""
     start = len(known.metadata)
     known.metadata += mirror.entries[start:end]
     holders = [
@@ -180,7 +180,7 @@ def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) 
 
 
 def _read_on(known: Knowledge, mirror: VoterMirror, log: Log) -> str:
-    """Read what was appended, and keep what it says until it is committed; returns what is wrong by P-R3."""
+    """Read appended batches, and keep their changes until they are committed; returns what is wrong by P-R3."""
     skip_deleted(mirror, log)
     data = bytes_of(log, len(mirror.entries))
     batches = batches_in(data)
@@ -194,7 +194,7 @@ def _read_on(known: Knowledge, mirror: VoterMirror, log: Log) -> str:
 
 
 def _check_snapshot(mirror: VoterMirror, quorum: Quorum) -> None:
-    """P-R4: a snapshot covers what the log has forgotten, and nothing that is not committed."""
+    """P-R4: a snapshot covers what was removed from the log, and nothing that is not committed."""
     end = quorum.snapshot_id[0]
     if end > quorum.high_watermark or quorum.log.start_offset > end:
         raise Violation(

@@ -1,25 +1,25 @@
-"""What becomes of a replica's log: appended, cut, opened again (P-3, P-6, P-8, P-21)."""
+"""Checks changes of a replica's log: appends, cuts, recovery after a start (P-3, P-6, P-8, P-21)."""
 
 from __future__ import annotations
 
 from broker.core.log.log import Log
 from broker.core.replica.state import Replica, Role
-from simulation.invariants.ghost import Batch, Entries, Ghost, Lineage, Mirror, ReplicaMirror, batches_of, told
+from simulation.invariants.ghost import Batch, Entries, Ghost, Lineage, Mirror, ReplicaMirror, batches_of, describe
 from simulation.invariants.knowledge import Knowledge
 
 
 def read_on(mirror: Mirror, log: Log, lineage: Lineage) -> tuple[list[Batch], str]:
-    """Read what was appended since; returns it, and what is wrong by P-3, "" if nothing is."""
+    """Read the batches that were appended; returns them, and what is wrong by P-3, "" if nothing is."""
     skip_deleted(mirror, log)
     batches = batches_of(log, len(mirror.entries))
     return batches, extend(mirror.entries, batches, lineage)
 
 
 def skip_deleted(mirror: Mirror, log: Log) -> None:
-    """What lies before the start of a log is deleted; if nobody has seen that it was committed, it is no past either.
+    """Forget the offsets before the start of a log, which are deleted, unless they are known to be committed.
 
-    A follower may append what comes after records that its leader no longer has, and delete its own, which were others,
-    in the same step (LO-3).
+    A follower may append what follows records that its leader no longer has, and delete its own, different ones, in the
+    same step (LO-3).
     """
     mirror.entries += [None] * (log.start_offset - len(mirror.entries))
     uncertain = range(mirror.same, log.start_offset)
@@ -35,16 +35,16 @@ def extend(entries: Entries, batches: list[Batch], lineage: Lineage) -> str:
         before = entries[batch.base - 1] if batch.base else None
         first, first_before = lineage.known(batch, before)
         if first != batch:
-            wrong = wrong or f"{batch}, and elsewhere {first}"
+            wrong = wrong or f"{batch}, and another replica {first}"
         elif first_before is not before and before is not None and first_before is not None and before != first_before:
-            wrong = wrong or f"{batch} comes after {before}, and elsewhere after {first_before}"
+            wrong = wrong or f"{batch} after {before}, and another replica after {first_before}"
         kept = first if first == batch else batch
         entries += [kept] * (batch.last + 1 - len(entries))
     return wrong
 
 
 def cut(mirror: Mirror, end: int) -> None:
-    """Forget what was cut off."""
+    """Move what was cut off from the entries to `dropped`."""
     for batch in mirror.entries[end:]:
         if batch is not None and (not mirror.dropped or mirror.dropped[-1] is not batch):
             mirror.dropped.append(batch)
@@ -53,8 +53,8 @@ def cut(mirror: Mirror, end: int) -> None:
     mirror.durable = min(mirror.durable, end)
 
 
-def begin_anew(mirror: Mirror, log: Log) -> None:
-    """TR-8, QU-21: a log that was cut and starts later than before has nothing of what it had."""
+def reset_if_start_moved(mirror: Mirror, log: Log) -> None:
+    """TR-8, QU-21: a log that was cut and starts later than before has lost all its entries."""
     if log.start_offset > mirror.start:
         cut(mirror, 0)
         mirror.entries += [None] * log.start_offset
@@ -63,7 +63,7 @@ def begin_anew(mirror: Mirror, log: Log) -> None:
 def first_difference(mirror: Mirror, log: Log) -> int:
     """From which offset on the mirror and the log differ; the end of the shorter if they do not.
 
-    What was deleted differs from nothing: a log start that was not checkpointed goes back, and shows it again.
+    Deleted offsets equal any batch: a log start that was not checkpointed goes back, and shows the batches again.
     """
     found: Entries = [None] * min(log.start_offset, log.end_offset)
     for batch in batches_of(log, log.start_offset):
@@ -76,7 +76,7 @@ def first_difference(mirror: Mirror, log: Log) -> int:
 
 
 def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
-    """The log has grown, was cut, or begins later."""
+    """Check a log that has grown, was cut, or begins later."""
     log = replica.log
     if log.truncations != mirror.truncations:
         mirror.truncations = log.truncations
@@ -99,7 +99,7 @@ def truncated(
 ) -> None:
     """P-6: what was cut off was not committed, and not below the replica's own high watermark.
 
-    In a process that `fails` in the midst of an append, the epochs may be ahead of the log: they go with the process.
+    In a process that `fails` during an append the epochs may be ahead of the log; they are lost with the process.
     """
     was = len(mirror.entries)
     start = replica.log.start_offset
@@ -111,7 +111,7 @@ def truncated(
                 ghost,
                 "P-6",
                 f"broker {mirror.holder} cut its log from {was} to {end}, and what was at {lost} is committed: "
-                f"{told(ghost.committed, lost)}",
+                f"{describe(ghost.committed, lost)}",
             )
         if end < high_watermark and start < high_watermark and mirror.high_watermark_epoch >= ghost.since_epoch:
             known.fail(
@@ -120,15 +120,15 @@ def truncated(
                 f"broker {mirror.holder} cut its log from {was} to {end}, below its high watermark {high_watermark}",
             )
     cut(mirror, end)
-    begin_anew(mirror, replica.log)
+    reset_if_start_moved(mirror, replica.log)
     if not fails and replica.log.end_offset <= len(
         mirror.entries
-    ):  # else it was cut and has grown at once: the epochs are of both
+    ):  # else it was cut and has grown in one step, and the epochs include the new batches
         check_epochs(known, ghost, mirror, replica)
 
 
 def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
-    """A new process, or a new log in place of a deleted one: what is left of what was there (P-6, ST-6)."""
+    """Check the log of a new process, or a new log that replaces a deleted one: what it still has (P-6, ST-6)."""
     log = replica.log
     mirror.replica, mirror.log = replica, log
     mirror.truncations = log.truncations
@@ -153,7 +153,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
 
 
 def vanished(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
-    """A new process does not find the log at all."""
+    """Check a new process that does not find its log at all."""
     ghost.vanished[mirror.holder] = mirror
     if ghost.trusted and not mirror.power_lost and mirror.same > ghost.log_start:
         known.fail(ghost, "P-6", f"broker {mirror.holder} lost no power, and its log up to {mirror.same} is not there")
@@ -168,7 +168,7 @@ def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: 
             ghost,
             "P-6",
             f"broker {mirror.holder} opened its log with the end {log.end_offset} and lost no power; "
-            f"what was at {lost} is committed: {told(ghost.committed, lost)}",
+            f"what was at {lost} is committed: {describe(ghost.committed, lost)}",
         )
     if ghost.trusted and lost < min(mirror.durable, len(mirror.entries)) and mirror.entries[lost] is not None:
         known.fail(
@@ -184,7 +184,7 @@ def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: 
 def _check_author(
     known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, batches: list[Batch]
 ) -> None:
-    """P-8: only its leader writes in an epoch, and it writes in no other."""
+    """P-8: only the leader of an epoch appends in it, and it appends in no other epoch."""
     for batch in batches:
         author = ghost.authors.setdefault(batch.epoch, mirror.holder)
         if author != mirror.holder or batch.epoch != replica.leader_epoch:
@@ -197,7 +197,7 @@ def _check_author(
 
 
 def check_epochs(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
-    """P-21: the epoch cache equals the one of the log, but for the leader's own epoch that has no record yet."""
+    """P-21: the epoch cache equals the epochs of the log, except for the leader's own epoch that has no record yet."""
     entries = mirror.entries
     offset = mirror.start
     expected: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""What observers and scenarios raise."""
+"""The exception for a broken property."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who watches a simulation: the one place that knows which observers there are."""
+"""Makes the observers of a simulation, and keeps their first violation while the simulation continues."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from simulation.scenario.scenario import fingerprint
 
 
 def watchers() -> Sequence[Observer]:
-    """Fresh observers for one simulation."""
+    """New observers for one simulation."""
     return (PropertyObserver(),)
 
 
 class Watch:
-    """Observers that are heard once: their first violation is kept, with the hash up to it, and life goes on."""
+    """Wraps observers: keeps their first violation, with the hash up to it, and lets the simulation continue."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = list(observers)
@@ -24,24 +24,24 @@ class Watch:
         self.digest = ""
         self.events = 0
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
         try:
             for observer in self._observers:
-                observer.after(world, step)
+                observer.after(cluster, step)
         except Violation as violation:
-            self._heard(world, violation)
+            self._record(cluster, violation)
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         try:
             for observer in self._observers:
-                observer.crashed(world, node_id, lost_bytes)
+                observer.crashed(cluster, node_id, lost_bytes)
         except Violation as violation:
-            self._heard(world, violation)
+            self._record(cluster, violation)
 
-    def _heard(self, world: SimulatedCluster, violation: Violation) -> None:
+    def _record(self, cluster: SimulatedCluster, violation: Violation) -> None:
         self.violation = violation
-        self.digest, self.events = fingerprint(world)
+        self.digest, self.events = fingerprint(cluster)
         self._observers = []
-        world.say(f"VIOLATION of {violation}")
+        cluster.say(f"VIOLATION of {violation}")

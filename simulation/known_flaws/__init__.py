@@ -1,1 +1,1 @@
-"""Hunts for known flaws of the protocol, and the table of who finds which."""
+"""Searches for every known flaw of the protocol, and tables of which layer finds which."""

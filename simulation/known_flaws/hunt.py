@@ -1,8 +1,8 @@
-"""The zoo: who finds each known flaw, how soon, and how small its failure gets.
+"""Hunts for known flaws: which layer finds each, after how many seeds, and how small its failure gets.
 
-Three layers are asked separately: the observer in the simulated world, the final logs, the clients' own history. A flaw
-that clients can feel must be found in their history by the checkers on Spark too, all failing histories in one job.
-The correct build goes through the same seeds as the negative control.
+Three layers are recorded separately: the observer, the final logs, the clients' history. A flaw that clients can notice
+must be found in their history by the checkers on Spark too, all failing histories in one job. The correct build runs
+the same seeds as the negative control.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.flaws.flaw import Flaw
-from simulation.directed import run as play
-from simulation.directed import schedules
+from simulation.directed import play_schedule, schedules
 from simulation.runs.findings import Finding, Layer
 from simulation.runs.judgement import Named, Scheduled
 from simulation.runs.pool import Pool
@@ -25,20 +24,20 @@ from simulation.scenario.rules import check_flaws
 from simulation.shrinking.reduce import Target, failing, reduce
 
 ROUNDS = (20, 100, 300, 1_500)
-"""Seeds after which the other flaws have their turn: what is easy to find is found soon, whatever comes first."""
+"""Seeds per flaw after each round over all flaws: flaws that are easy to find are found early, whatever their order."""
 
 PATIENCE = 25
-"""Seeds that a flaw gets after it was found, for the layers that have not found it yet."""
+"""Further seeds after a flaw was found, for the layers that have not found it yet."""
 
 HISTORIES_PER_FLAW = 3
-"""Failing seeds of a flaw whose histories go to the checkers."""
+"""Failing seeds of a flaw whose histories are checked."""
 
 OBSERVED = (Layer.CRASH, Layer.INVARIANT, Layer.LIVENESS)
-"""Layers that need to look into nodes, or at a clock."""
+"""Layers that read the nodes' state or a clock."""
 
 
 _FLAWED, _CORRECT = "flawed", "correct"
-"""How the ids of a schedule's two runs end, before its number; and how those of correct builds begin."""
+"""The ids of a schedule's two runs end with these and its number; those of correct builds begin with the second."""
 
 
 class Task(NamedTuple):
@@ -48,14 +47,14 @@ class Task(NamedTuple):
     overrides: Mapping[str, object]
 
 
-class Sight(NamedTuple):
-    """The first time that a layer has found something."""
+class FirstFinding(NamedTuple):
+    """The first finding of a layer, and its seed."""
 
     seed: int
     finding: Finding
 
 
-class Small(NamedTuple):
+class ShrunkSize(NamedTuple):
     """The size of a shrunk failure."""
 
     faults: int
@@ -65,61 +64,63 @@ class Small(NamedTuple):
 
 @dataclass(frozen=True)
 class Hunt:
-    """What the hunt for one flaw has shown; `flaw` None is the correct build."""
+    """The results of the hunt for one flaw; `flaw` None is the correct build."""
 
     flaw: Flaw | None
     seeds: int
     seconds: float
-    sights: Mapping[Layer, Sight] = field(default_factory=dict)
+    first_findings: Mapping[Layer, FirstFinding] = field(default_factory=dict)
     failing: tuple[int, ...] = ()
     anomalies: tuple[str, ...] = ()
-    """What the checkers on Spark have found in the failing histories."""
+    """The anomalies that the checkers on Spark found in the failing histories."""
     scheduled: tuple[str, ...] = ()
-    """What they have found in the histories of its directed schedules, and not in those of the correct build."""
-    small: Small | None = None
+    """Those that they found in the histories of its directed schedules, and not in those of the correct build."""
+    small: ShrunkSize | None = None
     directed: tuple[str, ...] = ()
     """Layers that find it when its schedules are played; the correct build passes them."""
     clients: bool = False
-    """Whether the clients of its schedules know that something is wrong."""
+    """Whether the clients of its schedules notice that something is wrong."""
 
     @property
-    def first(self) -> Sight | None:
-        """What was found with the lowest seed, by any layer."""
-        return min(self.sights.values(), key=lambda sight: sight.seed, default=None)
+    def first(self) -> FirstFinding | None:
+        """The finding with the lowest seed, by any layer."""
+        return min(self.first_findings.values(), key=lambda first_finding: first_finding.seed, default=None)
 
     @property
     def found(self) -> bool:
         """Whether random seeds have found it."""
-        return bool(self.sights)
+        return bool(self.first_findings)
 
     @property
     def is_over(self) -> bool:
-        """Whether observer and history have found something, or patience with the one that has not is at its end."""
+        """Whether observer and history have found something, or the seeds for the one that has not are used up."""
         first = self.first
-        complete = Layer.HISTORY in self.sights and any(layer in self.sights for layer in OBSERVED)
+        complete = Layer.HISTORY in self.first_findings and any(layer in self.first_findings for layer in OBSERVED)
         return first is not None and (complete or self.seeds >= first.seed + PATIENCE)
 
 
 def overrides_of(flaw: Flaw | None) -> dict[str, object]:
-    """The build with a flaw: of the latest generation in which it changes anything."""
+    """The build with a flaw: of the latest protocol version in which the flaw has an effect."""
     return {} if flaw is None else {"generation": flaw.generations[-1], "flaws": (flaw.name,)}
 
 
 def limits(seeds: int) -> Sequence[int]:
-    """How far each round goes, the last one up to `seeds`."""
+    """The last seed of each round; that of the last round is `seeds`."""
     return (*(limit for limit in ROUNDS if limit < seeds), seeds)
 
 
 def hunt(pool: Pool[Task, SeedResult], begun: Hunt, limit: int, stopped: Callable[[], bool]) -> Hunt:
-    """Go on with a hunt through the seeds from 1 to `limit`, until it is over. The correct build goes through all."""
+    """Continue a hunt up to the seed `limit`, or until it is over. The correct build runs all seeds."""
     began_s = time.monotonic()
-    sights = dict(begun.sights)
+    first_findings = dict(begun.first_findings)
     failed = list(begun.failing)
     tried = begun.seeds
 
     def so_far() -> Hunt:
         seconds = begun.seconds + time.monotonic() - began_s
-        return replace(begun, seeds=tried, seconds=seconds, sights=dict(sights), failing=tuple(sorted(failed)))
+        return replace(
+            begun, seeds=tried, seconds=seconds, first_findings=dict(first_findings), failing=tuple(sorted(failed))
+        )
 
     def tasks() -> Iterator[Task]:
         for seed in range(begun.seeds + 1, limit + 1):
@@ -134,8 +135,8 @@ def hunt(pool: Pool[Task, SeedResult], begun: Hunt, limit: int, stopped: Callabl
         if found:
             failed.append(seed)
         for finding in found:
-            if finding.layer not in sights or seed < sights[finding.layer].seed:
-                sights[finding.layer] = Sight(seed, finding)
+            if finding.layer not in first_findings or seed < first_findings[finding.layer].seed:
+                first_findings[finding.layer] = FirstFinding(seed, finding)
     return so_far()
 
 
@@ -145,7 +146,7 @@ def work(task: Task) -> SeedResult:
 
 
 def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
-    """Add how small the first failure gets, unless that is known already."""
+    """Add the size of the first failure after shrinking, unless it is known already."""
     first = hunted.first
     if first is None or hunted.small is not None:
         return hunted
@@ -153,19 +154,21 @@ def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
     if finding is None:
         return hunted
     result = reduce(outcome, Target(finding.layer, finding.property_id), jobs, stopped=stopped)
-    tape = result.tape
-    return replace(hunted, small=Small(len(tape.faults), tape.configuration.operations, result.steps))
+    choice_file = result.choice_file
+    return replace(
+        hunted, small=ShrunkSize(len(choice_file.faults), choice_file.configuration.operations, result.steps)
+    )
 
 
 def histories(hunts: Sequence[Hunt]) -> Iterator[Named | Scheduled]:
-    """What the checkers are to judge: failing seeds and schedules, with the flaw and, for comparison, without."""
+    """The runs to check: failing seeds and schedules, with the flaw and, for comparison, without it."""
     played = schedules()
     controls: dict[str, None] = {}
     for hunted in hunts:
         if hunted.flaw is None:
             continue
         name = hunted.flaw.name
-        shown = hunted.sights.get(Layer.HISTORY)
+        shown = hunted.first_findings.get(Layer.HISTORY)
         seeds = [*([shown.seed] if shown else []), *hunted.failing]
         for seed in list(dict.fromkeys(seeds))[:HISTORIES_PER_FLAW]:
             yield Named(f"{name}-{seed}", Case(seed, overrides_of(hunted.flaw)))
@@ -179,12 +182,12 @@ def histories(hunts: Sequence[Hunt]) -> Iterator[Named | Scheduled]:
 
 
 def _control(flaw: Flaw, seed: str) -> str:
-    """The run of the same seed and generation without the flaw."""
+    """Run id of the same seed and protocol version without the flaw."""
     return f"{_CORRECT}-{flaw.generations[-1]}-{seed}"
 
 
 def judged(hunts: Sequence[Hunt], anomalies: Mapping[str, Mapping[str, int]]) -> list[Hunt]:
-    """Add what the checkers have found, by run id, and not found where the flaw is missing."""
+    """Add the checkers' anomalies, given by run id, without those that the runs without the flaw have too."""
     in_seeds: dict[str, set[str]] = {}
     in_schedules: dict[str, set[str]] = {}
     for run_id, found in anomalies.items():
@@ -208,34 +211,34 @@ def judged(hunts: Sequence[Hunt], anomalies: Mapping[str, Mapping[str, int]]) ->
 
 
 class Played(NamedTuple):
-    """Which layers find a flaw in its schedules, and whether the clients know."""
+    """The layers that find a flaw in its schedules, and whether the clients notice it."""
 
     layers: tuple[str, ...]
     clients: bool
 
 
 def all_played(hunts: Sequence[Hunt], jobs: int) -> list[Hunt]:
-    """Add what becomes of the flaws' directed schedules."""
+    """Add the results of the flaws' directed schedules."""
     names = [one.flaw.name for one in hunts if one.flaw is not None]
     with Pool[str, Played](played, jobs) as pool:
         found = {done.task: done.result for done in pool.run(names)}
-    told = []
+    updated = []
     for one in hunts:
         result = found.get(one.flaw.name) if one.flaw is not None else None
-        told.append(one if result is None else replace(one, directed=result.layers, clients=result.clients))
-    return told
+        updated.append(one if result is None else replace(one, directed=result.layers, clients=result.clients))
+    return updated
 
 
 def played(name: str) -> Played:
-    """Play the directed schedules of a flaw; one that the correct build does not pass says nothing."""
+    """Play the directed schedules of a flaw; ignore those that the correct build does not pass."""
     layers: dict[str, None] = {}
-    felt = False
+    noticed = False
     for path in schedules().get(name, ()):
-        if not play(path, flawed=False).failed:
-            result = play(path, flawed=True)
+        if not play_schedule(path, flawed=False).failed:
+            result = play_schedule(path, flawed=True)
             layers.update(dict.fromkeys(result.layers))
-            felt = felt or result.clients_know
-    return Played(tuple(layers), felt)
+            noticed = noticed or result.clients_know
+    return Played(tuple(layers), noticed)
 
 
 def chosen(names: Sequence[str]) -> list[Flaw]:

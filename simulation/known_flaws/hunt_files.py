@@ -1,4 +1,4 @@
-"""Hunts as a file: what takes hours can be interrupted, and go on."""
+"""Loads and saves hunts, so that a search of hours can be interrupted and continued."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.flaws.flaw import Flaw
 from simulation.engine.choices import FORMAT
-from simulation.known_flaws.hunt import Hunt, Sight, Small
+from simulation.known_flaws.hunt import FirstFinding, Hunt, ShrunkSize
 from simulation.runs.findings import Finding, Layer
 
 CORRECT = "none"
-"""Stands for the name of a flaw."""
+"""The name of the correct build."""
 
 
 def load(path: Path, wanted: Sequence[Flaw | None]) -> list[Hunt]:
-    """The hunts for these builds as far as a file knows them; new ones else. Raises ValueError for another format."""
+    """The hunts for these builds: those in the file, and new ones. Raises ValueError for another format."""
     known = _known(path)
     return [known.get(_name(flaw), Hunt(flaw, 0, 0.0)) for flaw in wanted]
 
 
 def save(path: Path, hunts: Sequence[Hunt]) -> None:
-    """Write hunts down, in one piece; those of other builds that the file has stay there."""
+    """Write hunts atomically; those of other builds stay in the file."""
     everything = {**_known(path), **{_name(one.flaw): one for one in hunts}}
     data = {"format": FORMAT, "hunts": [_plain(one) for one in everything.values()]}
     unfinished = path.with_name(f".{path.name}.unfinished")
@@ -37,7 +37,7 @@ def _known(path: Path) -> Mapping[str, Hunt]:
         return {}
     data = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ValueError(f"{path}: expected hunts of tape format {FORMAT}: their seeds mean something else now")
+        raise ValueError(f"{path}: expected hunts of choice format {FORMAT}: their seeds mean something else now")
     return {_name(one.flaw): one for one in map(_hunt, data["hunts"])}
 
 
@@ -51,8 +51,8 @@ def _plain(hunted: Hunt) -> dict[str, object]:
         "seeds": hunted.seeds,
         "seconds": round(hunted.seconds, 1),
         "sights": {
-            layer.value: [sight.seed, sight.finding.property_id, sight.finding.what]
-            for layer, sight in hunted.sights.items()
+            layer.value: [first_finding.seed, first_finding.finding.property_id, first_finding.finding.what]
+            for layer, first_finding in hunted.first_findings.items()
         },
         "failing": hunted.failing,
         "small": hunted.small,
@@ -62,20 +62,20 @@ def _plain(hunted: Hunt) -> dict[str, object]:
 
 
 def _hunt(data: Mapping[str, object]) -> Hunt:
-    name, sights = str(data["flaw"]), data["sights"]
-    assert isinstance(sights, dict)
+    name, first_findings = str(data["flaw"]), data["sights"]
+    assert isinstance(first_findings, dict)
     return Hunt(
         None if name == CORRECT else FLAWS[name],
         int(str(data["seeds"])),
         float(str(data["seconds"])),
         {
-            Layer(layer): Sight(seed, Finding(Layer(layer), property_id, what))
-            for layer, (seed, property_id, what) in sights.items()
+            Layer(layer): FirstFinding(seed, Finding(Layer(layer), property_id, what))
+            for layer, (seed, property_id, what) in first_findings.items()
         },
         _tuple(data["failing"]),
         _tuple(data.get("anomalies")),
         _tuple(data.get("scheduled")),
-        Small(*_tuple(data["small"])) if data.get("small") else None,
+        ShrunkSize(*_tuple(data["small"])) if data.get("small") else None,
     )
 
 

@@ -1,1 +1,1 @@
-"""Runs of simulations: one, a sweep, a replay; their findings, files and traces."""
+"""Runs of simulations: sweeps, replays, stored runs, their findings and traces."""

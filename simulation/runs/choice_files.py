@@ -1,4 +1,4 @@
-"""Tapes as files: everything that one simulation needs to happen again, in JSON that a person can read and edit."""
+"""Reads and writes choice files: all that is needed to repeat one simulation, in JSON that a person can edit."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from simulation.engine.choices import FORMAT, STREAMS
 from simulation.faults.schedule import Fault
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration
-from simulation.scenario.overrides import see_whole
+from simulation.scenario.overrides import check_configuration
 
 KIND = "tape"
-"""What the key `harrow` of such a file holds."""
+"""The value of the key `harrow` in such a file."""
 
 
 class ChoiceFileError(Exception):
-    """A file that holds no tape of this version. One line: where, what was expected, what was found."""
+    """A file that is no choice file of this format. One line: where, what was expected, what was found."""
 
 
 @dataclass(frozen=True)
 class ChoiceFile:
-    """One simulation, and what came of it."""
+    """One simulation, and its result."""
 
     seed: int | None
-    """Where the tape came from; a shrunk one has gone its own way since."""
+    """The seed that the choices came from; those of a shrunk file differ from it."""
     configuration: Configuration
     faults: tuple[Fault, ...]
     streams: Mapping[str, Sequence[int]]
     property_id: str | None
-    """The property, or the anomaly, that this tape breaks; None if nothing was found."""
+    """The property that is broken, or the anomaly; None if nothing was found."""
     failure: str | None
     digest: str
     happens: tuple[str, ...] = ()
-    """What happens, for people; nothing reads it."""
+    """The trace, for people; it is never parsed."""
 
     def case(self) -> Case:
-        """What to simulate."""
+        """The case to simulate."""
         return Case(self.seed, vars(self.configuration), self.streams, self.faults)
 
     def dumps(self) -> str:
@@ -64,7 +64,7 @@ class ChoiceFile:
 
 
 def is_choice_file(data: object) -> bool:
-    """Whether JSON data wants to be a tape."""
+    """Whether JSON data is a choice file, of any format."""
     return isinstance(data, dict) and data.get("harrow") == KIND
 
 
@@ -78,17 +78,17 @@ def load(path: Path) -> ChoiceFile:
 
 
 def parse(data: object, where: str) -> ChoiceFile:
-    """Make sense of a file's data. Raises `ChoiceFileError`."""
+    """Parse a file's data. Raises `ChoiceFileError`."""
     if not isinstance(data, dict) or not is_choice_file(data):
-        raise ChoiceFileError(f'{where}: expected a tape ("harrow": "{KIND}"), found something else')
+        raise ChoiceFileError(f'{where}: expected a choice file ("harrow": "{KIND}"), found something else')
     if data.get("format") != FORMAT:
         raise ChoiceFileError(
-            f"{where}: expected a tape of format {FORMAT}, found format {data.get('format')!r}: "
-            "it would mean something else here; find the failure again from its seed"
+            f"{where}: expected a choice file of format {FORMAT}, found format {data.get('format')!r}: "
+            "its numbers have another meaning in this version; find the failure again from its seed"
         )
     try:
         configuration = Configuration.from_json(data["configuration"])
-        see_whole(configuration)
+        check_configuration(configuration)
         streams = {str(name): _numbers(name, values) for name, values in data["streams"].items()}
         faults = tuple(_fault(number, entry) for number, entry in enumerate(data.get("faults", ()), 1))
         return ChoiceFile(

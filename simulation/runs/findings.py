@@ -1,7 +1,7 @@
-"""What a simulation has shown, by three layers: the observer in the world, the final logs, the clients' own history.
+"""Collects the failures that a simulation has shown, by layer: observer, final logs, the clients' history.
 
-The second and third are plain Python, so that a sweep can afford them on every seed; they know fewer anomalies than the
-checkers on Spark, use the same names, and must never find what those do not.
+The checks of logs and history are plain Python, so that a sweep can afford them on every seed; they know fewer
+anomalies than the checkers on Spark, use the same names, and must never find what those do not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ACKS_ALL = -1
 
 
 class Layer(StrEnum):
-    """Who can see a failure."""
+    """What reveals a failure."""
 
     CRASH = "crash"
     INVARIANT = "invariant"
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 def findings(outcome: SimulationOutcome) -> list[Finding]:
-    """All that is wrong with an outcome, what was seen first first."""
+    """All failures of an outcome, in the order in which they were found."""
     found = []
     if outcome.failed_property is not None and outcome.failure is not None:
         found.append(Finding(_layer(outcome.failed_property), outcome.failed_property, outcome.failure))
@@ -95,12 +95,12 @@ def _first_difference(outcome: SimulationOutcome, partition: int, one: int, othe
     of_one, of_other = ({row.offset: row for row in records_of(log.data)} for log in logs)
     for offset in range(low, high):
         if of_one.get(offset) != of_other.get(offset):
-            told = _told(of_one.get(offset)), _told(of_other.get(offset))
-            return f"partition {partition} at {offset}: broker {one} has {told[0]}, broker {other} has {told[1]}"
+            texts = _record_text(of_one.get(offset)), _record_text(of_other.get(offset))
+            return f"partition {partition} at {offset}: broker {one} has {texts[0]}, broker {other} has {texts[1]}"
     return None
 
 
-def _told(record: LogRecord | None) -> str:
+def _record_text(record: LogRecord | None) -> str:
     return "nothing" if record is None else f"{record.value} of epoch {record.leader_epoch}"
 
 
@@ -108,7 +108,7 @@ def _told(record: LogRecord | None) -> str:
 
 
 def history_findings(outcome: SimulationOutcome) -> list[Finding]:
-    """Whatever the clients' history shows that it must not, worst first; the first case of each anomaly."""
+    """The anomalies in the clients' history, worst first; the first case of each."""
     first: dict[str, Finding] = {}
     generation, excuse = outcome.configuration.generation, _excuse(outcome)
     for name, what in _anomalies(outcome):
@@ -117,10 +117,10 @@ def history_findings(outcome: SimulationOutcome) -> list[Finding]:
 
 
 def _excuse(outcome: SimulationOutcome) -> str:
-    """Why the generation may lose what was acknowledged, in this very run; "" if it may not."""
+    """Why the protocol version may lose acknowledged records in this run; "" if it may not."""
     generation = outcome.configuration.generation
     if generation == "K4" and outcome.marks.get(LAST_LEADER.name, 0):
-        return "the last known leader is elected, whatever it still has (UR-4)"
+        return "the last known leader is elected even if it has lost data (UR-4)"
     return data_excuse(generation, sole_member_lost=bool(outcome.marks.get(LAST_REPLICA_LOST.name, 0)))
 
 
@@ -131,37 +131,37 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     exempt = _may_lose(outcome.configuration)
     starts = _log_starts(outcome)
     final: dict[int, set[tuple[int, int]]] = {}
-    places: dict[int, set[tuple[int, int]]] = {}
+    positions: dict[int, set[tuple[int, int]]] = {}
     at: dict[tuple[int, int], int] = {}
     for read in history.reads:
         if read.value is None or read.value not in sends:
-            yield "phantom-read", f"{read.value} was read at {read.partition}/{read.offset}, and nobody sent it"
+            yield "phantom-read", f"{read.value} was read at {read.partition}/{read.offset}, and no client sent it"
             continue
-        place = read.partition, read.offset
-        if at.setdefault(place, read.value) != read.value and not exempt:
-            yield "inconsistent-offset", f"at {_place(place)} {at[place]} was read, and {read.value}"
-        places.setdefault(read.value, set()).add(place)
+        position = read.partition, read.offset
+        if at.setdefault(position, read.value) != read.value and not exempt:
+            yield "inconsistent-offset", f"at {_position(position)} {at[position]} was read, and {read.value}"
+        positions.setdefault(read.value, set()).add(position)
         if operations[read.op].phase == "final":
-            final.setdefault(read.value, set()).add(place)
+            final.setdefault(read.value, set()).add(position)
     for value, (send, operation) in sends.items():
-        where = places.get(value, set())
+        where = positions.get(value, set())
         if operation.status == "fail" and where:
-            yield "aborted-read", f"{value} was read at {_place(min(where))}, and its send had certainly failed"
+            yield "aborted-read", f"{value} was read at {_position(min(where))}, and its send had certainly failed"
         deleted = _is_before(send.partition, send.offset, where, starts)
         if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt and not deleted:
-            told = "" if send.offset is None else f" at {_place((send.partition, send.offset))}"
-            yield "lost-acked-write", f"{value} was acknowledged{told}, and the final reads do not show it"
+            at_offset = "" if send.offset is None else f" at {_position((send.partition, send.offset))}"
+            yield "lost-acked-write", f"{value} was acknowledged{at_offset}, and the final reads do not show it"
         elif where and value not in final and not exempt and not deleted:
-            yield "lost-read", f"{value} was read at {_place(min(where))}, and the final reads do not show it"
-        told_right = send.offset is None or not where or (send.partition, send.offset) in where
-        # Else another copy may be left: of a retry, or of an attempt that an allowed loss has brought back.
+            yield "lost-read", f"{value} was read at {_position(min(where))}, and the final reads do not show it"
+        offset_agrees = send.offset is None or not where or (send.partition, send.offset) in where
+        # Else another copy may remain: of a retry, or of an attempt that reappeared after an allowed loss.
         binding = not exempt and (outcome.configuration.idempotence or not deleted)
-        if not told_right and send.acks == ACKS_ALL and binding:
-            yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_place(min(where))}"
-        # Where losses are allowed a record may be lost at one place and live on at another, but not at two at once.
+        if not offset_agrees and send.acks == ACKS_ALL and binding:
+            yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_position(min(where))}"
+        # Where losses are allowed a record may be lost at one position and kept at another, but not be at two at once.
         copies = final.get(value, set()) if exempt else where
         if len(copies) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
-            yield "duplicate", f"{value} is at {' and '.join(_place(one) for one in sorted(copies))}"
+            yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
     if not exempt:
         durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
@@ -177,14 +177,14 @@ def _log_starts(outcome: SimulationOutcome) -> dict[int, int]:
 def _is_before(
     partition: int, offset: int | None, read_at: Collection[tuple[int, int]], starts: Mapping[int, int]
 ) -> bool:
-    """Whether somebody has deleted a record on purpose, or may have, if nobody knows where it was."""
+    """Whether an operator has deleted a record, or may have, if its offset is unknown."""
     start = starts.get(partition, 0)
-    known = [place[1] for place in read_at] if offset is None else [offset]
+    known = [position[1] for position in read_at] if offset is None else [offset]
     return start > min(known, default=0)
 
 
 def _may_lose(configuration: Configuration) -> bool:
-    """The contract: acknowledged records survive as many lossy shutdowns at a time as min ISR exceeds one by."""
+    """Whether the contract allows losses: acknowledged records survive min ISR - 1 lossy shutdowns at a time."""
     chosen = configuration.unclean_election or configuration.unclean_recovery == "Aggressive"
     return chosen or configuration.lossy_budget >= configuration.min_insync_replicas
 
@@ -198,16 +198,16 @@ def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> It
     for partition, completed in by_partition.items():
         completed.sort(key=lambda row: row[:3])
         invoked = sorted(completed, key=lambda row: (row[3].invoked_ns, row[2]))
-        highest, before, place = -1, 0, 0
+        highest, before, position = -1, 0, 0
         for _, offset, value, operation in invoked:
-            while completed[place][0] < operation.invoked_ns:
-                if completed[place][1] > highest:
-                    highest, before = completed[place][1:3]
-                place += 1
+            while completed[position][0] < operation.invoked_ns:
+                if completed[position][1] > highest:
+                    highest, before = completed[position][1:3]
+                position += 1
             if offset < highest:
-                told = f"{value} was sent after {before} had been acknowledged at {_place((partition, highest))}"
-                yield "reordered-send", f"{told}, and is at {offset}"
+                sent = f"{value} was sent after {before} had been acknowledged at {_position((partition, highest))}"
+                yield "reordered-send", f"{sent}, and is at {offset}"
 
 
-def _place(place: tuple[int, int]) -> str:
-    return f"{place[0]}/{place[1]}"
+def _position(position: tuple[int, int]) -> str:
+    return f"{position[0]}/{position[1]}"

@@ -1,4 +1,4 @@
-"""The checkers on Spark over the histories of many simulations: one data set, one job."""
+"""Runs the checkers on Spark over the histories of many simulations: one data set, one job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from simulation.directed import run as play
+from simulation.directed import play_schedule
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.workload import tables
@@ -35,21 +35,21 @@ class Scheduled(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What the checkers say of one run. `anomalies` are those outside the contract."""
+    """The checkers' verdict on one run. `anomalies` are those outside the contract."""
 
     verdict: str
     anomalies: Mapping[str, int]
 
 
 def write_part(directory: Path, part: str, named: Sequence[Named | Scheduled]) -> None:
-    """Simulate cases, unobserved and to their end, or play schedules; add their histories to a data set as one part."""
+    """Simulate cases without observers, or play schedules, and add their histories to a data set as one part."""
     tables.write(directory, part, [_recorded(one) for one in named])
 
 
 def _recorded(named: Named | Scheduled) -> tables.Recorded:
     sampler = Sampler()
     if isinstance(named, Scheduled):
-        outcome = play(named.path, flawed=named.flawed, recorders=(sampler,)).outcome
+        outcome = play_schedule(named.path, flawed=named.flawed, recorders=(sampler,)).outcome
     else:
         outcome = cases.run(named.case, (), (sampler,))
     return tables.Recorded(named.run_id, named.run_id, outcome, sampler.samples)

@@ -1,4 +1,4 @@
-"""How often the marks of a sweep fired; those that never did come first."""
+"""Formats how often the marks of a sweep fired; those that never fired come first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between nodes in words, as far as they tell a reader something: polling that finds nothing does not."""
+"""Formats messages between nodes for traces; messages without information, such as empty fetches, are omitted."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from simulation.workload.final_logs import records_of
 
 
 def format_request(request: AnyRequest) -> str | None:
-    """A request in a few words; None for one that only keeps things going."""
-    tell = _REQUESTS.get(type(request))
-    return tell(request) if tell is not None else None
+    """A request in a few words; None for one that carries no information."""
+    formatter = _REQUESTS.get(type(request))
+    return formatter(request) if formatter is not None else None
 
 
 def format_response(response: AnyResponse | None) -> str | None:
-    """A response in a few words; None for one that only keeps things going."""
-    tell = _RESPONSES.get(type(response))
-    return tell(response) if tell is not None else None
+    """A response in a few words; None for one that carries no information."""
+    formatter = _RESPONSES.get(type(response))
+    return formatter(response) if formatter is not None else None
 
 
 def _produce(request: ProduceRequest) -> str:
@@ -64,18 +64,18 @@ def _fetch(request: FetchRequest) -> str | None:
 
 
 def _fetched(response: FetchResponse) -> str | None:
-    told = []
+    parts = []
     for part in response.partitions:
         name = f"p{part.partition}"
         if part.error_code != ErrorCode.NONE:
-            told.append(f"{name} {_error(part.error_code)}")
+            parts.append(f"{name} {_error(part.error_code)}")
         elif part.diverging_epoch is not None:
-            told.append(f"{name} diverges: epoch {part.diverging_epoch[0]} ends at {part.diverging_epoch[1]}")
+            parts.append(f"{name} diverges: epoch {part.diverging_epoch[0]} ends at {part.diverging_epoch[1]}")
         elif part.records and part.topic == TOPIC:
-            told.append(f"{name} {_values(part.records)}, high watermark {part.high_watermark}")
+            parts.append(f"{name} {_values(part.records)}, high watermark {part.high_watermark}")
         elif part.records:
-            told.append("metadata")
-    return f"Fetch: {', '.join(told)}" if told else None
+            parts.append("metadata")
+    return f"Fetch: {', '.join(parts)}" if parts else None
 
 
 def _alter(request: AlterPartitionRequest) -> str:

@@ -1,8 +1,8 @@
 """A pool of worker processes that survives the death of its workers.
 
-Tasks go out one by one, so that memory stays flat however many there are, and each worker holds one task ahead, so that
-it never waits. What a task raises and what kills its process are results like any other. Nothing here knows what a task
-is.
+Tasks are sent one by one, so that memory stays flat however many there are, and each worker holds one task ahead, so
+that it never waits. An exception of a task and the death of its process are results like any other. The pool knows
+nothing of what a task does.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 AHEAD = 2
-"""Tasks that a worker holds: the one it works on, and the next."""
+"""Tasks that a worker holds: the current one and the next."""
 
 TASK_S_MAX = 120.0
-"""A task that takes longer is taken for one that never ends."""
+"""The time limit of a task, in seconds; its worker is killed then."""
 
 _IDLE_S = 1.0
 
 
 class Done(NamedTuple, Generic[Task, Result]):
-    """A finished task: its result, or else why there is none."""
+    """A finished task: its result, or the reason why there is none."""
 
     task: Task
     result: Result | None
@@ -50,7 +50,7 @@ class _Worker(Generic[Task]):
 
 
 def cores() -> int:
-    """How many processes this one may keep busy."""
+    """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -81,7 +81,7 @@ class Pool(Generic[Task, Result]):
         self._workers = []
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, Result]]:
-        """Yield tasks as they are done, in any order. `tasks` is asked only when a worker has room."""
+        """Yield tasks as they are done, in any order. `tasks` is advanced only when a worker has room."""
         source = iter(tasks)
         again: deque[Task] = deque()
         while True:
@@ -108,29 +108,29 @@ class Pool(Generic[Task, Result]):
                 try:
                     worker.connection.send(task)
                 except OSError:
-                    continue  # it is dead: `_collect` will find it
+                    continue  # it is dead: `_collect` handles that
 
     def _collect(self, again: deque[Task]) -> Iterator[Done[Task, Result]]:
         ready = wait([worker.connection for worker in self._workers if worker.tasks], _IDLE_S)
-        for place, worker in enumerate(self._workers):
+        for slot, worker in enumerate(self._workers):
             if worker.connection in ready:
                 try:
                     result, trouble = worker.connection.recv()
                 except (EOFError, OSError):
-                    yield self._replaced(place, again, None)
+                    yield self._replaced(slot, again, None)
                     continue
                 worker.since_s = time.monotonic()
                 yield Done(worker.tasks.popleft(), result, trouble)
             elif worker.tasks and time.monotonic() - worker.since_s > self._task_s_max:
                 worker.process.kill()
-                yield self._replaced(place, again, f"did not end within {self._task_s_max:g} s")
+                yield self._replaced(slot, again, f"did not end within {self._task_s_max:g} s")
 
-    def _replaced(self, place: int, again: deque[Task], why: str | None) -> Done[Task, Result]:
-        """Put a new worker in the place of a dead one; what it held but had not begun is done by others."""
-        dead = self._workers[place]
+    def _replaced(self, slot: int, again: deque[Task], why: str | None) -> Done[Task, Result]:
+        """Replace a dead worker; the tasks that it held and had not begun go to other workers."""
+        dead = self._workers[slot]
         dead.connection.close()
         dead.process.join()
-        self._workers[place] = self._started()
+        self._workers[slot] = self._started()
         culprit = dead.tasks.popleft()
         again.extend(dead.tasks)
         return Done(culprit, None, why or f"its process died: {_ending(dead.process.exitcode)}")
@@ -150,8 +150,8 @@ def _ending(status: int | None) -> str:
 
 
 def _serve(connection: Connection, work: Callable[[Task], object]) -> None:
-    """The life of a worker process: it ends when its owner closes the connection, or dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to stop
+    """The main loop of a worker process: ends when the parent closes the connection, or dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     gc.freeze()
     while True:
         try:
@@ -162,13 +162,13 @@ def _serve(connection: Connection, work: Callable[[Task], object]) -> None:
         try:
             result = work(task)
         except Exception as error:
-            trouble = _told(error)
+            trouble = _error_text(error)
         try:
             connection.send((result, trouble))
         except OSError:
             return
 
 
-def _told(error: Exception) -> str:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"  # noqa: PTH119
+def _error_text(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({os.path.basename(frame.filename)}:{frame.lineno})"  # noqa: PTH119

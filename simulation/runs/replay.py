@@ -1,4 +1,4 @@
-"""Replay: a stored simulation again, compared event by event."""
+"""Replays a stored simulation and compares it event by event."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from simulation.scenario.case import Case
 
 
 @dataclass(frozen=True)
-class Replay:
-    """What a replay has shown."""
+class ReplayResult:
+    """The result of a replay."""
 
     digest: str
     stored_digest: str
     difference: Difference | None
-    """The first event that differs, where the events of the run were stored."""
+    """The first event that differs from the stored ones."""
     findings: tuple[Finding, ...]
 
     @property
     def equal(self) -> bool:
-        """Whether everything happened again."""
+        """Whether the replay was identical."""
         return self.digest == self.stored_digest and self.difference is None
 
 
-def replay(directory: Path) -> Replay:
-    """Simulate a stored run again, from its tape, and compare."""
-    tape = choice_files.load(directory / "tape.json")
+def replay_run(directory: Path) -> ReplayResult:
+    """Simulate a stored run again from its choice file, and compare."""
+    choice_file = choice_files.load(directory / "tape.json")
     stream = EventStream()
-    outcome = cases.run(tape.case(), watchers(), (stream,), to_the_end=True)
+    outcome = cases.run(choice_file.case(), watchers(), (stream,), to_the_end=True)
     difference = first_difference(stored.read_moments(directory), stream.moments)
-    return Replay(outcome.digest, tape.digest, difference, tuple(findings(outcome)))
+    return ReplayResult(outcome.digest, choice_file.digest, difference, tuple(findings(outcome)))
 
 
 def differing_event(case: Case, attempts: int = 2) -> Difference | None:
-    """Simulate a case several times in this process; the first event that was not always the same."""
+    """Simulate a case several times in this process; returns the first event that differs."""
     streams = []
     for _ in range(attempts):
         stream = EventStream()

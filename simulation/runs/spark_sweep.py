@@ -1,4 +1,4 @@
-"""Sweeps at scale: seeds spread over a Spark cluster, each task some of them."""
+"""Runs sweeps on a Spark cluster: each task simulates some of the seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SEEDS_PER_TASK = 25
 TASKS_PER_CORE = 4
-"""Tasks that one job has for each core of the cluster; results come, and the time limit is heeded, after each job."""
+"""Tasks of one job per core of the cluster; results arrive, and the time limit is checked, after each job."""
 
 _SCHEMA = "seed long, result string"
 
@@ -63,7 +63,7 @@ def _jobs(
 
 
 def simulate_safely(seed: int, overrides: Mapping[str, object], observed: bool) -> SeedResult:
-    """Simulate one seed; what it raises is its failure, and not the end of a task of many."""
+    """Simulate one seed; an exception is a failure of this seed, and does not end the task."""
     try:
         return simulate(seed, overrides, observed)
     except Exception as error:
@@ -87,7 +87,7 @@ def _finding(layer: str, property_id: str, what: str) -> Finding:
 
 
 def _ship(session: SparkSession) -> None:
-    """Send our packages to the workers, which may be on machines that have Python and the libraries, but not us."""
+    """Send Harrow's packages to the workers, whose machines may have only Python and the libraries."""
     if session.sparkContext.master.startswith("local"):
         return
     root = Path(simulation.__file__).parent.parent

@@ -1,13 +1,13 @@
-"""Simulated runs in the store: the tape, what came of it, its history, its story.
+"""Stores simulated runs: choice file, findings, events, trace and history.
 
 | file | what |
 |---|---|
-| `spec.json` | what was simulated, with the command that repeats it |
-| `tape.json` | everything that the simulation needs to happen again (`tape_files`) |
+| `spec.json` | the simulated configuration, with the command that repeats it |
+| `tape.json` | all that is needed to repeat the simulation (`choice_files`) |
 | `outcome.json` | hash, findings, marks |
-| `events.parquet` | every event, to find the first that differs when it does not happen again |
+| `events.parquet` | every event, to find the first that differs in a replay |
 | `story.json` | the transitions that led to the failure, for the sequence diagram |
-| `history/` | what the clients saw, what the replicas held |
+| `history/` | the clients' history, and the final logs of the replicas |
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simulation.invariants.watchers import watchers
 from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
-from simulation.runs.trace import Line, Narrator, story
+from simulation.runs.trace import Line, TraceRecorder, story
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
@@ -33,10 +33,10 @@ from simulation.workload import tables
 from simulation.workload.sampling import Sampler
 
 STORY_LINES = 400
-"""The end of a story that is kept."""
+"""The number of lines at the end of a trace that are stored."""
 
 NAME = "simulation"
-"""Under which simulated runs are stored."""
+"""The name of simulated runs in the store."""
 
 _MOMENTS = pa.schema(
     [
@@ -50,18 +50,18 @@ _MOMENTS = pa.schema(
 
 
 def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Finding]:
-    """Simulate a case once more and write everything that is known of it into an empty directory; what was found."""
-    narrator, sampler, stream = Narrator(), Sampler(), EventStream()
+    """Simulate a case again and write its run into an empty directory; returns the findings."""
+    recorder, sampler, stream = TraceRecorder(), Sampler(), EventStream()
     observers = watchers() if observed else ()
-    outcome = cases.run(case, observers, (stream, narrator, sampler), to_the_end=True, keep_notes=True)
+    outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_notes=True)
     found = findings(outcome)
     run_id = directory.name
     _write_json(directory / "spec.json", _specification(case, outcome))
     _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
-    _write_json(directory / "outcome.json", _told(outcome, found, observed))
+    _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
     (directory / "tape.json").write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
-    lines = story(narrator, outcome.history, outcome.notes)
+    lines = story(recorder, outcome.history, outcome.notes)
     _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
     tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
     write_results(directory, run_id, found)
@@ -69,7 +69,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
 
 
 def choice_file_of(outcome: SimulationOutcome, found: Sequence[Finding], happens: Sequence[str] = ()) -> ChoiceFile:
-    """The tape of an outcome, as a file."""
+    """The choice file of an outcome."""
     first = found[0] if found else None
     return ChoiceFile(
         outcome.seed,
@@ -84,14 +84,14 @@ def choice_file_of(outcome: SimulationOutcome, found: Sequence[Finding], happens
 
 
 def relevant(lines: Sequence[Line]) -> Sequence[Line]:
-    """The part of a story that leads to its violation, or else to its end."""
-    end = next((place for place, line in enumerate(lines) if line.text.startswith("VIOLATION")), len(lines))
-    told = [line for line in lines[: end + 1] if line.text != "Fetch: metadata"]
-    return told[-STORY_LINES:]
+    """The part of a trace that leads to the violation, or else to its end."""
+    end = next((index for index, line in enumerate(lines) if line.text.startswith("VIOLATION")), len(lines))
+    shown = [line for line in lines[: end + 1] if line.text != "Fetch: metadata"]
+    return shown[-STORY_LINES:]
 
 
 def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> None:
-    """Let `results.json` say what the simulation found, above whatever checkers have written there."""
+    """Write the simulation's findings into `results.json`, above those of the checkers."""
     path = directory / "results.json"
     results: dict[str, Any] = {"run_id": run_id, "verdict": "valid", "reasons": [], "anomalies": {}, "counts": {}}
     if path.exists():
@@ -104,7 +104,7 @@ def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> Non
 
 
 def found_in(directory: Path) -> list[Finding]:
-    """What the simulation of a stored run had found."""
+    """The findings of a stored run."""
     data = json.loads((directory / "outcome.json").read_text(encoding="utf-8"))
     return [Finding(**finding) for finding in data["findings"]]
 
@@ -136,7 +136,7 @@ def _specification(case: Case, outcome: SimulationOutcome) -> Mapping[str, objec
     }
 
 
-def _told(outcome: SimulationOutcome, found: Sequence[Finding], observed: bool) -> Mapping[str, object]:
+def _outcome_data(outcome: SimulationOutcome, found: Sequence[Finding], observed: bool) -> Mapping[str, object]:
     return {
         "seed": outcome.seed,
         "hash": outcome.digest,

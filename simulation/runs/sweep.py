@@ -1,4 +1,4 @@
-"""Sweeps: many seeds on all cores, one small result each. Memory does not grow with the number of seeds."""
+"""Runs sweeps: simulates many seeds on all cores. Memory does not grow with the number of seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_FAILURES = 10
 
 
 class SeedResult(NamedTuple):
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     findings: tuple[Finding, ...]
@@ -32,7 +32,7 @@ class SeedResult(NamedTuple):
 
 
 def simulate(seed: int, overrides: Mapping[str, object], observed: bool) -> SeedResult:
-    """Simulate one seed and judge it."""
+    """Simulate one seed and collect its findings."""
     outcome = cases.run(Case(seed, overrides), watchers() if observed else (), to_the_end=True)
     return SeedResult(
         seed, tuple(findings(outcome)), outcome.digest, outcome.events, outcome.virtual_ms, dict(outcome.marks)
@@ -41,12 +41,12 @@ def simulate(seed: int, overrides: Mapping[str, object], observed: bool) -> Seed
 
 @dataclass
 class Tally:
-    """The sum of a sweep so far."""
+    """The totals of a sweep so far."""
 
     seeds: int = 0
     failed: int = 0
     documented: int = 0
-    """Failed seeds whose first finding is a known flaw of their generation."""
+    """Failed seeds whose first finding is a documented flaw of their protocol version."""
     events: int = 0
     virtual_ms: int = 0
     by_property: Counter[tuple[Layer, str]] = field(default_factory=Counter)
@@ -80,7 +80,7 @@ def sweep(
 
 
 def until(seeds: Iterable[int], deadline_s: float | None, stopped: Callable[[], bool]) -> Iterator[int]:
-    """Seeds, as long as there is time (by `time.monotonic`) and nobody has asked to stop."""
+    """Seeds up to the deadline (by `time.monotonic`), or until `stopped`."""
     for seed in seeds:
         if stopped() or (deadline_s is not None and time.monotonic() >= deadline_s):
             return

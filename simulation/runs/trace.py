@@ -1,4 +1,4 @@
-"""The story of one simulation: transitions that a person can read, in the order in which they happened."""
+"""Records the trace of a simulation: readable lines, one per transition, in order."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from simulation.workload.recording import SimulatedHistory
 US_PER_S = 1_000_000
 
 _LONGEST_ROUND = 4
-"""Lines that are looked for as one round of a repetition."""
+"""The greatest number of lines that may repeat together as one round."""
 
 
 class Line(NamedTuple):
-    """One transition. `source` is who a message came from, None for what a node did by itself."""
+    """One transition. `source` is the sender of a message, None for what a node did by itself."""
 
     at_us: int
     node_id: int
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 def name_of(node_id: int) -> str:
-    """What a node is called in words."""
+    """The name of a node in traces."""
     if node_id == NOBODY:
         return "nemesis"
     if node_id >= CLIENTS_FROM:
@@ -49,8 +49,8 @@ def name_of(node_id: int) -> str:
     return f"controller {node_id}" if node_id >= 100 else f"broker {node_id}"
 
 
-class Narrator:
-    """An observer that writes down what happens and judges nothing."""
+class TraceRecorder:
+    """An observer that records the lines of a trace and checks nothing."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -58,32 +58,32 @@ class Narrator:
         self._asked: dict[tuple[int, int], int] = {}
         self._notes_read = 0
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        self.catch_up(world.notes or ())
-        self._event(world.now_us, step)
+        self.catch_up(cluster.notes or ())
+        self._event(cluster.now_us, step)
         for effect in step.effects:
             match effect:
                 case LogEntry(_, text):
-                    self.lines.append(Line(world.now_us, step.node_id, text))
+                    self.lines.append(Line(cluster.now_us, step.node_id, text))
                 case Send(request_id, to):
                     self._sent[step.node_id, request_id] = to
                 case Reply(request_id, response):
                     asked_by = self._asked.pop((step.node_id, request_id), None)
-                    told = format_response(response)
-                    if asked_by is not None and asked_by >= CLIENTS_FROM and told is not None:
-                        self.lines.append(Line(world.now_us, asked_by, told, step.node_id))
+                    shown = format_response(response)
+                    if asked_by is not None and asked_by >= CLIENTS_FROM and shown is not None:
+                        self.lines.append(Line(cluster.now_us, asked_by, shown, step.node_id))
                 case Exit(status):
-                    self.lines.append(Line(world.now_us, step.node_id, f"ends with exit status {status}"))
+                    self.lines.append(Line(cluster.now_us, step.node_id, f"ends with exit status {status}"))
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self.catch_up(world.notes or ())
+        self.catch_up(cluster.notes or ())
         how = "dies" if lost_bytes < 0 else f"loses power, and {lost_bytes} bytes that were not synced"
-        self.lines.append(Line(world.now_us, node_id, how))
+        self.lines.append(Line(cluster.now_us, node_id, how))
 
     def catch_up(self, notes: Sequence[tuple[int, int, str]]) -> None:
-        """Take in what the nemesis has said since."""
+        """Add the nemesis's log entries since the last call."""
         for at_us, node_id, text in notes[self._notes_read :]:
             if node_id == NOBODY:
                 self.lines.append(Line(at_us, NOBODY, text))
@@ -102,42 +102,42 @@ class Narrator:
             case StopRequested():
                 self.lines.append(Line(at_us, step.node_id, "is asked to stop"))
 
-    def _message(self, at_us: int, node_id: int, told: str | None, source: int | None) -> None:
-        if told is not None:
-            self.lines.append(Line(at_us, node_id, told, source))
+    def _message(self, at_us: int, node_id: int, shown: str | None, source: int | None) -> None:
+        if shown is not None:
+            self.lines.append(Line(at_us, node_id, shown, source))
 
 
-def story(narrator: Narrator, history: SimulatedHistory, notes: Sequence[tuple[int, int, str]]) -> list[Line]:
-    """All lines, with what became of the clients' sends."""
-    narrator.catch_up(notes)
-    return sorted([*narrator.lines, *_sends(history)], key=lambda line: line.at_us)
+def story(recorder: TraceRecorder, history: SimulatedHistory, notes: Sequence[tuple[int, int, str]]) -> list[Line]:
+    """All lines, with the results of the clients' sends."""
+    recorder.catch_up(notes)
+    return sorted([*recorder.lines, *_sends(history)], key=lambda line: line.at_us)
 
 
 def without_repetitions(lines: Sequence[Line]) -> list[Line]:
-    """A story in which what happens again and again, such as a request that is refused and repeated, is told once."""
-    told: list[Line] = []
-    place = 0
-    while place < len(lines):
+    """Collapse repeated rounds of lines, such as a request that is refused and retried, into one with a count."""
+    shown: list[Line] = []
+    index = 0
+    while index < len(lines):
         for period in range(1, _LONGEST_ROUND + 1):
-            times = _rounds(lines, place, period)
+            times = _rounds(lines, index, period)
             if times > 1:
-                told += lines[place : place + period]
-                told[-1] = told[-1]._replace(text=f"{told[-1].text} (this, {times} times)")
-                place += times * period
+                shown += lines[index : index + period]
+                shown[-1] = shown[-1]._replace(text=f"{shown[-1].text} (this, {times} times)")
+                index += times * period
                 break
         else:
-            told.append(lines[place])
-            place += 1
-    return told
+            shown.append(lines[index])
+            index += 1
+    return shown
 
 
-def _rounds(lines: Sequence[Line], place: int, period: int) -> int:
-    """How often the `period` lines from `place` on come in a row, whatever the time."""
-    pattern = [line[1:] for line in lines[place : place + period]]
+def _rounds(lines: Sequence[Line], index: int, period: int) -> int:
+    """How often the `period` lines from `index` on repeat in a row, ignoring their times."""
+    pattern = [line[1:] for line in lines[index : index + period]]
     times = 0
-    while [line[1:] for line in lines[place : place + period]] == pattern and len(pattern) == period:
+    while [line[1:] for line in lines[index : index + period]] == pattern and len(pattern) == period:
         times += 1
-        place += period
+        index += period
     return times
 
 
@@ -145,7 +145,7 @@ def _sends(history: SimulatedHistory) -> Iterable[Line]:
     values: dict[int, list[int]] = {}
     for send in history.sends:
         values.setdefault(send.op, []).append(send.value)
-    how: dict[Hashable, str] = {"ok": "acknowledged", "fail": "failed", "info": "nobody knows whether it took place"}
+    how: dict[Hashable, str] = {"ok": "acknowledged", "fail": "failed", "info": "unknown whether it was appended"}
     for operation in history.operations:
         if operation.kind == "send" and operation.completed_ns is not None:
             sent = values[operation.op]

@@ -1,1 +1,1 @@
-"""One simulated test: what a seed decides, and what happens from set-up to the last read."""
+"""One simulated test: the configuration that a seed draws, and the phases from set-up to the final reads."""

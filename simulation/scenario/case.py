@@ -1,4 +1,4 @@
-"""What is simulated: a seed, or a tape that somebody kept, with the parts of the configuration that flags decide."""
+"""Describes one simulation: a seed or a stored choice sequence, and the settings that replace what it draws."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from simulation.scenario.scenario import SimulationOutcome
 class Case:
     """One simulation, by value: it can be sent to another process and means the same there.
 
-    With `streams` the tape holds these values, and `seed` only tells where they came from; or `refill` is the seed of
-    the streams that are not among them. `faults`, if given, stand in for the schedule that would be drawn.
+    With `streams` the choice sequence holds these values, and `seed` only records where they came from; `refill`, if
+    given, is the seed of the streams that are not among them. `faults`, if given, replace the schedule that would be
+    drawn.
     """
 
     seed: int | None
@@ -27,13 +28,13 @@ class Case:
     faults: tuple[Fault, ...] | None = None
     refill: int | None = None
 
-    def tape(self) -> ChoiceSequence:
-        """A fresh tape."""
+    def choices(self) -> ChoiceSequence:
+        """A new choice sequence."""
         if self.streams is None:
             return ChoiceSequence(self.seed)
-        tape = ChoiceSequence(self.refill, self.streams)
-        tape.seed = self.seed
-        return tape
+        choices = ChoiceSequence(self.refill, self.streams)
+        choices.seed = self.seed
+        return choices
 
 
 def run(
@@ -46,13 +47,13 @@ def run(
 ) -> SimulationOutcome:
     """Simulate a case.
 
-    The first violation that an observer finds ends it, unless it is to go on `to_the_end`, for the sake of its history;
-    failure and hash are those of the first violation in both cases. Recorders only write down.
+    The first violation that an observer finds ends the simulation, unless it continues `to_the_end` to complete its
+    history; failure and hash are those of the first violation in both cases. Recorders only record.
     """
     watch = Watch(observers)
-    heard = [*recorders, watch] if to_the_end else [*recorders, *observers]
+    attached = [*recorders, watch] if to_the_end else [*recorders, *observers]
     outcome = scenario.run(
-        case.tape(), overrides=case.overrides, faults=case.faults, observers=heard, keep_notes=keep_notes
+        case.choices(), overrides=case.overrides, faults=case.faults, observers=attached, keep_notes=keep_notes
     )
     first = watch.violation
     if first is None:

@@ -1,4 +1,4 @@
-"""What one seed makes of everything: cluster, topics, clients, faults. Each seed draws its own subset (swarm testing).
+"""Draws the configuration of a seed: cluster, topics, clients, kinds of fault (each seed a subset: swarm testing).
 
 Drawn from the stream "configuration", in a fixed order, so that a flag may override one part and leave the others.
 """
@@ -30,7 +30,7 @@ COMMON_FAULTS = (
     "stall",
     "late-metadata",
 )
-"""Kinds of fault that every second seed has, each."""
+"""Kinds of fault, each of which half of the seeds have."""
 
 RARER_FAULTS = (
     "power-cut",
@@ -46,7 +46,7 @@ RARER_FAULTS = (
     "lossy-restart",
     "torn-append",
 )
-"""Kinds of fault that every fourth seed has, each."""
+"""Kinds of fault, each of which a quarter of the seeds have."""
 
 FAULTS = (*COMMON_FAULTS, *RARER_FAULTS)
 """Kinds of fault that a schedule may contain."""
@@ -54,7 +54,10 @@ FAULTS = (*COMMON_FAULTS, *RARER_FAULTS)
 
 @dataclass(frozen=True)
 class Configuration:
-    """One simulated test. Times in milliseconds of virtual time; chances per thousand."""
+    """Settings of one simulated test. Times in milliseconds of virtual time; chances per thousand.
+
+    `squeeze` turns on the sole-survivor phase: each broker in turn is the only one alive.
+    """
 
     generation: str = "K5"
     flaws: tuple[str, ...] = ()
@@ -108,11 +111,11 @@ class Configuration:
 
 
 _FETCH_WAIT_MS = 2_000
-"""Longer than by default: asking again is most of what an idle cluster does, and tells nothing new."""
+"""Longer than the broker's default: repeated fetches are most of what an idle cluster does, and find nothing new."""
 
 
-def draw(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
-    """The configuration of a seed. `overrides` replace parts after the draws."""
+def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
+    """Draw the configuration of a seed. `overrides` replace parts after the draws."""
     drawn = Configuration(
         brokers=3 + (stream.draw("brokers", 3) == 2),
         controllers=(3, 3, 1)[stream.draw("controllers", 3)],

@@ -1,4 +1,4 @@
-"""Parts of the configuration that a person decides instead of the seed: `key=value`, checked."""
+"""Parses and checks settings (`key=value`) that replace parts of a seed's configuration."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _AT_LEAST_ONE = frozenset({
 })  # fmt: skip
 
 
-def parse(settings: Iterable[str]) -> dict[str, object]:
-    """Read `key=value` words. Raises ValueError: what was expected, what was found."""
+def parse_overrides(settings: Iterable[str]) -> dict[str, object]:
+    """Parse `key=value` settings. Raises ValueError: what was expected, what was found."""
     overrides: dict[str, object] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
@@ -35,43 +35,45 @@ def parse(settings: Iterable[str]) -> dict[str, object]:
 
 
 def faults_of(text: str) -> dict[str, object]:
-    """The setting `faults` as `--faults` says it; nothing for `all`: each seed decides. Raises ValueError."""
+    """The setting `faults` from the text of `--faults`; empty for `all`: each seed decides. Raises ValueError."""
     kinds = chosen(text)
     return {} if kinds is None else {"faults": kinds}
 
 
-def check(overrides: Mapping[str, object]) -> None:
-    """See that a configuration can have these parts. Raises ValueError."""
+def check_overrides(overrides: Mapping[str, object]) -> None:
+    """Check that a configuration can have these settings. Raises ValueError."""
     for key, value in overrides.items():
-        _see_key(key)
+        _require_key(key)
         kind = _TYPES[key]
         if kind == "int":
             lowest = _LOWEST.get(key, 1 if key in _AT_LEAST_ONE else 0)
             ok = isinstance(value, int) and not isinstance(value, bool) and value >= lowest
-            _see(ok, key, f"a whole number from {lowest} on", value)
+            _require(ok, key, f"a whole number from {lowest} on", value)
         elif kind == "bool":
-            _see(isinstance(value, bool), key, "true or false", value)
+            _require(isinstance(value, bool), key, "true or false", value)
         elif kind == "str":
-            _see(isinstance(value, str), key, "a text", value)
+            _require(isinstance(value, str), key, "a text", value)
         else:
-            _see(isinstance(value, tuple) and all(isinstance(one, str) for one in value), key, "a list of texts", value)
+            _require(
+                isinstance(value, tuple) and all(isinstance(one, str) for one in value), key, "a list of texts", value
+            )
     whole = Configuration(**overrides)  # type: ignore[arg-type]
     for kind in whole.faults:
         if kind not in FAULTS:
             raise ValueError(f"faults: {unknown(kind, FAULTS, 'a fault of the simulation')}")
-    _see(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
+    _require(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
     check_names(whole.generation, whole.flaws)
 
 
-def see_whole(configuration: Configuration) -> None:
-    """See that the parts fit together. Raises ValueError."""
-    check(vars(configuration))
+def check_configuration(configuration: Configuration) -> None:
+    """Check that the settings of a configuration fit together. Raises ValueError."""
+    check_overrides(vars(configuration))
     brokers, factor = configuration.brokers, configuration.replication_factor
-    _see(factor <= brokers, "replication_factor", f"at most the {brokers} brokers", factor)
+    _require(factor <= brokers, "replication_factor", f"at most the {brokers} brokers", factor)
 
 
 def _value(key: str, text: str) -> object:
-    _see_key(key)
+    _require_key(key)
     kind = _TYPES[key]
     if kind == "int":
         try:
@@ -87,11 +89,11 @@ def _value(key: str, text: str) -> object:
     return tuple(word for word in text.split(",") if word)
 
 
-def _see_key(key: str) -> None:
+def _require_key(key: str) -> None:
     if key not in _TYPES:
         raise ValueError(unknown(key, _TYPES, "a setting of the simulation", SETTINGS_LISTED_BY))
 
 
-def _see(is_so: bool, key: str, expected: str, found: object) -> None:
+def _require(is_so: bool, key: str, expected: str, found: object) -> None:
     if not is_so:
         raise ValueError(f"{key}: expected {expected}, found {found!r}")

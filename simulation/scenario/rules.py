@@ -1,4 +1,4 @@
-"""The rules that Harrow's own broker can follow, by name: generations, and the flaws that may be put into them."""
+"""Checks and lists the names of protocol versions of Harrow's own broker and of the flaws that it can have."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ LISTED_BY: Final = "`harrow flaws`"
 
 
 def check_names(generation: str, flaws: Iterable[str] = ()) -> None:
-    """See that there are a generation and flaws of these names. Raises `SpecError`."""
+    """Check that a protocol version and flaws of these names exist. Raises `SpecError`."""
     if generation not in GENERATIONS:
         raise SpecError(f"generation: {unknown(generation, GENERATIONS)}")
     check_flaws(flaws)
 
 
 def check_flaws(flaws: Iterable[str]) -> None:
-    """See that there are flaws of these names. Raises `SpecError`."""
+    """Check that flaws of these names exist. Raises `SpecError`."""
     for flaw in flaws:
         if flaw not in FLAWS:
             raise SpecError(f"flaw: {unknown(flaw, FLAWS, 'the name of a flaw', LISTED_BY)}")
 
 
 def flaws() -> Mapping[str, str]:
-    """All flaws by name, each with one line that says what is wrong with it."""
+    """All flaws by name, each with a description in one line."""
     return {
         name: f"{flaw.summary} ({flaw.number}; {_range(flaw.generations)}; breaks {flaw.breaks}; {flaw.source})"
         for name, flaw in FLAWS.items()

@@ -1,4 +1,4 @@
-"""One simulated test from beginning to end: set up, torment, heal, recover, squeeze, read everything."""
+"""Runs one simulated test: set-up, faults, healing, recovery, the sole-survivor phase, final reads."""
 
 from __future__ import annotations
 
@@ -26,34 +26,33 @@ from simulation.faults.nemesis import Nemesis
 from simulation.faults.schedule import Fault
 from simulation.invariants.liveness import unmet
 from simulation.invariants.violation import Violation
-from simulation.scenario import configuration as swarm
-from simulation.scenario.configuration import Configuration
+from simulation.scenario.configuration import Configuration, draw_configuration
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, Producer, ProducerPlan, Reader
 from simulation.workload.final_logs import ReplicaLog, replica_logs
 from simulation.workload.recording import SimulatedHistory
 
 CRASH = "crash"
-"""Stands for a property when a node's core raised."""
+"""The property id of failures in which a node's core raised an exception."""
 
 _RECOVERY_MS = 60_000
 
 _ASK_EVERY_US = 10 * MS
-"""Whether the cluster is whole, a question that costs as much as several events."""
+"""Interval of the check that the cluster is whole, which costs as much as several events."""
 
 _QUORUM_FETCH_WAIT_MS = 1_000
-"""Half of the time after which a voter gives its leader up."""
+"""Half of the time after which a voter gives up its leader."""
 
 _SNAPSHOT_PIECE_BYTES = 256
-"""At least: a snapshot that comes byte by byte takes ten thousand requests, and tells nothing that five would not."""
+"""At least: a snapshot sent byte by byte takes ten thousand requests, and tests nothing that five would not."""
 
 _RETRY_MS = 250
-"""Longer than by default, for the same reason: a broker that is not let in yet asks on and on."""
+"""Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
 
 
 @dataclass
 class SimulationOutcome:
-    """What became of one simulation. `phases` holds start and end in microseconds of those that ended."""
+    """The result of one simulation. `phases` holds start and end in microseconds of the phases that ended."""
 
     seed: int | None
     configuration: Configuration
@@ -79,11 +78,11 @@ class _Administrator:
         self.created = False
         self.asked = 0
 
-    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
-        """It sets none."""
+    def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
+        """Ignored: it sets no timers."""
 
-    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Whether the topic is there."""
+    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
+        """Record whether the topic exists."""
         if isinstance(response, CreateTopicsResponse):
             codes = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             self.created = self.created or response.topics[0].error_code in codes
@@ -135,21 +134,21 @@ def controllers_of(configuration: Configuration) -> range:
 
 
 def run(
-    tape: ChoiceSequence,
+    choices: ChoiceSequence,
     *,
     overrides: Mapping[str, object] | None = None,
     faults: Sequence[Fault] | None = None,
     observers: Sequence[Observer] = (),
     keep_notes: bool = False,
 ) -> SimulationOutcome:
-    """Run the simulation of a tape. `overrides` replace parts of its configuration, `faults` its schedule."""
-    configuration = swarm.draw(tape["configuration"], overrides)
+    """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
+    configuration = draw_configuration(choices["configuration"], overrides)
     if faults is None:
-        faults = schedule.draw(tape["schedule"], configuration)
-    world = SimulatedCluster(tape, settings_of(configuration), observers)
+        faults = schedule.draw(choices["schedule"], configuration)
+    cluster = SimulatedCluster(choices, settings_of(configuration), observers)
     if keep_notes:
-        world.notes = []
-    test = _Test(world, configuration, faults)
+        cluster.notes = []
+    test = _Test(cluster, configuration, faults)
     failure = failed_property = None
     try:
         test.run()
@@ -157,39 +156,39 @@ def run(
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
-    digest, events = fingerprint(world)
+    digest, events = fingerprint(cluster)
     return SimulationOutcome(
-        tape.seed,
+        choices.seed,
         configuration,
         faults,
         digest,
         events,
-        world.now_us // MS,
+        cluster.now_us // MS,
         failure,
         failed_property,
         test.history,
         test.ends,
-        world.marks,
-        tape.values(),
-        replica_logs(world),
+        cluster.marks,
+        choices.values(),
+        replica_logs(cluster),
         test.phases,
-        world.notes or (),
+        cluster.notes or (),
     )
 
 
-def fingerprint(world: SimulatedCluster) -> tuple[str, int]:
+def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
     """The hash over all events and draws so far, and the number of events."""
     digest = RollingHash()
-    digest.value, digest.count = world.digest.value, world.digest.count
-    values = world.tape.values()
+    digest.value, digest.count = cluster.digest.value, cluster.digest.count
+    values = cluster.choices.values()
     for name in ("workload", "network", "disk"):  # the other two decide before anything happens
         digest.add_all(values[name])
-    return str(digest), world.digest.count
+    return str(digest), cluster.digest.count
 
 
 class _Test:
-    def __init__(self, world: SimulatedCluster, configuration: Configuration, faults: Sequence[Fault]) -> None:
-        self.world = world
+    def __init__(self, cluster: SimulatedCluster, configuration: Configuration, faults: Sequence[Fault]) -> None:
+        self.cluster = cluster
         self.configuration = configuration
         self.faults = list(faults)
         self.history = SimulatedHistory()
@@ -215,17 +214,17 @@ class _Test:
             Reader(next(ids), configuration.partitions, broker_ids, self.history, poll_ms)
             for _ in range(configuration.readers)
         ]
-        world.clients = {producer.client_id: producer for producer in self.producers}
-        world.clients |= {reader.client_id: reader for reader in self.readers}
-        world.clients[ADMINISTRATOR] = self.administrator
-        self.nemesis = Nemesis(world, configuration, self.history)
+        cluster.clients = {producer.client_id: producer for producer in self.producers}
+        cluster.clients |= {reader.client_id: reader for reader in self.readers}
+        cluster.clients[ADMINISTRATOR] = self.administrator
+        self.nemesis = Nemesis(cluster, configuration, self.history)
 
     def run(self) -> None:
-        """Go through all phases."""
+        """Run all phases."""
         with self._phase("set-up"):
             self._set_up()
         with self._phase("main"):
-            self._torment()
+            self._main_phase()
         with self._phase("recovery"):
             self._recover()
         with self._phase("final"):
@@ -233,86 +232,86 @@ class _Test:
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        started_us = self.world.now_us
+        started_us = self.cluster.now_us
         yield
-        self.phases[name] = (started_us, self.world.now_us)
+        self.phases[name] = (started_us, self.cluster.now_us)
 
-    def _torment(self) -> None:
-        faults = self.world.network.faults
+    def _main_phase(self) -> None:
+        faults = self.cluster.network.faults
         faults.slow_of_1000 = self.configuration.slow_of_1000
         faults.answer_lost_of_1000 = self.configuration.answer_lost_of_1000
         faults.repeated_of_1000 = self.configuration.repeated_of_1000
         self.nemesis.plan(self.faults)
         for producer in self.producers:
-            self.world.after(0, producer.timer, self.world, "next")
+            self.cluster.after(0, producer.timer, self.cluster, "next")
         for reader in self.readers:
-            reader.start(self.world)
-        self.world.run_until(self.configuration.duration_ms * MS)
+            reader.start(self.cluster)
+        self.cluster.run_until(self.configuration.duration_ms * MS)
         faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
-        self.world.say("everything is healed")
+        self.cluster.say("everything is healed")
         self.nemesis.heal()
 
     def _recover(self) -> None:
         self._finish_sending()
         self._wait_until_whole("after the last fault was healed")
         if self.configuration.squeeze:
-            self._squeeze()
+            self._sole_survivor_phase()
 
     def _finish_sending(self) -> None:
-        """V-5: with everything healed each open operation ends, and every producer gets one more acknowledged."""
+        """V-5: after healing each open operation ends, and every producer gets one more acknowledgement."""
         for producer in self.producers:
             producer.plan = replace(producer.plan, operations=1 << 30)
-            producer.timer(self.world, "next")
+            producer.timer(self.cluster, "next")
         acknowledged = {producer.client_id: producer.acknowledged for producer in self.producers}
 
         end = self._log_end()
 
         def progressed() -> bool:
-            if self.configuration.acks == 0:  # whoever is never told anything takes everything for acknowledged
+            if self.configuration.acks == 0:  # without answers the producer counts every send as acknowledged
                 return self._log_end() > end
             return all(producer.acknowledged > acknowledged[producer.client_id] for producer in self.producers)
 
-        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, progressed):
+        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, progressed):
             raise Violation("V-5", "no write was acknowledged within 60 s after the last fault was healed")
         for producer in self.producers:
             producer.stopped = True
-        self.world.run_until(self.world.now_us + 10_000 * MS, lambda: all(one.idle for one in self.producers))
+        self.cluster.run_until(self.cluster.now_us + 10_000 * MS, lambda: all(one.idle for one in self.producers))
         for producer in self.producers:
-            producer.give_up(self.world)
+            producer.give_up(self.cluster)
 
     def _log_end(self) -> int:
-        """The log ends of all leaders together."""
-        by_broker = dict(brokers(self.world))
+        """The sum of the log ends of all leaders."""
+        by_broker = dict(brokers(self.cluster))
         total = 0
-        for number, state in enumerate(partition_states(self.world)):
+        for number, state in enumerate(partition_states(self.cluster)):
             leader = by_broker.get(state.leader)
             replica = leader.replicas.get((TOPIC, number)) if leader is not None else None
             total += replica.log.end_offset if replica is not None else 0
         return total
 
     def _set_up(self) -> None:
-        for node_id in self.world.machines:
-            self.world.start(node_id)
-        ready = self.world.run_until(20_000 * MS, self._all_ready)
+        for node_id in self.cluster.machines:
+            self.cluster.start(node_id)
+        ready = self.cluster.run_until(20_000 * MS, self._all_ready)
         if not ready:
             raise Violation("V-1", "not all nodes became ready within 20 s")
         topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor)
         request = CreateTopicsRequest((topic,), 5_000)
         while not self.administrator.created:
             self.administrator.asked += 1
-            self.world.send_from_client(ADMINISTRATOR, self.administrator.asked, 1, request, 6_000)
-            self.world.run_until(self.world.now_us + 6_000 * MS, lambda: self.administrator.created)
-        self.world.run_until(self.world.now_us + 10_000 * MS, self._is_whole)
+            self.cluster.send_from_client(ADMINISTRATOR, self.administrator.asked, 1, request, 6_000)
+            self.cluster.run_until(self.cluster.now_us + 6_000 * MS, lambda: self.administrator.created)
+        self.cluster.run_until(self.cluster.now_us + 10_000 * MS, self._is_whole)
 
     def _all_ready(self) -> bool:
-        return all(machine.node is not None and machine.node.is_ready() for machine in self.world.machines.values())
+        return all(machine.node is not None and machine.node.is_ready() for machine in self.cluster.machines.values())
 
     def _is_whole(self) -> bool:
-        """V-4: every partition has its full ISR by everybody's account, and all replicas end where it is committed."""
-        states = partition_states(self.world)
+        """V-4: every node agrees that every partition has its full ISR, and all logs end at the high watermark."""
+        states = partition_states(self.cluster)
         if not states or not self._all_ready():
             return False
-        by_broker = dict(brokers(self.world))
+        by_broker = dict(brokers(self.cluster))
         for number, state in enumerate(states):
             if state.leader < 0 or set(state.isr) != set(state.replicas) or state.adding or state.removing:
                 return False
@@ -327,30 +326,30 @@ class _Test:
         return True
 
     def _wait_until_whole(self, when: str) -> None:
-        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, self._is_whole, _ASK_EVERY_US):
-            raise unmet(self.world, f"{_RECOVERY_MS // 1000} s {when}")
+        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, self._is_whole, _ASK_EVERY_US):
+            raise unmet(self.cluster, f"{_RECOVERY_MS // 1000} s {when}")
 
-    def _squeeze(self) -> None:
-        """Let each broker be alone for a while, so that what it lacks is lost, then let the others join."""
+    def _sole_survivor_phase(self) -> None:
+        """Leave each broker alone for a while, so that records it lacks are lost, then start the others again."""
         for last in range(1, self.configuration.brokers + 1):
             others = [node for node in range(1, self.configuration.brokers + 1) if node != last]
-            self.world.say(f"the squeeze: broker {last} is to be alone")
+            self.cluster.say(f"sole-survivor phase: only broker {last} stays up")
             for node in others:
-                self.world.kill(node)
+                self.cluster.kill(node)
             wait_us = 3 * self.configuration.session_timeout_ms * MS
-            self.world.run_until(self.world.now_us + wait_us, partial(self._leads_all, last), _ASK_EVERY_US)
+            self.cluster.run_until(self.cluster.now_us + wait_us, partial(self._leads_all, last), _ASK_EVERY_US)
             for node in others:
-                self.world.start(node)
+                self.cluster.start(node)
             self._wait_until_whole(f"after broker {last} was alone")
 
     def _leads_all(self, broker_id: int) -> bool:
-        mine = [state for state in partition_states(self.world) if broker_id in state.replicas]
+        mine = [state for state in partition_states(self.cluster) if broker_id in state.replicas]
         return all(state.leader == broker_id for state in mine)
 
     def _read_everything(self) -> None:
-        self.world.say("the final reads")
-        by_broker = dict(brokers(self.world))
-        for number, state in enumerate(partition_states(self.world)):
+        self.cluster.say("the final reads")
+        by_broker = dict(brokers(self.cluster))
+        for number, state in enumerate(partition_states(self.cluster)):
             self.ends[number] = by_broker[state.leader].replicas[TOPIC, number].high_watermark
         for reader in self.readers:
             reader.partitions = len(self.ends)
@@ -360,7 +359,7 @@ class _Test:
         def finished() -> bool:
             return all(reader.positions[number] >= end for reader in self.readers for number, end in self.ends.items())
 
-        if not self.world.run_until(self.world.now_us + _RECOVERY_MS * MS, finished):
+        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, finished):
             raise Violation("V-5", "the final reads did not reach the end of the log within 60 s")
         for reader in self.readers:
             reader.stopped = True

@@ -1,1 +1,1 @@
-"""Makes a failing simulation smaller."""
+"""Reduces a failing simulation to a smaller one."""

@@ -1,13 +1,13 @@
-"""How long a story is by the measure of a model: transitions that a specification of the protocol has a step for.
+"""Counts the steps of a simulation as a model of the protocol would: transitions that a specification has a step for.
 
 A model of the protocol knows which brokers run and are registered, their logs, high watermarks, roles, epochs and
 in-sync sets, what a leader knows of its followers, and what the controller has decided about brokers and partitions.
-All else stutters: a request that is refused and tried again, a heartbeat that says nothing new, a fetch that brings
-nothing, elections in the quorum, whatever clients ask. So an event counts if it changes what a model knows.
+All other events stutter: a request that is refused and retried, a heartbeat without news, a fetch that returns
+nothing, elections in the quorum, requests of clients. So an event counts if it changes what a model knows.
 
-A model has one step for the sending of a fetch, an AlterPartition or a registration, one for its receipt, in which the
-answer is made, and one for the receipt of the answer. Here a request leaves in the course of the event that caused it.
-So its sending is counted by itself, and its receipt too, as soon as the request or its answer changes anything.
+A model has one step for sending a fetch, an AlterPartition or a registration, one for its receipt, in which the answer
+is made, and one for the receipt of the answer. Here a request is sent during the event that caused it. So sending and
+receipt are counted separately as soon as the request or its answer changes anything.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from simulation.engine.node_views import broker_state, leading, partition_states
 from simulation.workload.clients import TOPIC
 
 Exchange = tuple[int, int]
-"""A request and its answer: who asked, and the number that it gave."""
+"""A request and its answer: the requesting node, and its request id."""
 
 
 class ModelSteps:
-    """An observer that counts, and judges nothing."""
+    """An observer that counts steps and checks nothing."""
 
     def __init__(self) -> None:
         self._at_us: list[int] = []
@@ -42,37 +42,37 @@ class ModelSteps:
         """The number of steps after a time, which is in microseconds."""
         return sum(one > at_us for one in self._at_us)
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        steps = self._changes(world, step.node_id)
+        steps = self._changes(cluster, step.node_id)
         if steps:
             steps += self._exchanged(step.node_id, step.event)
-        self._at_us += [world.now_us] * steps
+        self._at_us += [cluster.now_us] * steps
         for effect in step.effects:
             if isinstance(effect, Send) and _is_modelled(effect.request):
                 exchange = step.node_id, effect.request_id
                 self._asked[id(effect.request)] = effect.request, exchange
                 self._open[exchange] = False
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self._at_us += [world.now_us] * self._changes(world, node_id)
+        self._at_us += [cluster.now_us] * self._changes(cluster, node_id)
 
-    def _changes(self, world: SimulatedCluster, node_id: int) -> int:
-        """How many of the two that a node may be, a broker and the controller, know something new."""
+    def _changes(self, cluster: SimulatedCluster, node_id: int) -> int:
+        """How many of the node's roles (broker, active controller) know something new."""
         steps = 0
-        broker = _broker(broker_state(world.machines[node_id].node))
+        broker = _broker(broker_state(cluster.machines[node_id].node))
         if broker != self._brokers.get(node_id):
             self._brokers[node_id] = broker
             steps += 1
-        decided = _decided(world)
+        decided = _decided(cluster)
         if decided and decided != self._decided:
             self._decided = decided
             steps += 1
         return steps
 
     def _exchanged(self, node_id: int, event: Event) -> int:
-        """Steps that led to an event that changed something, and were not counted when they happened."""
+        """Earlier steps of an exchange that led to this event and were not counted when they happened."""
         if isinstance(event, RequestReceived):
             exchange = self._asked[id(event.request)][1] if id(event.request) in self._asked else None
             before = 1  # the sending; the receipt is the event itself
@@ -118,10 +118,10 @@ def _replica(replica: Replica) -> Hashable:
     )
 
 
-def _decided(world: SimulatedCluster) -> Hashable:
-    """What the active controller holds of brokers and of the log's partitions; nothing while there is none."""
-    state = leading(world)
+def _decided(cluster: SimulatedCluster) -> Hashable:
+    """The active controller's view of brokers and of the log's partitions; empty while there is none."""
+    state = leading(cluster)
     if state is None:
         return ()
     brokers = ((one.broker_id, one.epoch, one.fenced, one.active) for one in state.image.brokers.values())
-    return tuple(sorted(brokers)), tuple(partition_states(world))
+    return tuple(sorted(brokers)), tuple(partition_states(cluster))

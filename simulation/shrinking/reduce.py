@@ -1,10 +1,10 @@
-"""A failing simulation made as small as can be: what of it are lanes for the shrinker, and when it still fails.
+"""Reduces a failing simulation: maps it to lanes for the shrinker, and tests whether a candidate still fails.
 
-Lanes, in the order in which they matter: how likely accidents are, the configuration (each part of both by its place
-among simpler ones), the schedule (one row per fault), how long the story is (`model_steps`), the workload, the network,
+Lanes, most important first: how likely accidents are, the configuration (each setting of both by its index among
+simpler values), the schedule (one row per fault), the length of the trace (`model_steps`), the workload, the network,
 the disk.
 
-What comes after the violation is cut off first. From then on nothing that is tried runs much longer than what failed.
+The faults after the violation are removed first. After that no candidate runs much longer than the best one so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, Layer, findings
 from simulation.runs.pool import Pool
 from simulation.runs.stored import choice_file_of, relevant
-from simulation.runs.trace import Line, Narrator, story, without_repetitions
+from simulation.runs.trace import Line, TraceRecorder, story, without_repetitions
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration
@@ -32,22 +32,22 @@ from simulation.shrinking.model_steps import ModelSteps
 from simulation.shrinking.shrinker import Candidate, Kind, Lane, Lanes, Shrinker
 
 _NUMBERS = ("at_ms", "kind", "target", "duration_ms", "parameter")
-"""Parts of a fault that are numbers: times since `_EARLIEST_MS`, a kind being its place among all."""
+"""The numbers of a fault: its time since `_EARLIEST_MS`, the index of its kind among all kinds, …"""
 
 _EARLIEST_MS = 2_000
-"""No schedule that is drawn begins sooner: the cluster is coming up."""
+"""The earliest time of a drawn fault; before it the cluster is set up."""
 
 _GRACE_MS = 5_000
-"""A simulation may run so much longer than the best one so far before it is given up."""
+"""A candidate may run this much longer than the best one so far."""
 
-_AS_IN_THE_SQUEEZE = ("kill", "restart")
-"""Kinds of faults that stand for what the squeeze does to all brokers in turn."""
+_AS_IN_THE_SOLE_SURVIVOR_PHASE = ("kill", "restart")
+"""Kinds of fault that replace what the sole-survivor phase does to all brokers in turn."""
 
 _EARLY_MS, _BRIEF_MS = 7_000, 5_000
-"""When such a fault strikes, the cluster being up, and for how long."""
+"""When such a fault strikes (the cluster is up then), and for how long."""
 
 STORY = "story"
-"""The lane that is measured: steps from the moment when the cluster is whole to the violation."""
+"""The measured lane: steps from the end of set-up to the violation."""
 
 SHAPE: Mapping[str, Lane] = {
     "luck": Lane(Kind.FIXED),
@@ -62,12 +62,12 @@ SHAPE: Mapping[str, Lane] = {
 _NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is Kind.NOISE)
 
 _Choices = tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...]
-"""Parts of a configuration, with what they may be together, simplest first."""
+"""Groups of settings, with the values that they may have together, simplest first."""
 
 _ACCIDENTS = ("slow_of_1000", "answer_lost_of_1000", "repeated_of_1000")
 _OFTEN = 200
-"""Accidents that can happen at all shall happen often: a failure that needs one takes less luck then, and is found
-again in a smaller world. What of them is not needed goes with the noise, where zero means that nothing happens."""
+"""Accidents that can happen at all are made frequent: a failure that needs one is then found again with less luck, in a
+smaller configuration. Those that are not needed disappear with the noise, where zero means that nothing happens."""
 
 _LIKELY: _Choices = tuple(((name,), ((_OFTEN,),)) for name in _ACCIDENTS)
 _SIMPLER: _Choices = (
@@ -89,22 +89,22 @@ _SIMPLER: _Choices = (
     (("idempotence",), ((False,), (True,))),
     *(((name,), ((0,),)) for name in _ACCIDENTS),
 )
-"""The other parts of the configuration that may be simplified."""
+"""The other settings that may be simplified."""
 
 
 class CannotShrink(ValueError):
-    """A failure that is no list of numbers. One line."""
+    """A failure that cannot be represented as lists of numbers. One line."""
 
 
 class Target(NamedTuple):
-    """What must still happen: as the first violation of an observer, or among what logs and history show at the end."""
+    """The finding to preserve: the first violation of an observer, or a finding from final logs or history."""
 
     layer: Layer
     property_id: str
 
     @property
     def observed(self) -> bool:
-        """Whether the observers are needed."""
+        """Whether the observers are needed to find it."""
         return self.layer is Layer.INVARIANT
 
     @property
@@ -113,7 +113,7 @@ class Target(NamedTuple):
         return self.layer in (Layer.INVARIANT, Layer.CRASH)
 
     def found(self, outcome: SimulationOutcome) -> Finding | None:
-        """The finding, if this is what happened."""
+        """The finding, if an outcome has it."""
         if self.layer in (Layer.LOGS, Layer.HISTORY):
             named = (one for one in findings(outcome) if (one.layer, one.property_id) == self)
             return next(named, None)
@@ -123,27 +123,27 @@ class Target(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What the numbers of the lanes for the configuration stand for."""
+    """The meaning of the numbers in the lanes for the configuration."""
 
     origin: Configuration
     choices: Mapping[str, _Choices]
 
     def configuration(self, lanes: Lanes) -> Configuration:
-        """The configuration with these places."""
+        """The configuration for the indexes in these lanes."""
         data = dict(vars(self.origin))
         for lane, choices in self.choices.items():
-            for (names, values), place in zip(choices, lanes[lane], strict=True):
-                if place < len(values):
-                    data.update(zip(names, values[place], strict=True))
+            for (names, values), index in zip(choices, lanes[lane], strict=True):
+                if index < len(values):
+                    data.update(zip(names, values[index], strict=True))
         return Configuration(**data)
 
 
 def scale_of(configuration: Configuration) -> tuple[Scale, dict[str, tuple[int, ...]]]:
-    """How a configuration can be simplified, and its own lanes: their places are one beyond what is simpler."""
+    """How a configuration can be simplified, and its own lanes: each index is one beyond the simpler values."""
     likely = tuple((names, values if getattr(configuration, *names) else ()) for names, values in _LIKELY)
     choices = {"luck": likely, "configuration": _simpler_than(configuration)}
-    places = {lane: tuple(len(values) for _, values in parts) for lane, parts in choices.items()}
-    return Scale(configuration, choices), places
+    indexes = {lane: tuple(len(values) for _, values in parts) for lane, parts in choices.items()}
+    return Scale(configuration, choices), indexes
 
 
 def _simpler_than(configuration: Configuration) -> _Choices:
@@ -155,16 +155,16 @@ def _simpler_than(configuration: Configuration) -> _Choices:
 
 
 class Shrunk(NamedTuple):
-    """The end of a reduction."""
+    """The result of a reduction."""
 
-    tape: ChoiceFile
+    choice_file: ChoiceFile
     steps: int
-    """Steps of a model from the moment when the cluster was whole to the violation."""
+    """Steps of a model from the end of set-up to the violation."""
     tried: int
 
 
 class _Task(NamedTuple):
-    place: int
+    position: int
     candidate: Candidate
     limit_ms: int | None
 
@@ -175,22 +175,22 @@ class _Hit(NamedTuple):
 
 
 class _Patience:
-    """An observer that ends what has run so long that it is no simplification."""
+    """An observer that ends a simulation that has run too long to be a simplification."""
 
     def __init__(self, limit_ms: int) -> None:
         self._limit_us = limit_ms * MS
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        if world.now_us > self._limit_us:
+        if cluster.now_us > self._limit_us:
             raise Violation("patience", "expected a failure sooner")
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
 
 
 def failing(case: Case) -> tuple[SimulationOutcome, Finding | None]:
-    """Simulate a case; its first finding is what is to be preserved."""
+    """Simulate a case; returns the outcome and its first finding, which is to be preserved."""
     outcome = cases.run(case, watchers(), to_the_end=True)
     found = findings(outcome)
     return outcome, found[0] if found else None
@@ -202,17 +202,17 @@ def reduce(
     jobs: int,
     *,
     stopped: Callable[[], bool] = lambda: False,
-    told: Callable[[int, Lanes], None] = lambda *_: None,
+    on_better: Callable[[int, Lanes], None] = lambda *_: None,
 ) -> Shrunk:
-    """Shrink the tape of an outcome to one that still breaks the target's property, until it is minimal or stopped.
+    """Shrink an outcome's choices to ones that still break the target's property, until they are minimal or stopped.
 
     Raises `CannotShrink` for faults that wait for a condition.
     """
     if any(fault.when is not None for fault in outcome.faults):
         raise CannotShrink("expected faults at given times, found one that waits for a condition")
-    scale, places = scale_of(outcome.configuration)
+    scale, indexes = scale_of(outcome.configuration)
     begin: dict[str, tuple[int, ...]] = {
-        **places,
+        **indexes,
         "schedule": tuple(number for fault in sorted(outcome.faults, key=_at_ms) for number in _row(fault)),
         **{name: tuple(outcome.values[name]) for name in _NOISE},
     }
@@ -230,24 +230,24 @@ def reduce(
         def test(candidates: Iterable[Candidate]) -> tuple[int, Lanes] | None:
             nonlocal tried
             hits.clear()
-            tasks = (_Task(place, candidate, limit_ms()) for place, candidate in enumerate(candidates))
+            tasks = (_Task(index, candidate, limit_ms()) for index, candidate in enumerate(candidates))
             for done in pool.run(takewhile(lambda _: not hits, tasks)):
                 tried += 1
                 if done.result is not None:
-                    hits[done.task.place] = done.result
+                    hits[done.task.position] = done.result
             return (min(hits), hits[min(hits)].lanes) if hits else None
 
         def better(lanes: Lanes) -> None:
             nonlocal best_ms
             best_ms = min(best_ms, hits[min(hits)].virtual_ms)
-            told(tried, lanes)
+            on_better(tried, lanes)
 
-        best = Shrinker(SHAPE, test, stopped=stopped, told=better).run(start.lanes)
+        best = Shrinker(SHAPE, test, stopped=stopped, on_better=better).run(start.lanes)
     return _finished(scale, best, target, outcome.seed, tried)
 
 
 def _cut_short(scale: Scale, lanes: Lanes, target: Target) -> _Hit:
-    """A failure without the faults that come after it, and without the noise."""
+    """A failure without the faults that come after it."""
     measured = _measured(scale, Candidate(lanes), target)
     if measured is None or not target.is_sudden:
         return measured or _Hit({**lanes, STORY: (0,)}, 0)
@@ -259,15 +259,15 @@ def _cut_short(scale: Scale, lanes: Lanes, target: Target) -> _Hit:
 
 
 def _by_one_fault(scale: Scale, lanes: Lanes, target: Target) -> _Hit | None:
-    """A failure that takes no faults but those of the squeeze, by one like them that strikes early: a shorter story."""
+    """Replace the sole-survivor phase by one early fault, if the failure needs no other faults: a shorter trace."""
     origin = scale.origin
     if not origin.squeeze or not target.is_sudden:
         return None
     if _measured(scale, Candidate({**lanes, "schedule": ()}), target) is None:
         return None
     parts = zip(scale.choices["configuration"], lanes["configuration"], strict=True)
-    calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else place for (names, _), place in parts)}
-    for kind in _AS_IN_THE_SQUEEZE:
+    calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else index for (names, _), index in parts)}
+    for kind in _AS_IN_THE_SOLE_SURVIVOR_PHASE:
         for broker in range(origin.brokers):
             row = _row(Fault(_EARLY_MS, kind, broker, _BRIEF_MS, 0))
             hit = _measured(scale, Candidate({**calm, "schedule": row}), target)
@@ -277,7 +277,7 @@ def _by_one_fault(scale: Scale, lanes: Lanes, target: Target) -> _Hit | None:
 
 
 def case_of(scale: Scale, candidate: Candidate) -> Case:
-    """The simulation that lanes stand for."""
+    """The simulation that the lanes represent."""
     lanes = candidate.lanes
     schedule = lanes["schedule"]
     width = SHAPE["schedule"].width
@@ -299,7 +299,7 @@ def _attempt(task: _Task, scale: Scale, target: Target) -> _Hit | None:
 
 
 def _measured(scale: Scale, candidate: Candidate, target: Target) -> _Hit | None:
-    """Simulate a candidate once more: what was drawn, and how long its story is. None if it does not fail."""
+    """Simulate a candidate once more: what was drawn, and the length of its trace. None if it does not fail."""
     steps = ModelSteps()
     outcome = cases.run(case_of(scale, candidate), watchers() if target.observed else (), (steps,))
     if target.found(outcome) is None:
@@ -310,24 +310,24 @@ def _measured(scale: Scale, candidate: Candidate, target: Target) -> _Hit | None
 
 
 def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, tried: int) -> Shrunk:
-    narrator = Narrator()
+    recorder = TraceRecorder()
     case = case_of(scale, Candidate(lanes))
-    outcome = cases.run(case, watchers() if target.observed else (), (narrator,), keep_notes=True)
+    outcome = cases.run(case, watchers() if target.observed else (), (recorder,), keep_notes=True)
     outcome.seed = seed
     found = target.found(outcome)
     assert found is not None, "what fails once fails always"
-    lines = without_repetitions(from_first_cause(relevant(story(narrator, outcome.history, outcome.notes))))
+    lines = without_repetitions(from_first_cause(relevant(story(recorder, outcome.history, outcome.notes))))
     happens = [*(str(line) for line in lines), f"VIOLATION of {found}"]
     return Shrunk(choice_file_of(outcome, [found], happens), lanes[STORY][0], tried)
 
 
 def from_first_cause(lines: Sequence[Line]) -> Sequence[Line]:
-    """A story without how the cluster came up: earlier faults, and all from the first send or fault after that."""
-    up = next((place for place, line in enumerate(lines) if " leads in epoch 0" in line.text), 0)
+    """A trace without the set-up: earlier faults, and all lines from the first send or fault after set-up."""
+    up = next((index for index, line in enumerate(lines) if " leads in epoch 0" in line.text), 0)
     faults = [line for line in lines[:up] if line.node_id == NOBODY]
-    for place in range(up, len(lines)):
-        if lines[place].text.startswith("Produce ") or lines[place].node_id == NOBODY:
-            return [*faults, *lines[place:]]
+    for index in range(up, len(lines)):
+        if lines[index].text.startswith("Produce ") or lines[index].node_id == NOBODY:
+            return [*faults, *lines[index:]]
     return lines
 
 

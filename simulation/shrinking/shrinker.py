@@ -1,16 +1,16 @@
-"""Making a failing tape smaller: shorter lists and lower numbers, as long as it still fails.
+"""Shrinks lists of numbers that make a test fail: shorter lists and lower numbers, as long as it still fails.
 
 The shrinker knows nothing of what is tested (the idea is Hypothesis's). It sees *lanes* of whole numbers, lower being
-duller, and a tester that says which of some candidates is the first to fail. Lanes may be fixed (settings: numbers can
+simpler, and a tester that returns the first of some candidates that fails. Lanes may be fixed (settings: numbers can
 only be lowered), rows (a schedule: whole rows can be deleted too, and happen sooner), noise (latencies, choices of the
-workload: any part can be deleted, and since nobody cares for one number of them, they may be drawn anew when something
-that matters becomes simpler), or measured (what the tester says of a failure: how long its story is).
+workload: any part can be deleted, and since single numbers do not matter, they may be drawn again when a more important
+lane becomes simpler), or measured (a number that the tester returns with a failure: the length of its trace).
 
 ::
 
     settings   [1 2 0 3]            lower each, or many at a time
     schedule   [(5 1 2) (9 0 1)]    delete rows, shorten the pauses between them, lower each number
-    story      [34]                 draw the noise anew as long as that makes it less
+    story      [34]                 draw the noise again as long as that makes it less
     network    [7 1 4 4 0 2 …]      delete and zero chunks
 
 Simpler means simpler settings, then fewer rows, then less of what is measured, then lower rows and less noise.
@@ -36,17 +36,17 @@ CLOSE_ENOUGH = 20
 """A number is as low as can be when it is less than a twentieth above one that is too low."""
 
 LEAP_REFILLS = 8
-"""How often noise is drawn anew for settings that are nearly all zero."""
+"""How often noise is drawn again for settings that are nearly all zero."""
 
 SETTINGS_CHUNK_MIN = 4
 """Fewer settings than these are not set to zero together, but lowered one by one."""
 
 REDRAWS = 24
-"""How often noise is drawn anew in vain before a story counts as short."""
+"""How many redraws of the noise must fail to shorten a trace before it counts as short."""
 
 
 class Kind(Enum):
-    """What may be done to a lane."""
+    """The ways to simplify a lane."""
 
     FIXED = "fixed"
     ROWS = "rows"
@@ -63,9 +63,9 @@ class Lane(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Something to try. With `refill` the noise that is missing from `lanes` is drawn from that seed.
+    """Lanes to test. With `refill` the noise that is missing from `lanes` is drawn from that seed.
 
-    With `below` it counts as a failure only if what is measured, all lanes of it in their order, is less than that.
+    With `below` it counts as a failure only if the measured lanes, in their order, are less than that.
     """
 
     lanes: Lanes
@@ -74,11 +74,11 @@ class Candidate(NamedTuple):
 
 
 Tester = Callable[[Iterable[Candidate]], tuple[int, Lanes] | None]
-"""The place of the first candidate that fails, and its lanes as they were read; None if none fails."""
+"""The index of the first candidate that fails, and its lanes as they were drawn; None if none fails."""
 
 
 class Shrinker:
-    """Shrinks lanes of one shape. Lanes that come first in `shape` matter most."""
+    """Shrinks lanes of one shape; those that come first in `shape` are the most important."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class Shrinker:
         *,
         refills: int = 3,
         stopped: Callable[[], bool] = lambda: False,
-        told: Callable[[Lanes], None] = lambda _: None,
+        on_better: Callable[[Lanes], None] = lambda _: None,
     ) -> None:
         self._shape = shape
         self._test = test
         self._refills = refills
         self._stopped = stopped
-        self._told = told
+        self._on_better = on_better
         self._seen: set[bytes] = set()
         self._next_refill = 1
         self.best: Lanes = {}
@@ -117,7 +117,7 @@ class Shrinker:
     # --- passes ------------------------------------------------------------------------------------------------------
 
     def _structure(self) -> None:
-        """All that is not noise: while that still becomes simpler, work on noise would be for nothing."""
+        """Simplify all but the noise: while that still succeeds, work on the noise would be wasted."""
         for name in self._of(Kind.FIXED):
             self._leap(name)
             self._zero(name, SETTINGS_CHUNK_MIN)
@@ -135,10 +135,10 @@ class Shrinker:
         self._first([{**self.best, **dict.fromkeys(group, ())} for group in groups if group])
 
     def _leap(self, name: str) -> None:
-        """Set all numbers to zero, or all but one: the less there is, the less a try costs."""
+        """Set all numbers to zero, or all but one: the smaller a candidate, the cheaper the tests that follow."""
         values = self.best[name]
         nothing = (0,) * len(values)
-        alone = [(*nothing[:place], value, *nothing[place + 1 :]) for place, value in enumerate(values) if value]
+        alone = [(*nothing[:index], value, *nothing[index + 1 :]) for index, value in enumerate(values) if value]
         self._first([self._with(name, tried) for tried in (nothing, *alone)], LEAP_REFILLS)
 
     def _delete(self, name: str) -> None:
@@ -146,27 +146,27 @@ class Shrinker:
         width = self._shape[name].width
         chunk = max(1, len(self.best[name]) // width)
         while chunk and not self._stopped():
-            place = 0
+            index = 0
             while True:
                 values = self.best[name]
-                starts = range(place, len(values) // width, chunk)
+                starts = range(index, len(values) // width, chunk)
                 if len(starts) > self._chunks_max(name):
                     return
                 tried = [self._with(name, values[: at * width] + values[(at + chunk) * width :]) for at in starts]
                 hit = self._first(tried)
                 if hit is None:
                     break
-                place = starts[hit]
+                index = starts[hit]
             chunk //= 2
 
     def _zero(self, name: str, chunk_min: int = 1) -> None:
         """Set chunks to zero, large ones first."""
         chunk = len(self.best[name])
         while chunk >= chunk_min and not self._stopped():
-            place = 0
+            index = 0
             while True:
                 values = self.best[name]
-                starts = [at for at in range(place, len(values), chunk) if any(values[at : at + chunk])]
+                starts = [at for at in range(index, len(values), chunk) if any(values[at : at + chunk])]
                 if len(starts) > self._chunks_max(name):
                     return
                 tried = [
@@ -176,30 +176,30 @@ class Shrinker:
                 hit = self._first(tried)
                 if hit is None:
                     break
-                place = starts[hit] + chunk
+                index = starts[hit] + chunk
             chunk //= 2
 
     def _lower(self, name: str) -> None:
-        """Lower numbers one by one: to zero, or by narrowing down where they cease to matter."""
+        """Lower numbers one by one: to zero, or by bisection to the least that still fails."""
         noise = self._shape[name].kind is Kind.NOISE
         if noise and sum(map(bool, self.best[name])) > NOISE_LOWERED_MAX:
             return
 
-        place = 0
-        while place < len(self.best[name]) and not self._stopped():
-            self._narrow(partial(self._number, name, place), partial(self._with_number, name, place))
-            place += 1
+        index = 0
+        while index < len(self.best[name]) and not self._stopped():
+            self._narrow(partial(self._number, name, index), partial(self._with_number, name, index))
+            index += 1
 
     def _hurry(self, name: str) -> None:
-        """Shorten the pauses between rows: whatever comes later comes sooner by as much."""
+        """Shorten the pauses between rows; all later rows move by the same amount."""
         width = self._shape[name].width
-        place = 0
-        while place < len(self.best[name]) and not self._stopped():
-            self._narrow(partial(self._pause, name, place), partial(self._with_pause, name, place))
-            place += width
+        index = 0
+        while index < len(self.best[name]) and not self._stopped():
+            self._narrow(partial(self._pause, name, index), partial(self._with_pause, name, index))
+            index += width
 
     def _narrow(self, value_of: Callable[[], int], lanes_with: Callable[[int], Lanes]) -> None:
-        """Find the least that a value of the best lanes can be."""
+        """Find the least value with which the best lanes still fail."""
         too_low = -1  # the highest value that is known not to fail
         while not self._stopped():
             lower = _between(too_low, value_of())
@@ -212,7 +212,7 @@ class Shrinker:
                 return
 
     def _redraw(self) -> None:
-        """Draw all noise anew as long as that makes less of what is measured."""
+        """Draw all noise again as long as that lowers the measured lanes."""
         measured = self._measured(self.best)
         while measured and not self._stopped():
             quiet = self._quiet(self.best)
@@ -225,24 +225,24 @@ class Shrinker:
 
     # --- numbers and pauses ------------------------------------------------------------------------------------------
 
-    def _number(self, name: str, place: int) -> int:
+    def _number(self, name: str, index: int) -> int:
         values = self.best[name]
-        return values[place] if place < len(values) else 0  # noise may have become shorter meanwhile
+        return values[index] if index < len(values) else 0  # noise may have become shorter meanwhile
 
-    def _with_number(self, name: str, place: int, value: int) -> Lanes:
+    def _with_number(self, name: str, index: int, value: int) -> Lanes:
         values = self.best[name]
-        return self._with(name, (*values[:place], value, *values[place + 1 :]))
+        return self._with(name, (*values[:index], value, *values[index + 1 :]))
 
-    def _pause(self, name: str, place: int) -> int:
+    def _pause(self, name: str, index: int) -> int:
         """Time from a row to the one before it."""
         values = self.best[name]
-        before = values[place - self._shape[name].width] if place else 0
-        return max(0, values[place] - before)
+        before = values[index - self._shape[name].width] if index else 0
+        return max(0, values[index] - before)
 
-    def _with_pause(self, name: str, place: int, pause: int) -> Lanes:
+    def _with_pause(self, name: str, index: int, pause: int) -> Lanes:
         values = list(self.best[name])
-        sooner = self._pause(name, place) - pause
-        for later in range(place, len(values), self._shape[name].width):
+        sooner = self._pause(name, index) - pause
+        for later in range(index, len(values), self._shape[name].width):
             values[later] = max(0, values[later] - sooner)
         return self._with(name, tuple(values))
 
@@ -255,37 +255,37 @@ class Shrinker:
         return {**self.best, name: values}
 
     def _first(self, tried: Sequence[Lanes], refills: int | None = None) -> int | None:
-        """Take the first of these lanes that is simpler and fails; its place."""
-        places: list[int] = []
-        found = self._test(self._candidates(tried, places, self._refills if refills is None else refills))
+        """Take the first of these lanes that is simpler and fails; returns its index."""
+        indexes: list[int] = []
+        found = self._test(self._candidates(tried, indexes, self._refills if refills is None else refills))
         if found is None or not self._take(found[1]):
             return None
-        return places[found[0]]
+        return indexes[found[0]]
 
     def _take(self, lanes: Lanes) -> bool:
         """Make these the best lanes, if they are simpler."""
         if not self._is_simpler(lanes):
             return False
         self.best = {name: tuple(lanes[name]) for name in self._shape}
-        self._told(self.best)
+        self._on_better(self.best)
         return True
 
-    def _candidates(self, tried: Sequence[Lanes], places: list[int], refills: int) -> Iterator[Candidate]:
+    def _candidates(self, tried: Sequence[Lanes], indexes: list[int], refills: int) -> Iterator[Candidate]:
         noise = self._of(Kind.NOISE)
         chosen = [name for name in self._shape if name not in self._of(Kind.MEASURED)]
-        for place, lanes in enumerate(tried):
+        for index, lanes in enumerate(tried):
             if self._stopped():
                 return
             identity = hashlib.blake2b(repr([lanes[name] for name in chosen]).encode(), digest_size=16).digest()
             if identity in self._seen or not self._is_simpler(lanes):
                 continue
             self._seen.add(identity)
-            places.append(place)
+            indexes.append(index)
             yield Candidate(lanes)
             if not noise or all(lanes[name] == self.best[name] for name in chosen if name not in noise):
                 continue
             for _ in range(refills):
-                places.append(place)
+                indexes.append(index)
                 yield Candidate(self._quiet(lanes), self._refill())
 
     def _quiet(self, lanes: Lanes) -> Lanes:
@@ -316,7 +316,7 @@ class Shrinker:
 
 
 def one_by_one(fails: Callable[[Candidate], Lanes | None]) -> Tester:
-    """A tester that tries each candidate in turn. `fails` returns the lanes as they were read, or None."""
+    """A tester that tries each candidate in turn. `fails` returns the lanes as they were drawn, or None."""
 
     def test(candidates: Iterable[Candidate]) -> tuple[int, Lanes] | None:
         for number, candidate in enumerate(candidates):
@@ -329,7 +329,7 @@ def one_by_one(fails: Callable[[Candidate], Lanes | None]) -> Tester:
 
 
 def _between(too_low: int, value: int) -> list[int]:
-    """Values to try instead, lowest first; none if `too_low` is as good as next to `value`."""
+    """Values to try instead, lowest first; none if `value` is close enough to `too_low`."""
     if too_low < 0:
         return [0] if value else []
     gap = value - too_low

@@ -1,1 +1,1 @@
-"""What simulated clients do, and the history of what they saw."""
+"""The simulated clients, the operator's requests, and the recorded history."""

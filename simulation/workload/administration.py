@@ -1,4 +1,7 @@
-"""What an operator asks of the simulated cluster: replicas, leaders, settings, deletion. Any request may get lost."""
+"""Sends an operator's requests to the simulated cluster: reassignment, elections, settings, deletion of records.
+
+Any request may get lost.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import TOPIC
 
 ADMINISTRATOR = 9_999
-"""Client endpoint from which administration is asked for."""
+"""Client endpoint of administrative requests."""
 
 _PATIENCE_MS = 1_000
 _TOPIC_RESOURCE = 2
@@ -31,19 +34,19 @@ _TOPIC_RESOURCE = 2
 class Administration:
     """Requests about the one topic, sent to the first broker that is up."""
 
-    def __init__(self, world: SimulatedCluster, configuration: Configuration) -> None:
-        self._world = world
+    def __init__(self, cluster: SimulatedCluster, configuration: Configuration) -> None:
+        self._cluster = cluster
         self._configured_min_isr = configuration.min_insync_replicas
         self._brokers = range(1, configuration.brokers + 1)
         self._next = 1
 
     def assign(self, partition: int, replicas: tuple[int, ...] | None) -> None:
-        """RA-1: give a partition these replicas; None cancels what is under way."""
+        """RA-1: assign these replicas to a partition; None cancels a reassignment in progress."""
         self._ask(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, partition, replicas),), _PATIENCE_MS))
 
     def add_partition(self, most: int) -> None:
         """Add a partition, if there are fewer than `most`."""
-        count = len(partition_states(self._world))
+        count = len(partition_states(self._cluster))
         if 0 < count < most:
             self._ask(CreatePartitionsRequest((NewPartitions(TOPIC, count + 1),), _PATIENCE_MS))
 
@@ -55,7 +58,7 @@ class Administration:
 
     def move_leader(self, partition: int, choice: int) -> None:
         """Make another member of the ISR the preferred replica, and have it elected."""
-        states = partition_states(self._world)
+        states = partition_states(self._cluster)
         if partition >= len(states):
             return
         state = states[partition]
@@ -67,10 +70,10 @@ class Administration:
         self.elect(0, (partition,))
 
     def delete_records(self, partition: int, above: int) -> int:
-        """LO-3: delete what is before a leader's high watermark, or `above` it by so much; returns the leader."""
-        states = partition_states(self._world)
+        """LO-3: delete the records before a leader's high watermark plus `above`; returns the leader."""
+        states = partition_states(self._cluster)
         leader = states[partition].leader if partition < len(states) else -1
-        state = dict(brokers(self._world)).get(leader)
+        state = dict(brokers(self._cluster)).get(leader)
         replica = state.replicas.get((TOPIC, partition)) if state is not None else None
         if replica is not None:
             part = DeleteRecordsPartition(TOPIC, partition, max(0, replica.high_watermark + above))
@@ -83,22 +86,22 @@ class Administration:
         self._ask(IncrementalAlterConfigsRequest((ConfigResource(_TOPIC_RESOURCE, TOPIC, (operation,)),)))
 
     def min_isr(self) -> int:
-        """What it is by the active controller."""
-        controller = leading(self._world)
+        """Min ISR of the topic according to the active controller."""
+        controller = leading(self._cluster)
         configured = self._configured_min_isr
         return controller.image.min_insync_replicas(TOPIC, configured) if controller is not None else configured
 
     def restore_min_isr(self) -> None:
-        """Ask until it is as it was."""
-        if self.min_isr() != self._configured_min_isr or leading(self._world) is None:
+        """Repeat the request until min ISR has its configured value."""
+        if self.min_isr() != self._configured_min_isr or leading(self._cluster) is None:
             self.set_min_isr(self._configured_min_isr)
-            self._world.after(1_000 * MS, self.restore_min_isr)
+            self._cluster.after(1_000 * MS, self.restore_min_isr)
 
     def _ask(self, request: AnyRequest) -> None:
-        alive = [node for node in self._brokers if self._world.machines[node].node is not None]
+        alive = [node for node in self._brokers if self._cluster.machines[node].node is not None]
         if alive:
             self._send(alive[0], request)
 
     def _send(self, broker: int, request: AnyRequest) -> None:
-        self._world.send_from_client(ADMINISTRATOR, self._next, broker, request, 2_000)
+        self._cluster.send_from_client(ADMINISTRATOR, self._next, broker, request, 2_000)
         self._next += 1

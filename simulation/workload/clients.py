@@ -1,7 +1,7 @@
-"""Simulated clients: a producer and a reader that speak the protocol's messages, with the semantics of real ones.
+"""Simulated clients: a producer and a reader that send the protocol's messages, with the semantics of real clients.
 
-The producer keeps one operation in flight, retries by itself until its delivery timeout, and with idempotence numbers
-its batches; the reader follows all partitions by assignment. Both learn leaders from metadata, as they go stale.
+The producer keeps one operation in flight, retries until its delivery timeout, and with idempotence numbers its
+batches; the reader reads all partitions by assignment. Both refresh leaders from metadata when they are stale.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRo
 TOPIC = "log"
 
 RETRY_MS = 100
-"""Before a client asks again."""
+"""Pause before a client repeats a request."""
 
 _DEFINITELY_NOT_APPENDED = {
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -49,7 +49,7 @@ _DEFINITELY_NOT_APPENDED = {
 
 @dataclass(slots=True)
 class Route:
-    """Where a client believes the leaders to be: partition -> (leader, leader epoch)."""
+    """A client's view of the leaders: partition -> (leader, leader epoch)."""
 
     brokers: Sequence[int]
     leaders: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Route:
         return self.brokers[self.next_broker]
 
     def learn(self, response: MetadataResponse) -> None:
-        """Take newer leaders from a response; an older leader epoch says nothing."""
+        """Take newer leaders from a response; those of an older leader epoch are ignored."""
         for topic in response.topics:
             for part in topic.partitions:
                 known = self.leaders.get(part.partition, (-1, -1))
@@ -85,7 +85,7 @@ class ProducerPlan:
 
 
 class Producer:
-    """One logical process after another that sends batches to partitions of the log."""
+    """Sends batches to the partitions of the log; each ambiguous outcome begins a new logical process."""
 
     def __init__(self, client_id: int, plan: ProducerPlan, brokers: Sequence[int], history: SimulatedHistory) -> None:
         self.client_id = client_id
@@ -113,41 +113,41 @@ class Producer:
         """Whether no operation is open."""
         return self._op is None
 
-    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
-        """Begin an operation, or go on with the one that is open."""
+    def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
+        """Begin an operation, or continue the open one."""
         if key == "next" and self._op is None:
-            self._begin(world)
+            self._begin(cluster)
         elif key == "again" and self._op is not None:
-            self._go_on(world)
+            self._go_on(cluster)
 
-    def _wait(self, world: SimulatedCluster, key: str, after_ms: int) -> None:
-        world.after(after_ms * MS, self.timer, world, key)
+    def _wait(self, cluster: SimulatedCluster, key: str, after_ms: int) -> None:
+        cluster.after(after_ms * MS, self.timer, cluster, key)
 
-    def _begin(self, world: SimulatedCluster) -> None:
+    def _begin(self, cluster: SimulatedCluster) -> None:
         if self.stopped or self.sent_operations >= self.plan.operations:
             return
-        stream = world.tape["workload"]
+        stream = cluster.choices["workload"]
         self._op = self.history.new_op()
-        self._invoked_us = world.now_us
+        self._invoked_us = cluster.now_us
         self._partition = stream.draw("partition", self.plan.partitions)
         count = 1 + stream.draw("batch", self.plan.batch_max)
         self._values = tuple(self.history.new_value() for _ in range(count))
         self._maybe_appended = False
         self.sent_operations += 1
-        self._go_on(world)
+        self._go_on(cluster)
 
-    def _go_on(self, world: SimulatedCluster) -> None:
-        if (world.now_us - self._invoked_us) // MS >= self.plan.delivery_timeout_ms:
-            self._complete(world, "info" if self._maybe_appended else "fail", "delivery timed out", None)
+    def _go_on(self, cluster: SimulatedCluster) -> None:
+        if (cluster.now_us - self._invoked_us) // MS >= self.plan.delivery_timeout_ms:
+            self._complete(cluster, "info" if self._maybe_appended else "fail", "delivery timed out", None)
             return
         if self.plan.idempotence and self._producer_id < 0:
-            self._send(world, "producer id", self.route.ask(), InitProducerIdRequest())
+            self._send(cluster, "producer id", self.route.ask(), InitProducerIdRequest())
         elif self._partition not in self.route.leaders:
-            self._send(world, "metadata", self.route.ask(), MetadataRequest(((TOPIC, ""),)))
+            self._send(cluster, "metadata", self.route.ask(), MetadataRequest(((TOPIC, ""),)))
         else:
-            self._produce(world)
+            self._produce(cluster)
 
-    def _produce(self, world: SimulatedCluster) -> None:
+    def _produce(self, cluster: SimulatedCluster) -> None:
         sequence = self._sequences.get(self._partition, 0) if self.plan.idempotence else -1
         batch = encode_batch(
             [(None, value.to_bytes(8, "big")) for value in self._values],
@@ -165,63 +165,63 @@ class Producer:
         if self.plan.acks == 0:
             self._request += 1
             self._unanswered = {self._request: self._partition}
-            world.send_from_client(self.client_id, self._request, leader, request, self.plan.request_timeout_ms)
+            cluster.send_from_client(self.client_id, self._request, leader, request, self.plan.request_timeout_ms)
             self._sequences[self._partition] = sequence + len(self._values)
-            self._complete(world, "ok", None, None)
+            self._complete(cluster, "ok", None, None)
         else:
-            self._send(world, "produce", leader, request)
+            self._send(cluster, "produce", leader, request)
 
-    def _send(self, world: SimulatedCluster, asked: str, to: int, request: object) -> None:
+    def _send(self, cluster: SimulatedCluster, asked: str, to: int, request: object) -> None:
         self._request += 1
         self._asked = asked
         timeout_ms = self.plan.request_timeout_ms + 200
-        world.send_from_client(self.client_id, self._request, to, request, timeout_ms)  # type: ignore[arg-type]
+        cluster.send_from_client(self.client_id, self._request, to, request, timeout_ms)  # type: ignore[arg-type]
 
-    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """The answer to the request in flight; answers to earlier ones are of no use."""
+    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
+        """Handle the answer to the request in flight; answers to earlier ones are ignored."""
         if self.plan.acks == 0 and response is None and request_id in self._unanswered:
-            # nothing else tells of an error: the connection was closed
+            # the connection was closed, which is the only sign of an error
             self.route.leaders.pop(self._unanswered.pop(request_id), None)
             return
         if request_id != self._request or self._op is None:
             return
         if self._asked == "produce":
-            self._produce_answered(world, response)
+            self._produce_answered(cluster, response)
             return
         if isinstance(response, MetadataResponse):
             self.route.learn(response)
         elif isinstance(response, InitProducerIdResponse) and response.error_code == ErrorCode.NONE:
             self._producer_id = response.producer_id
             self._sequences = {}
-        self._wait(world, "again", 0 if self._partition in self.route.leaders and response is not None else RETRY_MS)
+        self._wait(cluster, "again", 0 if self._partition in self.route.leaders and response is not None else RETRY_MS)
 
-    def _produce_answered(self, world: SimulatedCluster, response: AnyResponse | None) -> None:
+    def _produce_answered(self, cluster: SimulatedCluster, response: AnyResponse | None) -> None:
         if not isinstance(response, ProduceResponse):
             self._maybe_appended = True
-            self._retry(world, "no answer")
+            self._retry(cluster, "no answer")
             return
         answer = response.partitions[0]
         error = ErrorCode(answer.error_code)
         if error == ErrorCode.NONE or (error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER and self.plan.idempotence):
-            self._complete(world, "ok", None, answer.base_offset if error == ErrorCode.NONE else None)
+            self._complete(cluster, "ok", None, answer.base_offset if error == ErrorCode.NONE else None)
         elif error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self._maybe_appended = True  # refused before the append, or deposed after it: it cannot be told
-            self._retry(world, error.name)
+            self._maybe_appended = True  # refused before the append or deposed after it: the answer is the same
+            self._retry(cluster, error.name)
         else:
             self._maybe_appended = self._maybe_appended or error not in _DEFINITELY_NOT_APPENDED
             if error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH):
-                self._complete(world, "info" if self._maybe_appended else "fail", error.name, None)
+                self._complete(cluster, "info" if self._maybe_appended else "fail", error.name, None)
             else:
-                self._retry(world, error.name)
+                self._retry(cluster, error.name)
 
-    def _retry(self, world: SimulatedCluster, why: str) -> None:
+    def _retry(self, cluster: SimulatedCluster, why: str) -> None:
         self.route.leaders.pop(self._partition, None)
         if self.plan.retries:
-            self._wait(world, "again", RETRY_MS)
+            self._wait(cluster, "again", RETRY_MS)
         else:
-            self._complete(world, "info" if self._maybe_appended else "fail", why, None)
+            self._complete(cluster, "info" if self._maybe_appended else "fail", why, None)
 
-    def _complete(self, world: SimulatedCluster, status: str, error: str | None, base_offset: int | None) -> None:
+    def _complete(self, cluster: SimulatedCluster, status: str, error: str | None, base_offset: int | None) -> None:
         assert self._op is not None
         history = self.history
         if status == "ok" and self.plan.idempotence and self.plan.acks != 0:
@@ -239,29 +239,31 @@ class Producer:
                 self._served_by if status == "ok" else None,
                 "main",
                 self._invoked_us * MS,
-                None if status == "info" else world.now_us * MS,
+                None if status == "info" else cluster.now_us * MS,
             )
         )
         self._op = None
         self.acknowledged += status == "ok"
         if status != "ok":
-            # whatever became of the batch, its numbers are spent: a new producer begins
+            # its sequence numbers are used up whether the batch was appended or not: a new producer id is needed
             self._producer_id = -1
         if status == "info":
             self.process = history.new_process()
         self._wait(
-            world, "next", self.plan.interval_ms + world.tape["workload"].draw("pause", self.plan.interval_ms + 1)
+            cluster,
+            "next",
+            self.plan.interval_ms + cluster.choices["workload"].draw("pause", self.plan.interval_ms + 1),
         )
 
-    def give_up(self, world: SimulatedCluster) -> None:
-        """The run is over: an open operation is unknown for ever."""
+    def give_up(self, cluster: SimulatedCluster) -> None:
+        """End the run: the outcome of an open operation stays unknown."""
         self.stopped = True
         if self._op is not None:
-            self._complete(world, "info", "the run ended", None)
+            self._complete(cluster, "info", "the run ended", None)
 
 
 class Reader:
-    """One logical process that reads all partitions by assignment, and asks for their ends now and then."""
+    """One logical process that reads all partitions by assignment, and sometimes asks for their ends."""
 
     def __init__(
         self, client_id: int, partitions: int, brokers: Sequence[int], history: SimulatedHistory, interval_ms: int
@@ -277,17 +279,17 @@ class Reader:
         self.stopped = False
         self.polls_left = 1 << 30
         self._assigned = dict.fromkeys(range(partitions), True)
-        self._lost_place: dict[int, bool] = {}  # partitions whose log does not have the offset
+        self._out_of_range: dict[int, bool] = {}  # partitions whose log does not have the offset
         self._request = 0
         self._asked = ""
         self._invoked_us = 0
         self._turn = 0
-        self._void = 0  # requests up to this one were put before the last seek
+        self._void = 0  # requests up to this one were sent before the last seek
         self._asked_of: tuple[int, int] = (0, 0)  # partition, broker
 
-    def start(self, world: SimulatedCluster) -> None:
+    def start(self, cluster: SimulatedCluster) -> None:
         """Begin to read."""
-        world.after(0, self.timer, world, "next")
+        cluster.after(0, self.timer, cluster, "next")
 
     def assign_from_start(self) -> None:
         """Begin again at offset 0 of every partition, for the final phase."""
@@ -296,37 +298,37 @@ class Reader:
         self.phase = "final"
         self._void = self._request
 
-    def timer(self, world: SimulatedCluster, key: Hashable) -> None:
-        """Ask for records or an end."""
+    def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
+        """Request records or the end of a partition."""
         if key != "next" or self.stopped or self.polls_left <= 0:
             return
         self._turn += 1
         partition = self._turn % self.partitions
-        self._invoked_us = world.now_us
+        self._invoked_us = cluster.now_us
         if partition not in self.route.leaders:
             self._asked = "metadata"
-            self._send(world, self.route.ask(), MetadataRequest(((TOPIC, ""),)))
+            self._send(cluster, self.route.ask(), MetadataRequest(((TOPIC, ""),)))
             return
         leader, epoch = self.route.leaders[partition]
         self._asked_of = (partition, leader)
         self.polls_left -= 1
-        if self._lost_place.get(partition, False):
+        if self._out_of_range.get(partition, False):
             self._asked = "earliest"
-            self._send(world, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -2, epoch),)))
-        elif self.phase == "main" and world.tape["workload"].draw("what to ask", 8) == 7:
+            self._send(cluster, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -2, epoch),)))
+        elif self.phase == "main" and cluster.choices["workload"].draw("what to ask", 8) == 7:
             self._asked = "latest"
-            self._send(world, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -1, epoch),)))
+            self._send(cluster, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -1, epoch),)))
         else:
             self._asked = "poll"
             part = FetchPartition(TOPIC, partition, self.positions[partition], 1 << 16, epoch)
-            self._send(world, leader, FetchRequest((part,), max_wait_ms=100))
+            self._send(cluster, leader, FetchRequest((part,), max_wait_ms=100))
 
-    def _send(self, world: SimulatedCluster, to: int, request: object) -> None:
+    def _send(self, cluster: SimulatedCluster, to: int, request: object) -> None:
         self._request += 1
-        world.send_from_client(self.client_id, self._request, to, request, 600)  # type: ignore[arg-type]
+        cluster.send_from_client(self.client_id, self._request, to, request, 600)  # type: ignore[arg-type]
 
-    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Record what came, and go on."""
+    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
+        """Record the answer and schedule the next request."""
         if request_id != self._request:
             return
         pause_ms = self.interval_ms
@@ -336,45 +338,47 @@ class Reader:
         elif self._asked != "metadata" and request_id > self._void:
             partition, leader = self._asked_of
             if isinstance(response, FetchResponse) and response.partitions[0].error_code == ErrorCode.NONE:
-                self._polled(world, partition, leader, response)
+                self._polled(cluster, partition, leader, response)
             elif isinstance(response, ListOffsetsResponse) and response.partitions[0].error_code == ErrorCode.NONE:
                 if self._asked == "earliest":
                     self._begin_at(partition, response.partitions[0].offset)
-                    world.after(MS, self.timer, world, "next")
+                    cluster.after(MS, self.timer, cluster, "next")
                     return
-                op = self._operation(world, "latest", leader)
+                op = self._operation(cluster, "latest", leader)
                 end = response.partitions[0].offset
                 self.history.polls.append(PollRow(op, TOPIC, partition, None, end, end, 0, False))
             else:
                 self._refused(partition, response)
         elif response is None:
             pause_ms = RETRY_MS
-        world.after(max(1, pause_ms) * MS, self.timer, world, "next")
+        cluster.after(max(1, pause_ms) * MS, self.timer, cluster, "next")
 
     def _begin_at(self, partition: int, log_start: int) -> None:
-        """What lies before the log start has been deleted, and is passed over."""
-        self._lost_place[partition] = False
+        """Continue at the log start: records before it have been deleted."""
+        self._out_of_range[partition] = False
         if self.positions[partition] < log_start:
             self.positions[partition] = log_start
             self._assigned[partition] = True
 
     def _refused(self, partition: int, response: AnyResponse | None) -> None:
-        """Look for the leader anew; and for the log start, if the offset is not in the log."""
+        """Look up the leader again, and the log start too if the offset is not in the log."""
         self.route.leaders.pop(partition, None)
         if isinstance(response, FetchResponse):
-            self._lost_place[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            self._out_of_range[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def _operation(self, world: SimulatedCluster, kind: str, node: int) -> int:
+    def _operation(self, cluster: SimulatedCluster, kind: str, node: int) -> int:
         op = self.history.new_op()
         self.history.operations.append(
-            OperationRow(op, self.process, kind, "ok", None, node, self.phase, self._invoked_us * MS, world.now_us * MS)
+            OperationRow(
+                op, self.process, kind, "ok", None, node, self.phase, self._invoked_us * MS, cluster.now_us * MS
+            )
         )
         return op
 
-    def _polled(self, world: SimulatedCluster, partition: int, leader: int, response: FetchResponse) -> None:
+    def _polled(self, cluster: SimulatedCluster, partition: int, leader: int, response: FetchResponse) -> None:
         part = response.partitions[0]
         position = self.positions[partition]
-        op = self._operation(world, "poll", leader)
+        op = self._operation(cluster, "poll", leader)
         following = position
         count = 0
         for at, header in iterate_headers(part.records):

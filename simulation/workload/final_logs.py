@@ -1,4 +1,4 @@
-"""The logs of all replicas at the end of a simulation, as bytes; decoded only for those who ask."""
+"""Reads the logs of all replicas at the end of a simulation, as bytes; they are decoded only on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReplicaLog(NamedTuple):
 
 
 class LogRecord(NamedTuple):
-    """One record of a log; `value` is None for what is not ours, `crc` is its batch's checksum."""
+    """One record of a log; `value` is None for a tombstone, `crc` is its batch's checksum."""
 
     offset: int
     leader_epoch: int
@@ -31,10 +31,10 @@ class LogRecord(NamedTuple):
     crc: int
 
 
-def replica_logs(world: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]:
+def replica_logs(cluster: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]:
     """The logs of the brokers that are up, by broker and partition."""
     found = {}
-    for broker_id, state in brokers(world):
+    for broker_id, state in brokers(cluster):
         for (_, partition), replica in state.replicas.items():
             log = replica.log
             found[broker_id, partition] = ReplicaLog(
@@ -63,7 +63,7 @@ def _segments(log: Log) -> Iterator[bytes]:
 
 
 def _headers(data: bytes) -> list[BatchHeader]:
-    """Headers of the batches in some bytes, up to what is none: a flawed broker may leave that in its log."""
+    """Headers of the batches in some bytes, up to the first malformed one, which a flawed broker may leave."""
     headers = []
     try:
         for _, header in iterate_headers(data):

@@ -1,4 +1,4 @@
-"""The record of what clients saw, in the form of the history's tables."""
+"""Records what simulated clients did and saw, as rows of the history's tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FaultRow(NamedTuple):
 
 @dataclass(slots=True)
 class SimulatedHistory:
-    """Everything that the clients of one simulation saw, in the order in which it was complete."""
+    """Everything that the clients of one simulation saw, in the order of completion."""
 
     operations: list[OperationRow] = field(default_factory=list)
     sends: list[SendRow] = field(default_factory=list)

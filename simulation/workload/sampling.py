@@ -1,4 +1,4 @@
-"""Samples of the replicas during a simulation: the table `cluster`, as a real run's sampler would write it."""
+"""Samples the replicas during a simulation: the rows of the table `cluster`, as in a real run."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ class Sampler:
         self._due_us: dict[int, int] = {}
         self._seen: dict[tuple[int, tuple[str, int]], tuple[object, ...]] = {}
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        state = broker_state(world.machines[step.node_id].node)
+        state = broker_state(cluster.machines[step.node_id].node)
         if state is None:
             return
-        due = world.now_us >= self._due_us.get(step.node_id, 0)
+        due = cluster.now_us >= self._due_us.get(step.node_id, 0)
         if due:
-            self._due_us[step.node_id] = world.now_us + INTERVAL_US
+            self._due_us[step.node_id] = cluster.now_us + INTERVAL_US
         for key, replica in state.replicas.items():
             standing = (replica.role, replica.leader, replica.leader_epoch, replica.isr, replica.elr)
             if due or self._seen.get((step.node_id, key)) != standing:
                 self._seen[step.node_id, key] = standing
-                self.samples.append(_sample(world.now_us, replica, state.broker_epoch))
+                self.samples.append(_sample(cluster.now_us, replica, state.broker_epoch))
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
-        """See `Observer.crashed`. Of a dead broker there is nothing to sample."""
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`. A dead broker has no replicas to sample."""
 
 
 def _sample(now_us: int, replica: Replica, broker_epoch: int) -> Sample:

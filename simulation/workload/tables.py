@@ -1,4 +1,4 @@
-"""Histories of simulations as the history's tables: many runs in one data set, for one Spark job to judge."""
+"""Writes the histories of many simulations as one data set, which one Spark job can check."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = Sequence[Any]
 
 
 class Recorded(NamedTuple):
-    """A simulation that is to be written down."""
+    """A simulation to be written into the data set."""
 
     run_id: str
     name: str

@@ -63,13 +63,13 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ("sim", "expected one of --seeds, --seed"),
         ("sim --seed 1 --seeds 1:2", "expected one of --seeds, --seed"),
         ("sim --seeds 5", "expected the first and the last seed, like 1:1000, found '5'"),
         ("sim --seeds 5:1", "expected the first and the last seed, like 1:1000, found '5:1'"),
-        ("sim --seeds 1:2 --trace", "--trace tells of one seed"),
+        ("sim --seeds 1:2 --trace", "--trace shows one seed"),
         ("sim --seed -1", "is not in the range"),
         ("sim --seed 1 --set brokers", "expected key=value, found 'brokers'"),
         ("sim --seed 1 --set broker=4", "found 'broker'; did you mean brokers?"),
@@ -95,30 +95,30 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("shrink gone.json", "expected a run, found no gone.json, here or in the store store"),
     ],
 )
-def test_a_usage_error_is_one_line(arguments: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_usage_error_is_one_line(arguments: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow(*arguments.split()) == Exit.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     (line,) = output.err.splitlines()
-    assert told in line
+    assert expected in line
 
 
-def test_a_tape_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
+def test_a_choice_file_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
     data = json.loads((failing_run / "tape.json").read_text())
     Path("old.json").write_text(json.dumps({**data, "format": FORMAT + 1}))
     for command in (["sim", "--schedule"], ["shrink"]):
         assert harrow(*command, "old.json") == Exit.USAGE
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"expected a tape of format {FORMAT}, found format {FORMAT + 1}" in line
+        assert f"expected a choice file of format {FORMAT}, found format {FORMAT + 1}" in line
 
 
 # --- one seed --------------------------------------------------------------------------------------------------------
 
 
-def test_one_seed_tells_its_configuration_first_and_its_hash_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_seed_prints_its_configuration_first_and_its_hash_last(capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow("sim", "--seed", 1, *FINE) == Exit.VALID
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"seed               1 (tape format {FORMAT})"
+    assert lines[0] == f"seed               1 (choice format {FORMAT})"
     assert "  duration_ms                12000" in lines
     assert any(line.startswith("outcome            nothing wrong") for line in lines)
     assert re.fullmatch(r"hash               [0-9a-f]{16}", lines[-2])
@@ -137,8 +137,8 @@ def test_a_trace_has_a_line_for_each_transition(capsys: pytest.CaptureFixture[st
     assert harrow("sim", "--seed", 4, "--trace", *LYING) == Exit.ANOMALIES
     lines = capsys.readouterr().out.splitlines()
     shown = [line for line in lines if re.match(r" +\d+\.\d{3}  (nemesis|clients|broker|controller)", line)]
-    for told in ("leads in epoch 0", "from clients: Produce", "VIOLATION of P-12", "everything is healed"):
-        assert any(told in line for line in shown), told
+    for expected in ("leads in epoch 0", "from clients: Produce", "VIOLATION of P-12", "everything is healed"):
+        assert any(expected in line for line in shown), expected
     assert shown == sorted(shown, key=lambda line: float(line.split()[0]))
 
 
@@ -183,7 +183,7 @@ def test_a_sweep_stores_its_first_failures(capsys: pytest.CaptureFixture[str]) -
 def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What Spark makes of such a data set is tested in `test_judged`; here it is what the command makes of that."""
+    """`test_judged` tests the checks on Spark; this tests what the command prints of their results."""
 
     def judged(directory: Path) -> dict[str, Judgement]:
         ids = sorted(set(load_table(directory, "operations", ["run_id"]).table.column("run_id").to_pylist()))
@@ -195,10 +195,10 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
     monkeypatch.setattr(histories, "judge_dataset", judged)
     arguments = ("sim", "--seeds", "1:3", *FINE, "--keep", "0", "--jobs", 1, "--histories", "all")
     assert harrow(*arguments) == Exit.ANOMALIES, "the observer has found nothing, but the checkers have"
-    told = capsys.readouterr().out
-    assert "histories in all: 1 invalid, 2 valid" in told
-    assert "1  lost-acked-write  (checkers)" in told
-    assert "seed 2: lost-acked-write; harrow sim --seed 2" in told
+    output = capsys.readouterr().out
+    assert "histories in all: 1 invalid, 2 valid" in output
+    assert "1  lost-acked-write  (checkers)" in output
+    assert "seed 2: lost-acked-write; harrow sim --seed 2" in output
     assert harrow(*arguments) == Exit.USAGE, "parts of two sweeps are not mixed"
 
 
@@ -226,7 +226,7 @@ def test_a_core_that_crashes_is_a_failure_with_its_seed(monkeypatch: pytest.Monk
     assert re.fullmatch(r"node \d+ crashed: RuntimeError: planted", result.findings[0].what)
 
 
-def test_an_interrupted_sweep_tells_what_it_has_seen() -> None:
+def test_an_interrupted_sweep_prints_its_results() -> None:
     import signal
 
     program = "from harness.commands.cli import main; main()"
@@ -246,11 +246,11 @@ def test_an_interrupted_sweep_tells_what_it_has_seen() -> None:
 # --- replay ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_stored_run_happens_again(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
+def test_a_stored_run_is_replayed(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
     assert harrow("replay", failing_run) == Exit.VALID
     output = capsys.readouterr().out
     assert "invariant: P-12" in output
-    assert re.search(r"^equal: every event happened again, hash [0-9a-f]{16}$", output, re.MULTILINE)
+    assert re.search(r"^equal: every event was repeated, hash [0-9a-f]{16}$", output, re.MULTILINE)
 
 
 def test_a_run_that_goes_differently_names_its_first_difference(
@@ -265,7 +265,7 @@ def test_a_run_that_goes_differently_names_its_first_difference(
     assert "(something else)" in output
 
 
-def test_a_real_run_is_told_by_its_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_real_run_is_replayed_by_a_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("spec.json", "schedule.json"):
         (tmp_path / name).write_text("{}")
     assert harrow("replay", tmp_path) == Exit.VALID
@@ -288,9 +288,9 @@ def test_a_lie_shrinks_to_one_send_and_the_file_fails_the_same_way(capsys: pytes
     assert not any(data["streams"].values())
     assert len(data["happens"]) <= 4
     assert harrow("sim", "--schedule", "small.json") == Exit.ANOMALIES
-    told = capsys.readouterr().out
-    assert f"hash               {data['hash']}" in told
-    assert f"expected           P-12, hash {data['hash']}" in told
+    output = capsys.readouterr().out
+    assert f"hash               {data['hash']}" in output
+    assert f"expected           P-12, hash {data['hash']}" in output
 
 
 def test_a_stored_run_can_be_shrunk(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:

@@ -150,7 +150,7 @@ def moment_of(line: str) -> Moment:
 
 
 def test_a_stream_that_ends_early_differs_at_its_end() -> None:
-    moments = [Moment(place, 1, "TimerFired", "(key)", place) for place in range(3)]
+    moments = [Moment(number, 1, "TimerFired", "(key)", number) for number in range(3)]
     difference = first_difference(moments, moments[:2])
     assert difference is not None
     assert (difference.number, difference.other) == (2, None)

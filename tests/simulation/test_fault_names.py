@@ -37,8 +37,10 @@ def test_a_fault_of_real_clusters_alone_is_refused_or_left_out() -> None:
     assert chosen("kill,packet-loss", leave_out=True) == ("kill",)
 
 
-@pytest.mark.parametrize(("text", "told"), [("netwrk", "did you mean network?"), ("none,kill", "expected none alone")])
-def test_nonsense_is_refused(text: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"), [("netwrk", "did you mean network?"), ("none,kill", "expected none alone")]
+)
+def test_nonsense_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="faults: ") as refused:
         chosen(text, leave_out=True)
-    assert told in str(refused.value)
+    assert message in str(refused.value)

@@ -93,7 +93,7 @@ def test_two_values_at_one_offset_are_found() -> None:
         ([(1, "ok", None, 10, 20)], [("final", 7, 1)]),
         ([(1, "ok", 1, 10, 35), (2, "ok", 0, 30, 40)], [("final", 1, 1), ("final", 0, 2)]),
     ],
-    ids=["unknown-and-gone", "failed-and-gone", "offset-not-told", "concurrent-sends-in-any-order"],
+    ids=["unknown-and-gone", "failed-and-gone", "offset-not-known", "concurrent-sends-in-any-order"],
 )
 def test_near_misses_are_no_anomalies(sends: Sequence[Send], reads: Sequence[Read]) -> None:
     assert found(sends, reads) == []
@@ -119,7 +119,7 @@ def test_what_the_contract_allows_is_no_anomaly(changes: dict[str, object], read
         ("K1", {}, True),
     ],
 )
-def test_what_a_generation_is_known_to_lose_is_told_apart(
+def test_documented_losses_of_a_protocol_version_are_marked(
     generation: str, marks: dict[str, int], documented: bool
 ) -> None:
     run = outcome(FINE, (("final", 0, 1),), Configuration(generation=generation))
@@ -142,12 +142,12 @@ def test_one_copy_of_two_may_be_lost_when_one_acknowledgement_is_enough() -> Non
     assert history_findings(shown) == []
 
 
-def test_an_attempt_that_an_allowed_loss_has_brought_back_is_at_no_wrong_offset() -> None:
+def test_an_attempt_that_reappears_after_an_allowed_loss_is_at_no_wrong_offset() -> None:
     risky = Configuration(idempotence=True, unclean_recovery="Aggressive")
     assert found([(1, "ok", 5, 10, 20)], [("final", 0, 1)], risky) == []
 
 
-def test_a_record_that_moved_where_losses_are_allowed_is_no_duplicate_and_one_at_two_places_is() -> None:
+def test_a_record_that_moved_where_losses_are_allowed_is_no_duplicate_and_one_at_two_offsets_is() -> None:
     risky = Configuration(idempotence=True, unclean_election=True)
     assert found(FINE, [("main", 0, 1), ("final", 1, 2), ("final", 2, 1)], risky) == []
     assert found(FINE, [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)], risky) == ["duplicate"]
@@ -187,9 +187,9 @@ def test_what_ended_a_simulation_is_its_first_finding(property_id: str, layer: L
     assert (first.layer, first.property_id, str(first)) == (layer, property_id, f"{property_id}: it broke")
 
 
-def test_an_acknowledgement_that_is_a_lie_is_found_in_the_history_alone() -> None:
-    torment = {"squeeze": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
-    outcomes = [run(quick(seed, **{**LIES, **torment})) for seed in range(12)]
+def test_a_false_acknowledgement_is_found_in_the_history_alone() -> None:
+    faulty = {"squeeze": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
+    outcomes = [run(quick(seed, **{**LIES, **faulty})) for seed in range(12)]
     names = {finding.property_id for outcome in outcomes for finding in findings(outcome)}
     assert "lost-acked-write" in names
 

@@ -1,4 +1,4 @@
-"""Many simulated histories in one data set, and what Spark makes of them."""
+"""Many simulated histories in one data set, checked on Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulation.scenario.case import Case, run
 from simulation.workload.final_logs import records_of
 from tests.simulation.small import QUICK
 
-TORMENT = {
+FAULTY = {
     **QUICK,
     "duration_ms": 30_000,
     "operations": 100,
@@ -22,14 +22,14 @@ TORMENT = {
     "faults": ("kill", "isolate"),
     "squeeze": True,
 }
-LIES = {**TORMENT, "flaws": ("ack-before-replication",)}
+LIES = {**FAULTY, "flaws": ("ack-before-replication",)}
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Histories of the correct build, and of one that lies, in which some acknowledged writes get lost."""
+    """Histories of the correct build, and of one that acknowledges too early and loses some writes."""
     directory = tmp_path_factory.mktemp("dataset")
-    named = [Named(f"fine-{seed}", Case(seed, TORMENT)) for seed in range(12)]
+    named = [Named(f"fine-{seed}", Case(seed, FAULTY)) for seed in range(12)]
     write_dataset(directory, [*named, *(Named(f"lies-{seed}", Case(seed, LIES)) for seed in range(12))])
     return directory
 
@@ -45,7 +45,7 @@ def test_every_table_holds_the_rows_of_every_run(dataset: Path) -> None:
 
 
 def test_rows_say_what_the_simulation_saw(dataset: Path) -> None:
-    outcome = run(Case(3, TORMENT))
+    outcome = run(Case(3, FAULTY))
     for name, rows in (
         ("operations", outcome.history.operations),
         ("sends", outcome.history.sends),

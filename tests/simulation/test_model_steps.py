@@ -11,14 +11,14 @@ from simulation.scenario.case import Case
 from simulation.shrinking.model_steps import ModelSteps
 from tests.simulation.small import QUICK
 
-DULL = {**QUICK, "partitions": 1, "producers": 1, "operations": 1, "idempotence": False}
+SIMPLEST = {**QUICK, "partitions": 1, "producers": 1, "operations": 1, "idempotence": False}
 SECOND_US = 1_000 * MS
 
 
 def counted(faults: Sequence[Fault] = (), **overrides: object) -> tuple[ModelSteps, int]:
-    """The steps of a dull simulation, with the shortest latencies and one send; and when its cluster was whole."""
+    """The steps of the simplest simulation, with the shortest latencies and one send; and the end of its set-up."""
     steps = ModelSteps()
-    outcome = cases.run(Case(None, {**DULL, **overrides}, {}, tuple(faults)), (), (steps,))
+    outcome = cases.run(Case(None, {**SIMPLEST, **overrides}, {}, tuple(faults)), (), (steps,))
     assert outcome.failure is None
     return steps, outcome.phases["set-up"][1]
 

@@ -1,4 +1,4 @@
-"""What a reviewer is shown of a directed schedule: the leader-epoch pair, and the last replica standing."""
+"""The output for a directed schedule: the leader-epoch pair, and the last replica standing."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_the_report_of_a_schedule_tells_its_story_and_its_end(
+def test_the_report_of_a_schedule_shows_its_trace_and_its_result(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = files.DIRECTORY / f"{name}.toml"
     with pytest.raises(SystemExit) as ended:
         cli.main(["sim", "--schedule", str(path), "--store", str(tmp_path)])
     assert ended.value.code == Exit.ANOMALIES
-    told = capsys.readouterr().out
-    assert "without: nothing wrong" in told
-    assert SHOWN[name] in told
+    output = capsys.readouterr().out
+    assert "without: nothing wrong" in output
+    assert SHOWN[name] in output
     page = (tmp_path / "latest" / "report.html").read_text()
     assert load(path).title in page
     assert SHOWN[name] in page

@@ -22,8 +22,8 @@ def test_a_broker_that_acknowledges_too_early_needs_one_send() -> None:
     outcome, finding = failing(quick(1, flaws=("ack-before-replication",)))
     assert finding is not None
     small = reduce(outcome, Target(finding.layer, finding.property_id), 1)
-    assert len(small.tape.faults) <= 1
-    assert small.tape.configuration.operations == 1
+    assert len(small.choice_file.faults) <= 1
+    assert small.choice_file.configuration.operations == 1
     assert small.steps <= 12
 
 
@@ -34,7 +34,7 @@ def test_what_comes_after_the_failure_goes_first() -> None:
     failed_ms = run(quick(1, flaws=("ack-before-replication",), faults=FAULTS), watchers()).virtual_ms
     assert any(fault.at_ms > failed_ms for fault in outcome.faults)
     cut = reduce(outcome, Target(finding.layer, finding.property_id), 1, stopped=lambda: True)
-    assert all(fault.at_ms <= failed_ms for fault in cut.tape.faults)
+    assert all(fault.at_ms <= failed_ms for fault in cut.choice_file.faults)
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_an_isr_that_shrinks_too_early_needs_no_fault() -> None:
     assert finding is not None
     end_s = time.monotonic() + 40  # what is left after that is noise
     small = reduce(outcome, Target(finding.layer, finding.property_id), 1, stopped=lambda: time.monotonic() > end_s)
-    assert (len(small.tape.faults), small.tape.configuration.operations) == (0, 1)
+    assert (len(small.choice_file.faults), small.choice_file.configuration.operations) == (0, 1)
     assert small.steps <= 15, "three times the shortest schedule that is known"
 
 

@@ -98,7 +98,7 @@ def test_a_fault_that_waits_can_be_stored_and_read_again() -> None:
     assert Fault.from_json(plain.to_json()) == plain
 
 
-def test_every_kind_that_is_translated_is_one_of_both_worlds() -> None:
+def test_every_translated_kind_exists_in_real_and_simulated_runs() -> None:
     assert set(SIMULATED) <= set(KINDS)
     for wanted in SIMULATED.values():
         assert hasattr(Nemesis, "_" + wanted.kind.replace("-", "_"))
@@ -110,7 +110,7 @@ def test_every_kind_that_is_translated_is_one_of_both_worlds() -> None:
         ("[[fault]]\nat = 1\nkind = 'slow-network'", "entry 1 .* expected a fault that the simulation has"),
     ],
 )
-def test_what_the_simulation_has_not_is_refused(text: str, message: str) -> None:
+def test_a_kind_that_the_simulation_lacks_is_refused(text: str, message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         simulated(loads_script(text), quick(1))
 

@@ -97,13 +97,13 @@ def test_noise_that_matters_is_cut_to_what_matters() -> None:
     assert tried < 400
 
 
-def test_noise_at_a_place_is_zeroed_around_it() -> None:
+def test_noise_is_zeroed_around_an_index_that_matters() -> None:
     begin = {**start(1), "noise": (7,) * 64}
     found, _ = shrunk(begin, lambda lanes: lanes["noise"][50:51] == (7,))
     assert found["noise"] == (*(0,) * 50, 7)
 
 
-def test_noise_is_drawn_anew_when_that_makes_what_matters_simpler() -> None:
+def test_noise_is_drawn_again_when_that_makes_what_matters_simpler() -> None:
     """The rows fail without settings only under luck that the first noise does not have."""
 
     def fails(lanes: Lanes) -> bool:
@@ -128,7 +128,7 @@ def test_what_has_been_tried_is_not_tried_again() -> None:
     assert len(identities) == len(set(identities))
 
 
-def test_it_stops_when_it_is_told_to() -> None:
+def test_it_stops_on_request() -> None:
     tried = 0
 
     def attempt(candidate: Candidate) -> Lanes | None:
@@ -152,7 +152,7 @@ def test_rows_that_need_the_time_between_them_happen_sooner_together() -> None:
     assert found["schedule"] == (0, 1, 0, 500, 2, 0, 500, 3, 0)
 
 
-def test_noise_is_drawn_anew_as_long_as_that_makes_the_story_shorter() -> None:
+def test_noise_is_drawn_again_as_long_as_that_shortens_the_trace() -> None:
     """The story is as long as the first draw says, and no draw may be zero."""
     shape = {**SHAPE, "story": Lane(Kind.MEASURED)}
     lengths: list[int] = []

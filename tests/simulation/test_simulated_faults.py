@@ -1,4 +1,4 @@
-"""What the simulated world can do to its nodes takes hold, and ends."""
+"""Faults of the simulated cluster take effect, and end."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class Asker:
     def __init__(self) -> None:
         self.answers: list[AnyResponse | None] = []
 
-    def answered(self, world: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
+    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         self.answers.append(response)
 
-    def timer(self, world: SimulatedCluster, key: object) -> None:
+    def timer(self, cluster: SimulatedCluster, key: object) -> None:
         raise AssertionError("it sets none")
 
 
 def running() -> tuple[SimulatedCluster, Asker]:
     """Three brokers and a controller that serve, and a client."""
-    world = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(controllers=1)))
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(controllers=1)))
     asker = Asker()
-    world.clients = {CLIENT: asker}
-    for node_id in world.machines:
-        world.start(node_id)
-    assert world.run_until(
-        20_000 * MS, lambda: all(one.node and one.node.is_ready() for one in world.machines.values())
+    cluster.clients = {CLIENT: asker}
+    for node_id in cluster.machines:
+        cluster.start(node_id)
+    assert cluster.run_until(
+        20_000 * MS, lambda: all(one.node and one.node.is_ready() for one in cluster.machines.values())
     )
-    return world, asker
+    return cluster, asker
 
 
-def pass_ms(world: SimulatedCluster, duration_ms: int) -> None:
-    world.run_until(world.now_us + duration_ms * MS)
+def pass_ms(cluster: SimulatedCluster, duration_ms: int) -> None:
+    cluster.run_until(cluster.now_us + duration_ms * MS)
 
 
-def known(world: SimulatedCluster, broker_id: int) -> int:
-    return dict(brokers(world))[broker_id].image.end_offset
+def known(cluster: SimulatedCluster, broker_id: int) -> int:
+    return dict(brokers(cluster))[broker_id].image.end_offset
 
 
 def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> SimulationOutcome:
@@ -64,56 +64,56 @@ def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> SimulationO
 
 
 def test_a_stalled_link_delays_and_loses_nothing() -> None:
-    world, asker = running()
+    cluster, asker = running()
     link = frozenset({(CLIENT, 1)})
-    world.mail.stall(link)
-    world.send_from_client(CLIENT, 1, 1, MetadataRequest(((TOPIC, ""),)), 5_000)
-    pass_ms(world, 500)
+    cluster.transport.stall(link)
+    cluster.send_from_client(CLIENT, 1, 1, MetadataRequest(((TOPIC, ""),)), 5_000)
+    pass_ms(cluster, 500)
     assert asker.answers == []
-    world.mail.unstall(link)
-    pass_ms(world, 10)
+    cluster.transport.unstall(link)
+    pass_ms(cluster, 10)
     assert asker.answers[0] is not None
 
 
 def test_withheld_metadata_comes_later_and_all_at_once() -> None:
-    world, _ = running()
-    world.mail.withhold_metadata(2)
-    before = known(world, 2)
+    cluster, _ = running()
+    cluster.transport.withhold_metadata(2)
+    before = known(cluster, 2)
     for number in range(3):
         topic = NewTopic(f"{TOPIC}-{number}", 1, 3)
-        world.send_from_client(CLIENT, number + 1, 1, CreateTopicsRequest((topic,), 1_000), 2_000)
-        pass_ms(world, 100)
-    controller = leading(world)
+        cluster.send_from_client(CLIENT, number + 1, 1, CreateTopicsRequest((topic,), 1_000), 2_000)
+        pass_ms(cluster, 100)
+    controller = leading(cluster)
     assert controller is not None
-    assert known(world, 1) == controller.quorum.high_watermark > before
-    assert known(world, 2) == before
-    world.mail.inform(2)
-    pass_ms(world, 100)
-    assert known(world, 2) == known(world, 1)
+    assert known(cluster, 1) == controller.quorum.high_watermark > before
+    assert known(cluster, 2) == before
+    cluster.transport.inform(2)
+    pass_ms(cluster, 100)
+    assert known(cluster, 2) == known(cluster, 1)
 
 
-def test_a_broker_that_hears_nothing_of_the_metadata_is_not_fenced() -> None:
-    world, _ = running()
-    world.mail.withhold_metadata(2)
-    pass_ms(world, 10_000)
-    controller = leading(world)
+def test_a_broker_that_gets_no_metadata_is_not_fenced() -> None:
+    cluster, _ = running()
+    cluster.transport.withhold_metadata(2)
+    pass_ms(cluster, 10_000)
+    controller = leading(cluster)
     assert controller is not None
     assert not controller.image.brokers[2].fenced
 
 
-def test_the_end_of_a_life_is_noticed_before_anything_of_the_next() -> None:
-    world, _ = running()
-    heard: list[object] = []
+def test_the_end_of_an_incarnation_is_noticed_before_messages_of_the_next() -> None:
+    cluster, _ = running()
+    attached: list[object] = []
 
     def listen(_: SimulatedCluster, step: EventStep) -> None:
         if step.node_id == 100:
-            heard.append(step.event)
+            attached.append(step.event)
 
-    world.listen = listen
-    world.kill(1)
-    world.start(1)
-    pass_ms(world, 20)
-    of_1 = [event for event in heard if getattr(event, "connection", None) == 1]
+    cluster.listen = listen
+    cluster.kill(1)
+    cluster.start(1)
+    pass_ms(cluster, 20)
+    of_1 = [event for event in attached if getattr(event, "connection", None) == 1]
     assert isinstance(of_1[0], Disconnected)
     assert any(isinstance(event, RequestReceived) for event in of_1[1:])
     assert not any(isinstance(event, Disconnected) for event in of_1[1:])
@@ -134,11 +134,11 @@ def test_the_end_of_a_life_is_noticed_before_anything_of_the_next() -> None:
         (Fault(4_000, "stall", 1, 8_000, 3), "everything"),
     ],
 )
-def test_each_fault_takes_hold_and_a_correct_cluster_bears_it(fault: Fault, mark: str) -> None:
+def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: Fault, mark: str) -> None:
     outcome = simulated(fault, partitions=1)
     assert findings(outcome) == []
-    told = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
-    assert any(told in text for _, _, text in outcome.notes)
+    kind = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
+    assert any(kind in text for _, _, text in outcome.notes)
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
 
 
@@ -154,9 +154,9 @@ def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combi
     first = Fault(4_000, "lossy-kill", 0, 6_000, 0)
     second = Fault(5_000, "lossy-restart", 1, 2_000, 0)
     outcome = simulated(first, second, controllers=3, combined=combined, lossy_budget=1)
-    told = [text for _, _, text in outcome.notes if text.startswith(("page-cache-loss", "lossy-restart"))]
-    assert [text.partition(" ")[0] for text in told] == ["page-cache-loss", "lossy-restart"], told
-    assert "(everything: 0 bytes lost)" in told[1]
+    losses = [text for _, _, text in outcome.notes if text.startswith(("page-cache-loss", "lossy-restart"))]
+    assert [text.partition(" ")[0] for text in losses] == ["page-cache-loss", "lossy-restart"], losses
+    assert "(everything: 0 bytes lost)" in losses[1]
 
 
 def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:

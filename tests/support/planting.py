@@ -51,11 +51,11 @@ class Plant:
     after_ms: int = 5_000
     planted: bool = False
 
-    def after(self, world: SimulatedCluster, step: EventStep) -> None:
-        if not self.planted and world.now_us >= self.after_ms * MS:
-            self.planted = bool(self.lie(world, step))
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
+        if not self.planted and cluster.now_us >= self.after_ms * MS:
+            self.planted = bool(self.lie(cluster, step))
 
-    def crashed(self, world: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """Nothing to do."""
 
 
@@ -71,26 +71,26 @@ def observe(
     return run(ChoiceSequence(seed), overrides={**DULL, **overrides}, faults=list(faults), observers=watching)
 
 
-def replica_of(world: SimulatedCluster, step: EventStep, role: Role | None = None) -> Replica | None:
+def replica_of(cluster: SimulatedCluster, step: EventStep, role: Role | None = None) -> Replica | None:
     """The first partition's replica on the broker that has just reacted, if it has that role."""
-    node = world.machines[step.node_id].node
+    node = cluster.machines[step.node_id].node
     if not isinstance(node, BrokerNode):
         return None
     replica = node.state.replicas.get((TOPIC, 0))
     return replica if replica is not None and role in (None, replica.role) else None
 
 
-def controller_of(world: SimulatedCluster, step: EventStep, *, leads: bool) -> Any:
+def controller_of(cluster: SimulatedCluster, step: EventStep, *, leads: bool) -> Any:
     """The state of the controller that has just reacted, if it leads the quorum, or does not."""
-    node = world.machines[step.node_id].node
+    node = cluster.machines[step.node_id].node
     return node.state if isinstance(node, ControllerNode) and node.state.quorum.leads is leads else None
 
 
 def change_rules(subject: str, **methods: Callable[..., Any]) -> Plant:
     """Replace rules of one subject in every node, from the first moment on."""
 
-    def lie(world: SimulatedCluster, step: EventStep) -> bool:
-        node = world.machines[step.node_id].node
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        node = cluster.machines[step.node_id].node
         state = getattr(node, "state", None)
         if state is None:
             return False

@@ -20,9 +20,13 @@ class Entry(NamedTuple):
 
 
 class LazyGroup(NamedGroup):
-    """Commands by name, imported on demand. `entries` must be set before the group is used."""
+    """Commands by name, imported on demand. `entries` must be set before the group is used.
+
+    `aliases` maps other names, which the help does not list, to names of commands.
+    """
 
     entries: Mapping[str, Entry] = {}
+    aliases: Mapping[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Names in the order in which they were given."""
@@ -30,10 +34,11 @@ class LazyGroup(NamedGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command; None if there is none of that name."""
-        entry = self.entries.get(cmd_name)
+        name = self.aliases.get(cmd_name, cmd_name)
+        entry = self.entries.get(name)
         if entry is None:
             return None
-        command = getattr(import_module(entry.module), entry.attribute or cmd_name)
+        command = getattr(import_module(entry.module), entry.attribute or name)
         assert isinstance(command, click.Command)
         return command
 

@@ -1,1 +1,1 @@
-"""The commands `harrow sim`, `shrink`, `replay` and `zoo`."""
+"""The commands `harrow sim`, `shrink`, `replay` and `known-flaws`."""

@@ -1,4 +1,4 @@
-"""`harrow sim --exhaustive`: every order of events of small worlds."""
+"""`harrow sim --exhaustive`: searches every order of events of small models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulation.exhaustive.spec import ModelSpec
 from simulation.runs.pool import cores
 
 
-def run(
+def run_exhaustive(
     settings: Sequence[str],
     *,
     generation: str | None = None,
@@ -26,29 +26,29 @@ def run(
     trace: bool = False,
     as_json: bool = False,
 ) -> Exit:
-    """Search, tell; the exit status. `time_limit` in seconds, for each world. Raises `click.UsageError`."""
+    """Search and print the results; the exit status. `time_limit` in seconds per model. Raises `click.UsageError`."""
     try:
-        worlds = options.worlds(generation, flaws, settings)
+        specs = options.specs(generation, flaws, settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     found = []
-    for one in _searched(worlds, Limits(seconds=time_limit or 0.0), jobs or cores()):
+    for one in _searched(specs, Limits(seconds=time_limit or 0.0), jobs or cores()):
         found.append(one)
         if not as_json:
             click.echo(f"{one.spec.name}: {one.states:,} states in {one.seconds:.1f} s", err=True)
     if as_json:
         click.echo(json.dumps([results.data(one) for one in found], indent=2))
     else:
-        _tell(found, trace=trace)
+        _print_found(found, trace=trace)
     if any(one.verdict is Verdict.VIOLATED for one in found):
         return Exit.ANOMALIES
     return Exit.UNKNOWN if any(one.verdict is Verdict.STOPPED for one in found) else Exit.VALID
 
 
-def _searched(worlds: Sequence[ModelSpec], limits: Limits, jobs: int) -> Iterator[Found]:
-    """Each world in a process of its own: its tables are not shared, and their memory is given back."""
-    with ProcessPoolExecutor(min(jobs, len(worlds)), get_context("spawn"), max_tasks_per_child=1) as pool:
-        futures = [pool.submit(search, world, limits) for world in worlds]
+def _searched(specs: Sequence[ModelSpec], limits: Limits, jobs: int) -> Iterator[Found]:
+    """Search each model in a process of its own, so that the memory of its tables is freed at the end."""
+    with ProcessPoolExecutor(min(jobs, len(specs)), get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = [pool.submit(search, spec, limits) for spec in specs]
         try:
             for future in futures:
                 yield future.result()
@@ -57,11 +57,11 @@ def _searched(worlds: Sequence[ModelSpec], limits: Limits, jobs: int) -> Iterato
             raise
 
 
-def _tell(found: Sequence[Found], *, trace: bool) -> None:
+def _print_found(found: Sequence[Found], *, trace: bool) -> None:
     for line in results.table(found):
         click.echo(line)
     states = sum(one.states for one in found)
-    click.echo(f"\n{states:,} distinct states of {len(found)} {'world' if len(found) == 1 else 'worlds'}")
+    click.echo(f"\n{states:,} distinct states of {len(found)} {'model' if len(found) == 1 else 'models'}")
     for one in found:
         if one.verdict is Verdict.VIOLATED and (trace or len(found) == 1):
             click.echo(f"\n{one.spec.name}: {one.spec.title()}")

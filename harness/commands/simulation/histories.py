@@ -1,4 +1,4 @@
-"""The clients' histories of a whole sweep, as one data set, judged by the checkers on Spark in one job."""
+"""Checks the clients' histories of a whole sweep, as one data set, with the checkers on Spark in one job."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ INVALID_SHOWN = 10
 
 
 class Judged(NamedTuple):
-    """What the checkers say of every seed, by seed."""
+    """The checkers' verdicts, by seed."""
 
     directory: Path
     by_seed: Mapping[int, Judgement]
 
     @property
     def invalid(self) -> Mapping[int, Judgement]:
-        """Seeds in which clients were lied to."""
+        """The seeds whose histories have anomalies."""
         return {seed: one for seed, one in self.by_seed.items() if one.anomalies}
 
 
-def check_directory(directory: Path) -> None:
-    """Raises `click.UsageError` if there is anything already: parts of two sweeps would be taken for one."""
+def check_empty(directory: Path) -> None:
+    """Raises `click.UsageError` if the directory is not empty: the parts of two sweeps would be mixed."""
     if directory.exists() and any(directory.iterdir()):
         raise click.UsageError(f"--histories: expected an empty directory, found {directory} with something in it")
 
 
-def judge(seeds: Sequence[int], overrides: Mapping[str, object], directory: Path, console: Console) -> Judged:
-    """Simulate seeds with nobody looking on, keep what their clients saw, and have Spark judge it.
+def judge_histories(seeds: Sequence[int], overrides: Mapping[str, object], directory: Path, console: Console) -> Judged:
+    """Simulate seeds without observers, write the clients' histories, and have Spark check them.
 
     Raises `harness.run.stopping.Failed` without Java.
     """
@@ -47,8 +47,8 @@ def judge(seeds: Sequence[int], overrides: Mapping[str, object], directory: Path
     return Judged(directory, {seed: judgements[name] for name, seed in names.items()})
 
 
-def tell(judged: Judged, overrides: Mapping[str, object]) -> None:
-    """Verdicts, anomalies by the number of seeds that show them, the first seeds."""
+def print_judged(judged: Judged, overrides: Mapping[str, object]) -> None:
+    """Print verdicts, anomalies by the number of seeds that show them, and the first seeds."""
     verdicts = Counter(one.verdict for one in judged.by_seed.values())
     counted = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
     click.echo(f"histories in {judged.directory}: {counted}")
@@ -58,8 +58,8 @@ def tell(judged: Judged, overrides: Mapping[str, object]) -> None:
         click.echo(f"seed {seed}: {', '.join(one.anomalies)}; {command(['sim', '--seed', str(seed)], overrides)}")
 
 
-def data(judged: Judged) -> dict[str, object]:
-    """For programs."""
+def judged_data(judged: Judged) -> dict[str, object]:
+    """The verdicts for the output in JSON."""
     return {
         "directory": str(judged.directory),
         "verdicts": dict(sorted(Counter(one.verdict for one in judged.by_seed.values()).items())),

@@ -1,4 +1,4 @@
-"""`harrow zoo`: see whether Harrow finds the flaws that it is for."""
+"""`harrow known-flaws`: tests whether Harrow finds every known flaw."""
 
 from __future__ import annotations
 
@@ -16,20 +16,31 @@ from rich.text import Text
 from harness.commands.simulation.sim import TimeLimit
 from harness.run.stopping import Stop, on_signals
 from harness.terminal.exits import Exit
-from simulation.known_flaws import hunt as zoos
 from simulation.known_flaws import hunt_files, page
-from simulation.known_flaws.hunt import Hunt, Task
+from simulation.known_flaws.hunt import (
+    HISTORIES_PER_FLAW,
+    Hunt,
+    Task,
+    all_played,
+    chosen,
+    histories,
+    hunt,
+    judged,
+    limits,
+    shrunk,
+    work,
+)
 from simulation.runs.pool import Pool, cores
 from simulation.runs.sweep import SeedResult
 
 
-@click.command("zoo", short_help="Hunt for every known flaw in simulation.")
+@click.command("known-flaws", short_help="Search for every known flaw in simulation.")
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=500, show_default=True, help="Seeds for each flaw at most."
 )
 @click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="Only this flaw. Repeatable.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (one per core).")
-@click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no hunt after this time.")
+@click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no seed after this time.")
 @click.option(
     "--shrink", "shrink_s", type=TimeLimit(), default=20.0, metavar="TIME", help="Time to shrink each (20 s)."
 )
@@ -38,10 +49,10 @@ from simulation.runs.sweep import SeedResult
     "--notes",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep here what is found, and go on with what is here already.",
+    help="Save the findings here, and continue from those that are here already.",
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the page here.")
-def zoo(
+def known_flaws(
     seeds: int,
     flaws: tuple[str, ...],
     jobs: int | None,
@@ -51,22 +62,22 @@ def zoo(
     notes: Path | None,
     out: Path | None,
 ) -> None:
-    """Put each known flaw into the broker and see who finds it, how soon, and how small its failure gets.
+    """Put each known flaw into the broker: which layer finds it, after how many seeds, and how small its failure gets.
 
-    The correct build goes through the same seeds, and must pass. Hunts go in rounds of 20, 100, 300, 1,500 seeds, so
-    that those that a time limit cuts off are the hardest.
+    The correct build runs the same seeds, and must pass. Hunts go in rounds of 20, 100, 300, 1,500 seeds, so that a
+    time limit cuts off only the flaws that are hardest to find.
 
     \b
-    harrow zoo --seeds 200 --no-check                 a first look
-    harrow zoo --flaw unclean-election --flaw late-fetch-applied
-    harrow zoo --seeds 5000 --out docs/zoo.md         the page of the documentation; it takes hours
-    harrow zoo --seeds 5000 --notes hunts.json        … and goes on where it was interrupted
+    harrow known-flaws --seeds 200 --no-check             a first overview
+    harrow known-flaws --flaw unclean-election --flaw late-fetch-applied
+    harrow known-flaws --seeds 5000 --out docs/zoo.md     the page of the documentation; it takes hours
+    harrow known-flaws --seeds 5000 --notes hunts.json    … and continues where it was interrupted
 
     Exit status: 0 every flaw was found, but for those that a rule masks, and the correct build passed, 1 otherwise,
     2 usage, 3 interrupted.
     """  # noqa: D301 (\b is for click)
     try:
-        wanted = [None, *zoos.chosen(flaws)]
+        wanted = [None, *chosen(flaws)]
         begun = hunt_files.load(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -78,14 +89,14 @@ def zoo(
         return stop.requested or (deadline_s is not None and time.monotonic() >= deadline_s)
 
     with on_signals(stop):
-        with Pool[Task, SeedResult](zoos.work, jobs or cores()) as pool:
+        with Pool[Task, SeedResult](work, jobs or cores()) as pool:
             correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
-        hunts = zoos.all_played(hunts, jobs or cores())
-        for place, hunted in enumerate(hunts if shrink_s else ()):
+        hunts = all_played(hunts, jobs or cores())
+        for index, hunted in enumerate(hunts if shrink_s else ()):
             smaller = _shrunk(hunted, jobs or cores(), shrink_s, lambda: stop.requested)
             if stop.requested:
                 break
-            hunts[place] = smaller
+            hunts[index] = smaller
             if notes is not None and smaller != hunted:
                 hunt_files.save(notes, hunts)
     if check and not stop.requested:
@@ -95,7 +106,7 @@ def zoo(
     control = page.Control(correct.seeds, len(correct.failing))
     _print(hunts, control)
     if out is not None:
-        out.write_text(page.page(hunts, control, _command(), zoos.HISTORIES_PER_FLAW), encoding="utf-8")
+        out.write_text(page.page(hunts, control, _command(), HISTORIES_PER_FLAW), encoding="utf-8")
     sys.exit(_status(hunts, control, complete=all(one.seeds >= seeds or one.is_over for one in hunts)))
 
 
@@ -107,15 +118,15 @@ def _hunted(
     notes: Path | None,
     console: Console,
 ) -> list[Hunt]:
-    """Go through the rounds; the correct build comes first and goes as far as any flaw does."""
+    """Run the rounds; the correct build runs as many seeds as any flaw does."""
     hunts = list(begun)
-    for limit in zoos.limits(seeds):
-        for place, hunted in reversed(list(enumerate(hunts))):
+    for limit in limits(seeds):
+        for index, hunted in reversed(list(enumerate(hunts))):
             reached = limit if hunted.flaw is not None else max((one.seeds for one in hunts[1:]), default=0)
             if stopped() or hunted.seeds >= reached or (hunted.flaw is not None and hunted.is_over):
                 continue
-            hunts[place] = zoos.hunt(pool, hunted, reached, stopped)
-            console.print(Text(_line(hunts[place])), soft_wrap=True)
+            hunts[index] = hunt(pool, hunted, reached, stopped)
+            console.print(Text(_line(hunts[index])), soft_wrap=True)
             if notes is not None:
                 hunt_files.save(notes, hunts)
     return hunts
@@ -123,7 +134,7 @@ def _hunted(
 
 def _shrunk(hunted: Hunt, jobs: int, limit_s: float, stopped: Callable[[], bool]) -> Hunt:
     end_s = time.monotonic() + limit_s
-    return zoos.shrunk(hunted, jobs, lambda: stopped() or time.monotonic() >= end_s)
+    return shrunk(hunted, jobs, lambda: stopped() or time.monotonic() >= end_s)
 
 
 def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
@@ -131,7 +142,7 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
     from harness.run.stopping import Failed
     from simulation.runs.judgement import judge_dataset, write_dataset
 
-    named = list(zoos.histories(hunts))
+    named = list(histories(hunts))
     if not named:
         return list(hunts)
     console.print(f"Spark checks {len(named)} histories", style="bold")
@@ -143,14 +154,14 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
         except Failed as failed:
             console.print(f"not checked: {failed}", style="yellow")
             return list(hunts)
-    return zoos.judged(hunts, {run_id: judgement.anomalies for run_id, judgement in judgements.items()})
+    return judged(hunts, {run_id: judgement.anomalies for run_id, judgement in judgements.items()})
 
 
 def _line(hunted: Hunt) -> str:
     first = hunted.first
-    told = f"seed {first.seed}: {first.finding}" if first else "not found"
+    result = f"seed {first.seed}: {first.finding}" if first else "not found"
     name = f"{hunted.flaw.number} {hunted.flaw.name}" if hunted.flaw is not None else "the correct build"
-    return f"{name}: {told} ({hunted.seeds:,} seeds, {hunted.seconds:.0f} s)"
+    return f"{name}: {result} ({hunted.seeds:,} seeds, {hunted.seconds:.0f} s)"
 
 
 def _print(hunts: Sequence[Hunt], control: page.Control) -> None:

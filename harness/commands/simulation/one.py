@@ -1,4 +1,4 @@
-"""One simulation, told in detail."""
+"""Runs one simulation and prints it in detail."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from simulation.invariants.watchers import watchers
 from simulation.runs import choice_files
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
-from simulation.runs.trace import Line, Narrator, story
+from simulation.runs.trace import Line, TraceRecorder, story
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
 
 
 def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
-    """Simulate and tell; the exit status."""
-    narrator = Narrator()
-    outcome = cases.run(case, watchers(), (narrator,) if trace else (), to_the_end=True, keep_notes=trace)
+    """Simulate and print the result; the exit status."""
+    recorder = TraceRecorder()
+    outcome = cases.run(case, watchers(), (recorder,) if trace else (), to_the_end=True, keep_notes=trace)
     found = findings(outcome)
     if as_json:
         click.echo(json.dumps(_data(outcome, found), indent=2))
     else:
-        _tell_configuration(outcome)
+        _print_configuration(outcome)
         if trace:
-            for line in story(narrator, outcome.history, outcome.notes):
+            for line in story(recorder, outcome.history, outcome.notes):
                 click.echo(str(line))
-        _tell_outcome(case, outcome, found)
+        _print_outcome(case, outcome, found)
     return Exit.ANOMALIES if found else Exit.VALID
 
 
 def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
-    """Run a tape, or play a directed schedule (TOML); the exit status. What fails is stored, with a report."""
+    """Run a choice file, or play a directed schedule (TOML); the exit status. A played schedule is stored."""
     if path.suffix == ".toml":
         return _play(path, trace=trace, as_json=as_json, store=store)
     try:
-        tape = choice_files.load(path)
+        choice_file = choice_files.load(path)
     except choice_files.ChoiceFileError as error:
         raise click.UsageError(str(error)) from error
-    status = run_case(tape.case(), trace=trace, as_json=as_json)
-    if not as_json and tape.property_id is not None:
-        click.echo(f"expected           {tape.property_id}, hash {tape.digest}")
+    status = run_case(choice_file.case(), trace=trace, as_json=as_json)
+    if not as_json and choice_file.property_id is not None:
+        click.echo(f"expected           {choice_file.property_id}, hash {choice_file.digest}")
     return status
 
 
 def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
-    """Play a directed schedule, on the build with its flaws and on the one without."""
+    """Play a directed schedule on the build with its flaws and on the one without; store the first, with a report."""
     from reports import render
-    from simulation.directed import ScheduleError, run, stored
+    from simulation.directed import ScheduleError, play_schedule, stored
 
     try:
-        correct = run(path, flawed=False)
+        correct = play_schedule(path, flawed=False)
         directory = make_run_directory(store, plain(["schedule", path.stem]), None)
         flawed = stored.store(directory, path, flawed=True)
     except ScheduleError as error:
@@ -80,8 +80,8 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
 
 
-def _tell_configuration(outcome: SimulationOutcome) -> None:
-    click.echo(f"seed               {outcome.seed} (tape format {FORMAT})")
+def _print_configuration(outcome: SimulationOutcome) -> None:
+    click.echo(f"seed               {outcome.seed} (choice format {FORMAT})")
     for key, value in outcome.configuration.to_json().items():
         text = ", ".join(value) or "none" if isinstance(value, tuple) else value
         click.echo(f"  {key:<26} {text}")
@@ -94,7 +94,7 @@ def _tell_configuration(outcome: SimulationOutcome) -> None:
         )
 
 
-def _tell_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding]) -> None:
+def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding]) -> None:
     counts: dict[str, int] = {}
     for operation in outcome.history.operations:
         counts[operation.status] = counts.get(operation.status, 0) + (operation.kind == "send")

@@ -1,4 +1,4 @@
-"""`harrow replay`: compare a stored run with itself."""
+"""`harrow replay`: repeats a stored run and compares."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from harness.terminal.exits import Exit
 def replay(what: str | None, store: Path) -> None:
     """Run a stored run again: RUN is its directory, or its name in the store; without it the newest of the store.
 
-    A simulated run happens again event by event, or the first event that differs is told. A real run can't be repeated
-    in that sense: the command is printed that fires its faults again at the same times.
+    A simulated run is repeated event by event; the first event that differs is printed. A real run can't be repeated
+    exactly: the command is printed that fires its faults again at the same times.
 
-    Exit status: 0 everything was as stored, 1 something differed, 2 usage.
+    Exit status: 0 the replay was identical, 1 something differed, 2 usage.
     """
     run = find_run(store, what)
     if (run / "tape.json").is_file():
@@ -31,17 +31,17 @@ def replay(what: str | None, store: Path) -> None:
 
 
 def _simulated(run: Path) -> Exit:
-    from simulation.runs import replay as replays
     from simulation.runs.choice_files import ChoiceFileError
+    from simulation.runs.replay import replay_run
 
     try:
-        replayed = replays.replay(run)
+        replayed = replay_run(run)
     except ChoiceFileError as error:
         raise click.UsageError(str(error)) from error
     for finding in replayed.findings:
         click.echo(f"{finding.layer}: {finding}")
     if replayed.equal:
-        click.echo(f"equal: every event happened again, hash {replayed.digest}")
+        click.echo(f"equal: every event was repeated, hash {replayed.digest}")
         return Exit.VALID
     click.echo(f"different: hash {replayed.digest}, stored {replayed.stored_digest}")
     if replayed.difference is not None:

@@ -1,4 +1,4 @@
-"""`harrow shrink`: make a failing simulation as small as can be."""
+"""`harrow shrink`: makes a failing simulation as small as possible."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ TIME_LIMIT_S = 110.0
 PLAIN_EVERY_S = 10.0
 
 
-@click.command("shrink", short_help="Make a failing simulation as small as can be.")
+@click.command("shrink", short_help="Make a failing simulation as small as possible.")
 @click.argument("what", metavar="[RUN|SEED|FILE]", required=False)
 @configuration_flags
 @store_option
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where the tape goes.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the choice file here."
+)
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (one per core).")
 @click.option(
     "--time-limit", type=TimeLimit(), default=TIME_LIMIT_S, metavar="TIME", help="Stop after this time (110 s)."
@@ -46,17 +48,17 @@ def shrink(
     time_limit: float,
     store: Path,
 ) -> None:
-    """Reduce a failing tape to a minimal one that breaks the same property.
+    """Reduce a failing simulation to a minimal one that breaks the same property.
 
     RUN is the directory of a simulated run, or its name in the store; without any the newest of the store is reduced.
-    Fewer and simpler parts first (brokers, clients, operations, faults), then a duller network and disk, then lower
-    numbers. The result is a file that says all and tells what happens; `harrow sim --schedule` runs it.
+    Fewer and simpler parts first (brokers, clients, operations, faults), then a simpler network and disk, then lower
+    numbers. The result is a choice file with the complete simulation and its trace; `harrow sim --schedule` runs it.
 
     \b
     harrow shrink 18 --generation K3
     harrow shrink 4 --flaw ack-before-replication --out smallest.json
     harrow shrink store/latest
-    harrow shrink smallest.json --time-limit 10m      go on where an earlier one stopped
+    harrow shrink smallest.json --time-limit 10m      continue where an earlier one stopped
 
     Exit status: 0 shrunk, 2 usage, 3 nothing fails that could be shrunk.
     """  # noqa: D301 (\b is for click)
@@ -77,25 +79,25 @@ def shrink(
                 Target(finding.layer, finding.property_id),
                 jobs or cores(),
                 stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit,
-                told=progress.told,
+                on_better=progress.show,
             )
         except CannotShrink as error:
             raise click.UsageError(f"{what}: {error}") from error
     path = out or Path(f"shrunk-{_name(outcome.seed, what)}.json")
-    path.write_text(shrunk.tape.dumps(), encoding="utf-8")
-    _tell(shrunk, path, time.monotonic() - began_s)
+    path.write_text(shrunk.choice_file.dumps(), encoding="utf-8")
+    _print_result(shrunk, path, time.monotonic() - began_s)
 
 
 def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
     if what.isdigit():
         return Case(int(what), overrides)
     if overrides:
-        raise click.UsageError("a stored tape says everything: expected no other settings")
+        raise click.UsageError("a choice file has all settings: expected no other settings")
     path = Path(what)
     if not path.is_file():
         path = find_run(store, None if what == LATEST else what) / "tape.json"
     if not path.is_file():
-        raise click.UsageError(f"{what}: expected a seed, a simulated run, or a tape's file, found a run without tape")
+        raise click.UsageError(f"{what}: expected a seed, a simulated run, or a choice file, found another run")
     try:
         return choice_files.load(path).case()
     except choice_files.ChoiceFileError as error:
@@ -106,20 +108,21 @@ def _name(seed: int | None, what: str) -> str:
     return str(seed) if seed is not None else Path(what).stem
 
 
-def _tell(shrunk: Shrunk, path: Path, seconds: float) -> None:
-    tape = shrunk.tape
-    for line in tape.happens:
+def _print_result(shrunk: Shrunk, path: Path, seconds: float) -> None:
+    choice_file = shrunk.choice_file
+    for line in choice_file.happens:
         click.echo(line)
-    configuration = tape.configuration
+    configuration = choice_file.configuration
     click.echo(
-        f"{len(tape.faults)} faults, {configuration.brokers} brokers, {configuration.partitions} partitions, "
-        f"{configuration.operations} sends, {shrunk.steps} transitions; {shrunk.tried} tapes tried in {seconds:.0f} s"
+        f"{len(choice_file.faults)} faults, {configuration.brokers} brokers, {configuration.partitions} partitions, "
+        f"{configuration.operations} sends, {shrunk.steps} transitions; "
+        f"{shrunk.tried} candidates tried in {seconds:.0f} s"
     )
     click.echo(f"harrow sim --schedule {path}")
 
 
 class _Progress:
-    """What the smallest tape so far is."""
+    """Shows the size of the smallest failure so far."""
 
     def __init__(self, console: Console, began_s: float) -> None:
         self._console = console
@@ -135,12 +138,12 @@ class _Progress:
         if self._live is not None:
             self._live.stop()
 
-    def told(self, tried: int, lanes: Lanes) -> None:
+    def show(self, tried: int, lanes: Lanes) -> None:
         now_s = time.monotonic()
         faults = len(lanes["schedule"]) // SHAPE["schedule"].width
         draws = sum(sum(map(bool, lanes[name])) for name in ("workload", "network", "disk"))
         line = Text(
-            f"{now_s - self._began_s:4.0f} s  {tried:,} tapes tried · {faults} faults, "
+            f"{now_s - self._began_s:4.0f} s  {tried:,} candidates tried · {faults} faults, "
             f"{draws:,} draws that are not zero, {sum(lanes['configuration'])} steps from the simplest configuration",
             style="cyan",
         )

@@ -1,4 +1,4 @@
-"""`harrow sim`: simulate a whole cluster, one seed or a hundred thousand of them."""
+"""`harrow sim`: simulates whole clusters, for one seed or many."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 import click
 
 from harness.commands.parts.stores import store_option
-from harness.commands.simulation import exhaustive as sim_exhaustive
-from harness.commands.simulation import one, sweep
+from harness.commands.simulation.exhaustive import run_exhaustive
+from harness.commands.simulation.one import run_case, run_file
+from harness.commands.simulation.sweep import run_sweep
 from harness.shipped import SCHEDULES
 from nemesis.schedule_file import loads_file
 from simulation.directed.files import STORIES
 from simulation.faults.translation import simulated
-from simulation.scenario import overrides as settings
 from simulation.scenario.case import Case
+from simulation.scenario.overrides import check_overrides, faults_of, parse_overrides
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _SEEDS = re.compile(r"(\d+):(\d+)")
@@ -27,7 +28,7 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
 
 
 class TimeLimit(click.ParamType[float]):
-    """A length of time: 90, 90s, 10m, 2h; seconds inside."""
+    """A duration: 90, 90s, 10m, 2h; converted to seconds."""
 
     name = "time"
 
@@ -40,7 +41,7 @@ class TimeLimit(click.ParamType[float]):
 
 
 class SeedRange(click.ParamType[range]):
-    """A:B, the seeds from A to B, both included."""
+    """A range of seeds A:B, both included."""
 
     name = "seeds"
 
@@ -53,14 +54,14 @@ class SeedRange(click.ParamType[range]):
 
 
 def configuration_flags(command: _Command) -> _Command:
-    """Add the flags that decide parts of the configuration."""
+    """Add the flags that set parts of the configuration."""
     for option in (
         click.option(
             "--set",
             "settings_given",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Decide one part of the configuration that the seed would draw; see docs/simulation.md. Repeatable.",
+            help="Set one part of the configuration that the seed would draw; see docs/simulation.md. Repeatable.",
         ),
         click.option(
             "--faults",
@@ -77,16 +78,16 @@ def configuration_flags(command: _Command) -> _Command:
 def overrides_of(
     generation: str | None, flaws: tuple[str, ...], given: tuple[str, ...], faults: str | None
 ) -> dict[str, object]:
-    """The parts of the configuration that flags decide. Raises `click.UsageError`."""
+    """The parts of the configuration that flags set. Raises `click.UsageError`."""
     try:
-        overrides = settings.parse(given)
+        overrides = parse_overrides(given)
         if faults is not None:
-            overrides |= settings.faults_of(faults)
+            overrides |= faults_of(faults)
         if generation is not None:
             overrides["generation"] = generation
         if flaws:
             overrides["flaws"] = flaws
-        settings.check(overrides)
+        check_overrides(overrides)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     return overrides
@@ -100,19 +101,19 @@ def _script(faults: str) -> Path | None:
 
 
 def _played(named: str) -> Path:
-    """The file of a schedule in steps, or of a tape. Raises `SpecError`."""
+    """The file of a schedule in steps, or a choice file. Raises `SpecError`."""
     if STORIES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
-        return SCHEDULES.find(named)  # which is answered with where it belongs
+        return SCHEDULES.find(named)  # loading it then fails with the right command
     return STORIES.find(named)
 
 
-@click.command("sim", short_help="Simulate clusters: a seed is the whole truth.")
+@click.command("sim", short_help="Simulate clusters; a seed decides everything.")
 @click.option("--seeds", type=SeedRange(), metavar="A:B", help="Sweep: all seeds from A to B.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, told in detail.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="One seed, in detail.")
 @click.option(
-    "--schedule", "named", metavar="NAME|FILE", help="A schedule in steps, see `harrow schedules`, or a shrunk tape."
+    "--schedule", "named", metavar="NAME|FILE", help="A schedule in steps, see `harrow schedules`, or a choice file."
 )
-@click.option("--exhaustive", is_flag=True, help="Every order of events of small worlds; see docs/exhaustive.md.")
+@click.option("--exhaustive", is_flag=True, help="Every order of events of small models; see docs/exhaustive.md.")
 @click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
 @configuration_flags
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes of a sweep (one per core).")
@@ -125,7 +126,7 @@ def _played(named: str) -> Path:
     "--histories",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="With a sweep: write what the clients of all seeds saw here, and have Spark judge it in one job.",
+    help="With a sweep: write the clients' histories of all seeds here, and have Spark check them in one job.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 def sim(
@@ -142,24 +143,24 @@ def sim(
 ) -> None:
     """Simulate controllers, brokers, clients and faults in one process, and check every step of it.
 
-    The same seed is the same simulation, on every machine. What the seed decides, --set may decide instead.
+    The same seed is the same simulation, on every machine. --set replaces what the seed would draw.
 
     \b
     harrow sim --seeds 1:1000                         a sweep on all cores; failing seeds go into the store
-    harrow sim --seeds 1:100000 --time-limit 10m      as far as it gets in ten minutes
-    harrow sim --seed 17                              one seed: what it was, what was done to it, its hash
-    harrow sim --seed 17 --trace                      … and everything that happened, a line each
+    harrow sim --seeds 1:100000 --time-limit 10m      as many as it gets done in ten minutes
+    harrow sim --seed 17                              one seed: its configuration, its faults, its hash
+    harrow sim --seed 17 --trace                      … and every transition, one line each
     harrow sim --seeds 1:200 --generation K3          the protocol before KIP-966: some acknowledged writes get lost
     harrow sim --seeds 1:200 --flaw ack-before-replication
-    harrow sim --seeds 1:200 --histories all           what the clients saw, all of it, through the checkers on Spark
+    harrow sim --seeds 1:200 --histories all          all clients' histories, checked on Spark
     harrow sim --seeds 1:200 --set brokers=5 --faults process,isolate
-    harrow shrink 17 --generation K3                  the smallest tape that still fails, as a file
+    harrow shrink 17 --generation K3                  the smallest simulation that still fails, as a choice file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run
     harrow sim --seed 17 --faults script.toml         … under the faults of a schedule for `harrow run`
     harrow sim --schedule unclean-election            how one flaw does its harm, step by step
     harrow replay store/latest                        does a stored run happen again, event by event?
-    harrow sim --exhaustive                           every order of events of the stated small worlds
-    harrow sim --exhaustive --flaw eager-shrink       the shortest way to what a flaw breaks
+    harrow sim --exhaustive                           every order of events of the predefined models
+    harrow sim --exhaustive --flaw eager-shrink       the shortest counterexample of a flaw
 
     Exit status: 0 nothing failed, 1 something did, 2 usage, 3 interrupted before the end.
     """  # noqa: D301 (\b is for click)
@@ -169,21 +170,21 @@ def sim(
         if faults is not None:
             raise click.UsageError("--exhaustive has its own events: expected --set, found --faults")
         wanted = {name: how[name] for name in ("jobs", "time_limit", "as_json")}
-        sys.exit(sim_exhaustive.run(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
+        sys.exit(run_exhaustive(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
     script = None if faults is None else _script(faults)
     if script is not None and seed is None:
         raise click.UsageError("--faults FILE is for one seed: expected --seed")
     overrides = overrides_of(generation, flaws, settings_given, None if script is not None else faults)
     if seeds is not None:
         if trace:
-            raise click.UsageError("--trace tells of one seed: expected --seed, found --seeds")
-        sys.exit(sweep.run(seeds, overrides, **how))
+            raise click.UsageError("--trace shows one seed: expected --seed, found --seeds")
+        sys.exit(run_sweep(seeds, overrides, **how))
     if seed is not None:
         case = Case(seed, overrides)
         if script is not None:
             case = replace(case, faults=simulated(loads_file(script), case))
-        sys.exit(one.run_case(case, trace=trace, as_json=how["as_json"]))
+        sys.exit(run_case(case, trace=trace, as_json=how["as_json"]))
     assert named is not None
     if overrides:
-        raise click.UsageError("a schedule file says everything: expected no other settings")
-    sys.exit(one.run_file(_played(named), trace=trace, as_json=how["as_json"], store=how["store"]))
+        raise click.UsageError("a schedule file has all settings: expected no other settings")
+    sys.exit(run_file(_played(named), trace=trace, as_json=how["as_json"], store=how["store"]))

@@ -1,4 +1,4 @@
-"""A sweep of seeds: progress while it goes on, failures into the store, a summary at its end."""
+"""Runs a sweep of seeds: shows progress, stores failures, prints a summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from harness.commands.simulation import histories as sim_histories
+from harness.commands.simulation.histories import check_empty, judge_histories, judged_data, print_judged
 from harness.run.judging import need_java
 from harness.run.stopping import Stop, on_signals
 from harness.store.run_names import of_simulation
@@ -42,7 +42,7 @@ class _Ended:
         return self.tally.seeds / self.seconds * 60 if self.seconds > 0 else 0.0
 
 
-def run(
+def run_sweep(
     seeds: Sequence[int],
     overrides: Mapping[str, object],
     *,
@@ -55,10 +55,10 @@ def run(
     histories: Path | None,
     as_json: bool,
 ) -> Exit:
-    """Sweep, store, judge histories, tell; the exit status."""
+    """Sweep, store failures, check histories, print the summary; the exit status."""
     if histories is not None:
         need_java()
-        sim_histories.check_directory(histories)
+        check_empty(histories)
     console = Console(stderr=True, highlight=False)
     stop = Stop()
     with on_signals(stop):
@@ -66,14 +66,14 @@ def run(
     kept = _store(ended.tally.failures[:keep], overrides, store, check, console)
     judged = None
     if histories is not None:
-        judged = sim_histories.judge(seeds[: ended.tally.seeds], overrides, histories, console)
+        judged = judge_histories(seeds[: ended.tally.seeds], overrides, histories, console)
     if as_json:
-        told = _data(ended, kept) | ({"histories": sim_histories.data(judged)} if judged is not None else {})
-        click.echo(json.dumps(told, indent=2))
+        data = _data(ended, kept) | ({"histories": judged_data(judged)} if judged is not None else {})
+        click.echo(json.dumps(data, indent=2))
     else:
-        _tell(ended, overrides, kept)
+        _print_summary(ended, overrides, kept)
         if judged is not None:
-            sim_histories.tell(judged, overrides)
+            print_judged(judged, overrides)
     if ended.tally.failed or (judged is not None and judged.invalid):
         return Exit.ANOMALIES
     return Exit.UNKNOWN if ended.interrupted else Exit.VALID
@@ -107,13 +107,13 @@ def _swept(
 
 
 class _Progress:
-    """One live line on a terminal, a line now and then elsewhere; failures as they come."""
+    """Shows one live line on a terminal, else a line every ten seconds; failures as they come."""
 
     def __init__(self, console: Console, wanted: int) -> None:
         self._console = console
         self._wanted = wanted
         self._began_s = self._shown_s = time.monotonic()
-        self._told = 0
+        self._findings_shown = 0
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> _Progress:
@@ -126,8 +126,8 @@ class _Progress:
             self._live.stop()
 
     def seen(self, result: SeedResult, tally: Tally) -> None:
-        if result.findings and self._told < FINDINGS_SHOWN:
-            self._told += 1
+        if result.findings and self._findings_shown < FINDINGS_SHOWN:
+            self._findings_shown += 1
             self._console.print(Text(f"seed {result.seed}: {result.findings[0]}", style="red"), soft_wrap=True)
         now_s = time.monotonic()
         if now_s - self._shown_s < (PLAIN_EVERY_S if self._live is None else SHOWN_EVERY_S):
@@ -148,11 +148,11 @@ class _Progress:
 def _store(
     failures: Sequence[SeedResult], overrides: Mapping[str, object], store: Path, check: bool, console: Console
 ) -> dict[int, Path]:
-    """Store failing seeds as runs, with what the checkers say and a report; their directories."""
+    """Store failing seeds as runs, with the checkers' verdicts and a report; returns their directories."""
     kept: dict[int, Path] = {}
     for failure in failures:
         if not failure.digest:
-            continue  # it killed its process, and would kill this one
+            continue  # it killed its worker process, and would kill this one
         try:
             directory = make_run_directory(store, of_simulation(overrides), failure.seed)
         except StoreError as error:
@@ -181,7 +181,7 @@ def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:
         render(directory)
 
 
-def _tell(ended: _Ended, overrides: Mapping[str, object], kept: Mapping[int, Path]) -> None:
+def _print_summary(ended: _Ended, overrides: Mapping[str, object], kept: Mapping[int, Path]) -> None:
     tally = ended.tally
     interrupted = ", interrupted" if ended.interrupted else ""
     click.echo(
@@ -189,7 +189,7 @@ def _tell(ended: _Ended, overrides: Mapping[str, object], kept: Mapping[int, Pat
         f"{tally.seeds - tally.failed:,} passed, {tally.failed:,} failed"
     )
     if tally.documented:
-        click.echo(f"  {tally.documented:,} of the failures are documented flaws of the generation")
+        click.echo(f"  {tally.documented:,} of the failures are documented flaws of the protocol version")
     for (layer, property_id), count in tally.by_property.most_common():
         click.echo(f"  {count:>6,}  {property_id}  ({layer})")
     for failure in tally.failures:

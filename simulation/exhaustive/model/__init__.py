@@ -1,1 +1,1 @@
-"""A small cluster whose every state can be copied and compared."""
+"""The model: a small cluster whose states can be copied and compared."""

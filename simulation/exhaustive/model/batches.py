@@ -1,4 +1,4 @@
-"""Batches as bytes: what those of the metadata decide, and where those of a log end."""
+"""Decodes batches: the decisions in those of the metadata, and the ends of those of a log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulation.exhaustive.model.events import Batch, Decision
 
 
 def decisions(batches: tuple[Batch, ...], partition: PartitionState | None) -> Iterator[Decision]:
-    """What each batch makes of the partition that there was."""
+    """The change that each batch makes to the partition."""
     for batch in batches:
         header = next(header for _, header in iterate_headers(batch.data))
         records = [] if header.is_control else [record for _, record in decode_change(batch.data)]

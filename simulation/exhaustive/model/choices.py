@@ -1,4 +1,4 @@
-"""What may happen next in a small world."""
+"""Enumerates the events that may happen next in a state of the model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, ModelSpec
 
 LOSABLE = (isr_changes.ALTER_PARTITION, replication.FETCH)
-"""Purposes of the requests that may be lost, or come late."""
+"""Purposes of the requests that may be lost or arrive late."""
 
 
 class Action(NamedTuple):
-    """Something that may happen. `what` is the event's number, or says more about it."""
+    """An event that may happen. `what` is the number of a message, or another argument of the verb."""
 
     verb: str
     node: int
@@ -27,7 +27,7 @@ class Action(NamedTuple):
 
 
 class Choices:
-    """Finds what may happen, in a fixed order."""
+    """Enumerates actions in a fixed order."""
 
     def __init__(
         self, spec: ModelSpec, nodes: Nodes, nets: Nets, metadata: Table[tuple[int, ...]], budgets: Table[Budget]
@@ -39,7 +39,7 @@ class Choices:
         self.budgets = budgets
 
     def of(self, state: State) -> list[Action]:
-        """All that may happen next, in a fixed order."""
+        """All actions that may happen next, in a fixed order."""
         views = self.nodes.views
         controller: ControllerView = views[state[0]]
         brokers: list[tuple[int, BrokerView]] = [(number, views[state[number]]) for number in BROKERS]
@@ -84,13 +84,13 @@ class Choices:
         found += [Action("fire", CONTROLLER, key) for key in controller.timers]
 
     def _has_news(self, view: BrokerView, client: int, follower: BrokerView) -> bool:
-        """Whether an empty answer would tell the follower, or its next fetch the leader, something new."""
+        """Whether an empty answer has news for the follower, or its next fetch for the leader."""
         if follower.high_watermark < min(view.high_watermark, follower.log_end):
             return True
         return view.leads and client not in view.isr and view.proposed_isr is None
 
     def _may_fire(self, view: BrokerView, key: Hashable, brokers: list[tuple[int, BrokerView]]) -> bool:
-        """A fetch is tried again when the leader would not refuse it as it is now."""
+        """A fetch is retried only when the leader would not refuse it in its present state."""
         if not (isinstance(key, tuple) and key[0] == replication.RETRY):
             return True
         leader: BrokerView = brokers[key[1] - 1][1]
@@ -135,7 +135,7 @@ class Choices:
 
 
 def _lagging(view: BrokerView, leader: int) -> list[tuple[int, ...]]:
-    """Which followers may be found to lag: one, or all who are behind."""
+    """Which followers may be found to lag: any one, or all that are behind."""
     ends = dict(view.remote_ends)
     behind = tuple(one for one in sorted(view.isr) if one != leader and ends.get(one) != view.log_end)
     return [*((one,) for one in behind), *([behind] if len(behind) > 1 else [])]

@@ -1,7 +1,7 @@
-"""Copies of a node that share what never changes, and the canonical form by which two nodes are called equal.
+"""Copies nodes (sharing what never changes), and computes the canonical form by which two nodes are equal.
 
-Both walk over the core's data by type, so that a field that the core grows is copied and compared without being named
-here. What is not to be compared is named: times, numbers of requests, and what follows from other fields.
+Both walk over the core's data by type, so that a new field of the core is copied and compared without being named
+here. Fields that are not compared are named: times, numbers of requests, and what follows from other fields.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NOT_COMPARED = {
     "RemoteReplica": {"caught_up_ms", "last_fetch_ms", "leader_end_at_last_fetch"},
     "BrokerImage": {"listeners", "rack", "incarnation_id"},
 }
-"""Fields that say nothing of what a node will do: the times are abstracted away, the rest follows from other fields."""
+"""Fields that do not affect what a node will do: times are abstracted away, the rest follows from other fields."""
 
 
 class UnknownState(TypeError):
@@ -61,7 +61,7 @@ def copy_node(node: CoreNode, disk: SimulatedDisk) -> CoreNode:
 
 
 class _Copier:
-    """Copies one node's data; what was one object stays one object."""
+    """Copies one node's data; shared objects stay shared."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
         self.disk = disk
@@ -156,11 +156,11 @@ def _of_disk(disk: SimulatedDisk) -> Hashable:
 def _handler(kind: type) -> Callable[[Any], Hashable]:
     if issubclass(kind, Enum) or kind in (int, str, bytes, bool, type(None), float):
         return _same
-    names = kind.__name__
+    name_of_kind = kind.__name__
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        omitted = _NOT_COMPARED.get(names, set())
-        places = [place for place, name in enumerate(kind._fields) if name not in omitted]
-        return lambda value: tuple([canonical(value[place]) for place in places])
+        omitted = _NOT_COMPARED.get(name_of_kind, set())
+        indexes = [index for index, name in enumerate(kind._fields) if name not in omitted]
+        return lambda value: tuple([canonical(value[index]) for index in indexes])
     if issubclass(kind, tuple | list):
         return _of_sequence
     if issubclass(kind, dict):
@@ -168,7 +168,7 @@ def _handler(kind: type) -> Callable[[Any], Hashable]:
     if issubclass(kind, frozenset | set):
         return lambda value: tuple(sorted(value))
     if is_dataclass(kind):
-        omitted = _NOT_COMPARED.get(names, set())
+        omitted = _NOT_COMPARED.get(name_of_kind, set())
         kept = [field.name for field in fields(kind) if field.name not in omitted]
         return lambda value: tuple([canonical(getattr(value, name)) for name in kept])
     raise UnknownState(f"expected data of the core, found {kind.__qualname__}: say how it is compared")

@@ -1,4 +1,4 @@
-"""The small world: what becomes of it when something happens, and whether that breaks a property."""
+"""Applies actions to states of the model, and checks the properties after each."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from simulation.exhaustive.model.network import Nets
 from simulation.exhaustive.model.state import State, Table
 from simulation.exhaustive.model.step import CLIENT
 from simulation.exhaustive.model.views import BrokerView, ControllerView
-from simulation.exhaustive.properties import of_the_cluster
-from simulation.exhaustive.properties.of_the_cluster import Broken, Ghost
+from simulation.exhaustive.properties import cluster_state
+from simulation.exhaustive.properties.cluster_state import Broken, Ghost
 from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, ModelSpec
 
 _NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
 
 
 class ModelCluster:
-    """All that can happen in a small world."""
+    """The model's states, the actions that are possible in each, and their results."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
@@ -50,7 +50,7 @@ class ModelCluster:
         self.metadata: Table[tuple[int, ...]] = Table()
         self.ghosts: Table[Ghost] = Table()
         self.budgets: Table[Budget] = Table()
-        self.checked = spec.properties or frozenset(of_the_cluster.CHECKED)
+        self.checked = spec.properties or frozenset(cluster_state.CHECKED)
         self.actions = Choices(spec, self.nodes, self.nets, self.metadata, self.budgets).of
         self._judged: dict[tuple[int, ...], str | None] = {}
         self._aspects: list[int] = []
@@ -66,31 +66,31 @@ class ModelCluster:
             self.budgets.number(self.spec.budget),
         )
 
-    # --- what comes of it --------------------------------------------------------------------------------------------
+    # --- actions -----------------------------------------------------------------------------------------------------
 
     def apply(self, state: State, action: Action) -> State | None:
-        """The world afterwards; None if nothing can come of it. Raises `Broken`, `NodeCrashed`."""
+        """The state after an action; None if the action has no effect. Raises `Broken`, `NodeCrashed`."""
         return _APPLY[action.verb](self, list(state), action)
 
     def _deliver(self, state: list[int], action: Action) -> State:
         number: int = action.what
         state[_NET] = self.nets.without(state[_NET], number)
-        return self._happens(state, action.node, number)
+        return self._apply_numbered(state, action.node, number)
 
     def _learn(self, state: list[int], action: Action) -> State:
         batches = self.nodes.batches
         view: BrokerView = self.nodes.views[state[action.node]]
         missing = [batches[one] for one in self.metadata[state[_METADATA]] if batches[one].base >= view.metadata_end]
-        after = self.happen(state, action.node, Learns(tuple(missing[: action.what])))
+        after = self.apply_event(state, action.node, Learns(tuple(missing[: action.what])))
         return self._trim(after)
 
     def _beat(self, state: list[int], action: Action) -> State:
-        """A heartbeat, its judgement, and the answer, in one."""
+        """A heartbeat and its answer, in one step."""
         self._exchange(state, action.node, Beats())
         return State(*state)
 
     def _exchange(self, state: list[int], broker: int, event: NodeEvent) -> Any:  # noqa: ANN401
-        """A request to the controller and its answer, in one; returns the answer."""
+        """A request to the controller and its answer, in one step; returns the answer."""
         asked = self._take_but_one(state, broker, self.nodes.event(event), Arrives)
         answered = self._take_but_one(state, CONTROLLER, asked, Answered)
         self._take(state, broker, self.nodes.step(state[broker], answered))
@@ -99,7 +99,7 @@ class ModelCluster:
         return answer.response
 
     def _take_but_one(self, state: list[int], node_id: int, event: int, kind: type) -> int:
-        """Let a node take a step; of its messages, hold back the one that belongs to a registration or heartbeat."""
+        """Let a node take a step; hold back and return its message of a registration or heartbeat."""
         outcome = self.nodes.step(state[node_id], event)
         purposes = (lifecycle.HEARTBEAT, lifecycle.REGISTER)
         events = self.nodes.events
@@ -108,30 +108,30 @@ class ModelCluster:
         return held
 
     def _expire(self, state: list[int], action: Action) -> State:
-        return self.happen(state, CONTROLLER, Expires(action.node))
+        return self.apply_event(state, CONTROLLER, Expires(action.node))
 
     def _fence(self, state: list[int], action: Action) -> State:
         self._spend(state, "fences")
-        return self.happen(state, CONTROLLER, Expires(action.node))
+        return self.apply_event(state, CONTROLLER, Expires(action.node))
 
     def _wait(self, state: list[int], action: Action) -> State:
-        return self.happen(state, action.node, Waits(action.what))
+        return self.apply_event(state, action.node, Waits(action.what))
 
     def _fire(self, state: list[int], action: Action) -> State:
-        return self.happen(state, action.node, Fires(action.what))
+        return self.apply_event(state, action.node, Fires(action.what))
 
     def _lag(self, state: list[int], action: Action) -> State:
         self._spend(state, "shrinks")
-        return self.happen(state, action.node, Lags(action.what))
+        return self.apply_event(state, action.node, Lags(action.what))
 
     def _produce(self, state: list[int], action: Action) -> State:
         self._spend(state, "records")
-        return self.happen(state, action.node, Produces(action.what))
+        return self.apply_event(state, action.node, Produces(action.what))
 
     def _order(self, state: list[int], action: Action) -> State:
         self._spend(state, "orders")
         request = self.spec.orders[action.what]
-        return self.happen(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+        return self.apply_event(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
 
     def _lose_answer(self, state: list[int], action: Action) -> State:
         self._spend(state, "lost_answers")
@@ -157,12 +157,12 @@ class ModelCluster:
         return self._die(state, action.node, action.what)
 
     def _die(self, state: list[int], broker: int, kept: int | None) -> State:
-        """The process is gone: its peers' connections break, what it had sent may still arrive."""
+        """The process dies: its peers' connections break; requests that it had sent may still arrive."""
         before = self.nodes.states[state[broker]]
         held = _log_bytes(before.disk)
-        self.happen(state, broker, Dies(kept))
+        self.apply_event(state, broker, Dies(kept))
         if _log_bytes(self.nodes.states[state[broker]].disk) < held:
-            state[_GHOST] = self.ghosts.number(of_the_cluster.lost_data(self.ghosts[state[_GHOST]], broker))
+            state[_GHOST] = self.ghosts.number(cluster_state.lost_data(self.ghosts[state[_GHOST]], broker))
         messages: list[int] = []
         for number in self.nets[state[_NET]]:
             event = self.nodes.events[number]
@@ -183,37 +183,37 @@ class ModelCluster:
         state[_NET] = self.nets.number(messages)
         for other in BROKERS:
             if broker in self.nodes.views[state[other]].waiting:
-                self.happen(state, other, Leaves(broker))
+                self.apply_event(state, other, Leaves(broker))
         return self._trim(State(*state))
 
     def _restart(self, state: list[int], action: Action) -> State | None:
-        """A new process: registered, with the metadata up to its registration, and known to the controller."""
+        """Start a new process, register it, and give it the metadata up to its registration."""
         broker = action.node
         controller: ControllerView = self.nodes.views[state[0]]
         registered = controller.brokers.get(broker)
-        life = registered.epoch if registered is not None else -1
-        answer = self._exchange(state, broker, Starts(f"{broker}/{life}"))
+        incarnation = registered.epoch if registered is not None else -1
+        answer = self._exchange(state, broker, Starts(f"{broker}/{incarnation}"))
         if not isinstance(answer, BrokerRegistrationResponse) or answer.error_code != ErrorCode.NONE:
             return None
         node = self.nodes.states[state[0]].node
         assert isinstance(node, ControllerNode)
         image, epoch = node.state.image, node.state.quorum.epoch
-        self.happen(state, broker, Recalls(image.end_offset, epoch, encode_change(image.to_records(), 0, epoch)))
+        self.apply_event(state, broker, Recalls(image.end_offset, epoch, encode_change(image.to_records(), 0, epoch)))
         self._exchange(state, broker, Beats())
         return self._trim(State(*state))
 
     # --- one node's part ---------------------------------------------------------------------------------------------
 
-    def happen(self, state: list[int], node_id: int, event: NodeEvent) -> State:
-        """Let an event happen to a node; `state` is changed, and returned as it then is."""
-        return self._happens(state, node_id, self.nodes.event(event))
+    def apply_event(self, state: list[int], node_id: int, event: NodeEvent) -> State:
+        """Apply an event to a node; changes `state`, and returns the result."""
+        return self._apply_numbered(state, node_id, self.nodes.event(event))
 
-    def _happens(self, state: list[int], node_id: int, event: int) -> State:
+    def _apply_numbered(self, state: list[int], node_id: int, event: int) -> State:
         self._take(state, node_id, self.nodes.step(state[node_id], event))
         return State(*state)
 
     def _take(self, state: list[int], node_id: int, outcome: NodeOutcome) -> None:
-        """Put a node's new state in place, send what it sends, and judge."""
+        """Apply the outcome of a node's step: its new state, messages and metadata; then check the properties."""
         before = state[node_id]
         state[node_id] = outcome.state
         if outcome.messages:
@@ -226,7 +226,7 @@ class ModelCluster:
             self._judge(state)
 
     def _deliverable(self, state: list[int], messages: tuple[int, ...]) -> Iterator[int]:
-        """What is sent to the dead comes back as a lost connection."""
+        """The messages to running nodes; a request to a dead node becomes a lost connection."""
         for number in messages:
             event = self.nodes.events[number]
             receiver = event.server if isinstance(event, Arrives) else event.client  # type: ignore[union-attr]
@@ -236,7 +236,7 @@ class ModelCluster:
                 yield self.nodes.event(Answered(*event[:-1], None))
 
     def _trim(self, state: State) -> State:
-        """Forget metadata that every living broker has; who starts gets a snapshot."""
+        """Forget metadata that every running broker has; a broker that starts gets a snapshot."""
         pending = self.metadata[state[_METADATA]]
         if not pending:
             return state
@@ -255,14 +255,14 @@ class ModelCluster:
     def _observe(self, state: list[int], node_id: int, outcome: NodeOutcome) -> None:
         ghost = self.ghosts[state[_GHOST]]
         view = self.nodes.views[outcome.state]
-        for found in of_the_cluster.observe(ghost, node_id, outcome, view):
+        for found in cluster_state.observe(ghost, node_id, outcome, view):
             if isinstance(found, Ghost):
                 state[_GHOST] = self.ghosts.number(found)
             else:
                 self._break(found)
 
     def _aspect(self, number: int) -> int:
-        """The number of what the properties see of a node's state: many states look the same to them."""
+        """The number of the part of a node's state that the properties depend on; many states share it."""
         while len(self._aspects) <= number:
             view = self.nodes.views[len(self._aspects)]
             seen: Hashable = (
@@ -278,7 +278,7 @@ class ModelCluster:
         if key not in self._judged:
             views = self.nodes.views
             brokers = [(number, views[state[number]]) for number in BROKERS]
-            found = of_the_cluster.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
+            found = cluster_state.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
             self._judged[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
         verdict = self._judged[key]
         if verdict is not None:

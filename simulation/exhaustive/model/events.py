@@ -1,4 +1,4 @@
-"""What happens to a node in a small world, and what comes of it. All are plain values that can be compared and kept."""
+"""The events of a node in the model, and their outcomes: plain values that can be compared and stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.core.metadata.records import PartitionState
 
 
 class Arrives(NamedTuple):
-    """A request comes to `server`. `wanted`: its sender still waits for the answer."""
+    """A request arrives at `server`. `wanted`: its sender still waits for the answer."""
 
     client: int
     server: int
@@ -21,7 +21,7 @@ class Arrives(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer comes to `client`; None stands for a lost connection or a timeout."""
+    """The answer arrives at `client`; None stands for a lost connection or a timeout."""
 
     client: int
     server: int
@@ -49,7 +49,7 @@ class Learns(NamedTuple):
 
 
 class Fires(NamedTuple):
-    """A timer of the node."""
+    """A timer of the node fires."""
 
     key: Hashable
 
@@ -83,13 +83,13 @@ class Produces(NamedTuple):
 
 
 class Dies(NamedTuple):
-    """The process is gone; of un-synced records `kept` whole ones survive, all of them if None."""
+    """The process dies; of un-synced records `kept` whole ones survive, all of them if None."""
 
     kept: int | None = None
 
 
 class Starts(NamedTuple):
-    """A new process on the old disk."""
+    """A new process starts on the old disk."""
 
     incarnation: str
 
@@ -103,7 +103,7 @@ class Recalls(NamedTuple):
 
 
 class Leaves(NamedTuple):
-    """The connections from this client are gone; nobody waits for its answers."""
+    """The connections from this client are lost; it does not wait for answers any more."""
 
     client: int
 
@@ -126,7 +126,7 @@ Record = tuple[int, int]
 
 
 class NodeOutcome(NamedTuple):
-    """What one step of one node did. `state` is the number of the node's new state."""
+    """The outcome of one step of one node. `state` is the number of the node's new state."""
 
     state: int
     messages: tuple[int, ...] = ()  # numbers of events
@@ -135,5 +135,5 @@ class NodeOutcome(NamedTuple):
     decisions: tuple[Decision, ...] = ()
     appended: int = -1  # the leader epoch in which it appended as a leader, -1 if it did not
     removed: tuple[tuple[int, Record], ...] = ()  # (offset, record) cut off
-    fault: str | None = None  # a property that this node broke by itself, and how
+    fault: str | None = None  # a property that this step broke by itself, and how
     notes: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""One node takes one step. Every state of a node and every step from it are computed once and remembered.
+"""Caches the states and steps of single nodes: each is computed once.
 
-A state of the whole world is then a handful of numbers, and a step of the world one look into a table: worlds differ in
-how the states of their nodes are combined far more than in the states themselves (the "collapse" of SPIN).
+A state of the whole model is then a handful of numbers, and a step of it one lookup in a table: states of the model
+differ in the combination of node states far more than in the node states themselves (the "collapse" of SPIN).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from simulation.exhaustive.model.events import (
 )
 from simulation.exhaustive.model.step import NodeState, take
 from simulation.exhaustive.model.views import DEAD, BrokerView, ControllerView, view_broker, view_controller
-from simulation.exhaustive.properties import of_one_step
+from simulation.exhaustive.properties import node_step
 from simulation.exhaustive.spec import CONTROLLER, ModelSpec
 
 
 class Nodes:
     """All states of all nodes that have been seen, the steps between them, and the events that caused these."""
 
-    def __init__(self, world: ModelSpec) -> None:
-        self.world = world
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
         self.states: list[NodeState] = []
         self.owners: list[int] = []
         self.views: list[Any] = []
@@ -59,13 +59,13 @@ class Nodes:
         return number
 
     def new(self, node_id: int) -> int:
-        """A machine that has never run."""
+        """The number of the state of a machine that has never run."""
         return self.rest(node_id, NodeState(None, SimulatedDisk(), frozenset(), {}))
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def step(self, state: int, event: int) -> NodeOutcome:
-        """What the event does to a node in this state."""
+        """The outcome of an event for a node in this state."""
         key = state << 32 | event
         outcome = self._steps.get(key)
         if outcome is None:
@@ -74,7 +74,7 @@ class Nodes:
 
     def _take(self, number: int, event: NodeEvent) -> NodeOutcome:
         owner = self.owners[number]
-        done = take(self.world, owner, self.states[number], event)
+        done = take(self.spec, owner, self.states[number], event)
         state = self.rest(owner, done.state)
         outcome = NodeOutcome(
             state,
@@ -86,7 +86,7 @@ class Nodes:
         )
         if owner == CONTROLLER:
             return outcome
-        return of_one_step.of_step(self.views[number], self.views[state], outcome, event)
+        return node_step.check_step(self.views[number], self.views[state], outcome, event)
 
     def rest(self, node_id: int, state: NodeState) -> int:
         """The number of a state of a node, known or new."""

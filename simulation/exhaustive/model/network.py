@@ -1,4 +1,4 @@
-"""Messages on their way: in order on each connection, in any order between connections."""
+"""Sets of messages in flight: ordered on each connection, in any order between connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulation.exhaustive.model.state import Table
 
 
 class Nets:
-    """Every set of messages that was ever under way, by number; messages are named by the numbers of their events.
+    """Every set of messages that was ever in flight, by number; messages are identified by the numbers of their events.
 
     A set is kept lane by lane, in order within each: a lane is one direction of one connection.
     """
@@ -38,7 +38,7 @@ class Nets:
             previous = lane
 
     def without(self, number: int, message: int, instead: Iterable[int] = ()) -> int:
-        """The number of the messages without the first one like this, and with others."""
+        """The number of the messages without the first one equal to `message`, and with `instead`."""
         messages = list(self._sets[number])
         messages.remove(message)
         return self.number([*messages, *instead])

@@ -1,4 +1,4 @@
-"""A state of the whole world: a few numbers, each the name of something that is kept once."""
+"""A state of the whole model: a tuple of numbers, each of which identifies a value that is stored once."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ Kept = TypeVar("Kept", bound=Hashable)
 
 
 class State(NamedTuple):
-    """The controller, the three brokers, and what is between and around them."""
+    """Numbers of the states of the controller and the three brokers, and of everything else."""
 
     controller: int
     first: int
     second: int
     third: int
-    net: int  # messages on their way
+    net: int  # messages in flight
     metadata: int  # batches that some broker lacks
     ghost: int
     budget: int
 
 
 class Table(Generic[Kept]):
-    """Values, each with a number."""
+    """Interns values: each distinct value has a number."""
 
     def __init__(self) -> None:
         self.values: list[Kept] = []

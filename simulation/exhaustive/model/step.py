@@ -1,7 +1,7 @@
-"""One step of one node: a copy of it, the event, and what came of it.
+"""Takes one step of one node: copies the node, applies the event, and collects the outcome.
 
 Between two steps a node is at rest: fsyncs have ended, the clock stands at `NOW_MS`, requests are numbered in a
-canonical way. That clock is the only one: what depends on time is an event of its own (`Expires`, `Lags`, `Waits`).
+canonical way. The clock never moves: what depends on time is an event of its own (`Expires`, `Lags`, `Waits`).
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class NodeState(NamedTuple):
 
 
 class NodeCrashed(Exception):
-    """A node's core raised."""
+    """A node's core raised an exception."""
 
 
 class Done(NamedTuple):
-    """What a step did."""
+    """The outcome of a step, before states and messages are numbered."""
 
     state: NodeState
     messages: tuple[Message, ...]
@@ -116,9 +116,9 @@ class Done(NamedTuple):
     notes: tuple[str, ...]
 
 
-def take(world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> Done:
-    """Let an event happen to a node. Raises `NodeCrashed`."""
-    step = _Step(world, node_id, before, event)
+def take(spec: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> Done:
+    """Apply an event to a copy of a node. Raises `NodeCrashed`."""
+    step = _Step(spec, node_id, before, event)
     try:
         return step.take()
     except Exception as error:
@@ -126,10 +126,10 @@ def take(world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) ->
 
 
 class _Step:
-    """One step: a copy of the node, the event, and what came of it."""
+    """One step: a copy of the node, the event, and the outcome."""
 
-    def __init__(self, world: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> None:
-        self.world = world
+    def __init__(self, spec: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> None:
+        self.spec = spec
         self.node_id = node_id
         self.event = event
         self.disk = before.disk.copy()
@@ -141,10 +141,10 @@ class _Step:
         self.notes: list[str] = []
 
     def take(self) -> Done:
-        """Let it happen."""
+        """Apply the event and collect the outcome."""
         before = self.node.state if isinstance(self.node, ControllerNode) else None
         end, partition = (before.quorum.log.end_offset, before.image.partition(TOPIC, 0)) if before else (0, None)
-        self._happen(self.event)
+        self._apply(self.event)
         batches = self._batches_from(end)
         self._normalise()
         return Done(
@@ -158,7 +158,7 @@ class _Step:
 
     # --- events ------------------------------------------------------------------------------------------------------
 
-    def _happen(self, event: NodeEvent) -> None:
+    def _apply(self, event: NodeEvent) -> None:
         match event:
             case Arrives():
                 self._accept(_IDS_FROM + event.client, Waiting(event.client, *event[2:]))
@@ -209,7 +209,7 @@ class _Step:
         return self.node
 
     def _accept(self, request_id: int, waiting: Waiting) -> None:
-        """Take a request under this number, or the next that is free."""
+        """Accept a request under this number, or the next free one."""
         while request_id in self.waiting:
             request_id += _NUMBER_STEP
         self.waiting[request_id] = waiting
@@ -226,12 +226,12 @@ class _Step:
             opened[0] = OpenRequest(event.purpose, event.request, event.server)
         for number, request in list(opened.items()):
             if (request.purpose, request.to, request.request) == (event.purpose, event.server, event.request):
-                happened = (
+                failed_or_answered = (
                     RequestFailed(number, "lost")
                     if event.response is None
                     else ResponseReceived(number, event.response)
                 )
-                self._handle(happened)
+                self._handle(failed_or_answered)
                 return
 
     def _answer_open(self, purpose: str, response: FetchResponse | FetchSnapshotResponse) -> None:
@@ -263,9 +263,9 @@ class _Step:
         self._accept(_PRODUCES_FROM + value, Waiting(CLIENT, "client", "produce", request, wanted=True))
 
     def _start(self, incarnation: str) -> None:
-        node = make_node(self.world.settings(self.node_id), self.disk, incarnation)
+        node = make_node(self.spec.settings(self.node_id), self.disk, incarnation)
         assert isinstance(node, BrokerNode | ControllerNode)
-        change = self.world.without
+        change = self.spec.without
         if change is not None:
             rules = change(node.state.rules)
             node.state.rules = rules
@@ -335,7 +335,7 @@ class _Step:
     # --- rest --------------------------------------------------------------------------------------------------------
 
     def _batches_from(self, offset: int) -> tuple[Batch, ...]:
-        """What the controller has committed from an offset on."""
+        """The batches that the controller has committed from an offset on."""
         if not isinstance(self.node, ControllerNode):
             return ()
         log = self.node.state.quorum.log
@@ -348,7 +348,7 @@ class _Step:
         return tuple(batches)
 
     def _normalise(self) -> None:
-        """Remove what tells apart nodes that will behave alike."""
+        """Remove differences between nodes that will behave alike."""
         if self.node is None:
             return
         self._drop_idle_timers()
@@ -372,7 +372,7 @@ class _Step:
                 state.fetching_from[opened.to] = request_id
         if state.broker_epoch >= 0:
             state.previous_broker_epoch = -1
-        if state.caught_up:  # whether it knows that it is unfenced matters to its operator only
+        if state.caught_up:  # from here on its own view of being fenced does not change its behaviour
             state.fenced = False
             state.lifecycle = state.lifecycle.__class__.RUNNING
         for replica in state.replicas.values():
@@ -381,7 +381,7 @@ class _Step:
                 replica.log.truncations = 0
 
     def _drop_idle_timers(self) -> None:
-        """A retry that nobody waits for any more does nothing."""
+        """Drop retry timers that would have no effect."""
         if not isinstance(self.node, BrokerNode):
             return
         replicas = self.node.state.replicas.values()

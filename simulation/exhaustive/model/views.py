@@ -1,4 +1,4 @@
-"""What the search looks at in a node: read once for every state of a node, then shared."""
+"""The parts of a node's state that the search reads: extracted once for every state of a node, then shared."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BrokerView(NamedTuple):
 
     @property
     def leads(self) -> bool:
-        """Whether it believes to lead."""
+        """Whether it believes that it leads."""
         return self.role is Role.LEADER
 
 
@@ -59,7 +59,7 @@ class Registration(NamedTuple):
 
 
 class ControllerView(NamedTuple):
-    """What the controller has decided."""
+    """The controller's decisions."""
 
     end_offset: int
     partition: PartitionState | None
@@ -71,7 +71,7 @@ DEAD = BrokerView(alive=False)
 
 
 def view_broker(node: BrokerNode, waiting: tuple[int, ...], timers: tuple[Hashable, ...]) -> BrokerView:
-    """A living broker."""
+    """The view of a running broker."""
     state = node.state
     replica = state.replicas.get((TOPIC, 0))
     if replica is None:
@@ -99,7 +99,7 @@ def view_broker(node: BrokerNode, waiting: tuple[int, ...], timers: tuple[Hashab
 
 
 def view_controller(node: ControllerNode, timers: tuple[Hashable, ...]) -> ControllerView:
-    """The controller."""
+    """The view of the controller."""
     image = node.state.image
     return ControllerView(
         image.end_offset,

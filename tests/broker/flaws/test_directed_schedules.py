@@ -10,9 +10,9 @@ PATHS = sorted(files.DIRECTORY.glob("*.toml"))
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_the_flaw_is_found_by_its_schedule(path: Path) -> None:
-    assert directed.run(path, flawed=True).failed
+    assert directed.play_schedule(path, flawed=True).failed
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_the_correct_build_passes_the_same_schedule(path: Path) -> None:
-    assert directed.run(path, flawed=False).findings == ()
+    assert directed.play_schedule(path, flawed=False).findings == ()

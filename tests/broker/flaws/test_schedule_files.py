@@ -51,23 +51,25 @@ def test_a_file_that_cannot_be_played_is_reported_in_one_line(tmp_path: Path, te
 )
 def test_an_impossible_step_is_reported_with_its_number(tmp_path: Path, steps: str, message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
-        directed.run(written(tmp_path, GOOD + steps), flawed=False)
+        directed.play_schedule(written(tmp_path, GOOD + steps), flawed=False)
     assert str(caught.value) == f"story.toml: {message}"
 
 
 def test_a_schedule_is_played_the_same_each_time() -> None:
     path = files.DIRECTORY / "stale-answer-applied.toml"
-    first, second = (directed.run(path, flawed=True).outcome for _ in range(2))
+    first, second = (directed.play_schedule(path, flawed=True).outcome for _ in range(2))
     assert (first.digest, first.events) == (second.digest, second.events)
 
 
 def test_a_step_that_a_finding_makes_impossible_does_not_hide_the_finding(tmp_path: Path) -> None:
     text = (files.DIRECTORY / "unclean-stays-eligible.toml").read_text()
     path = written(tmp_path, text + '\n[[step]]\ndo = "wait"\nleader = -1\nwithin = 10\n')
-    assert directed.run(path, flawed=True).findings
+    assert directed.play_schedule(path, flawed=True).findings
 
 
 def test_the_guard_of_committed_metadata_is_what_ends_a_voter_and_without_it_the_cut_is_silent() -> None:
     path = files.DIRECTORY / "commit-earlier-epoch.toml"
-    assert Layer.CRASH.value in directed.run(path, flawed=True).layers
-    assert Layer.CRASH.value not in directed.run(path, flawed=True, also=("metadata-cut-below-commit",)).layers
+    assert Layer.CRASH.value in directed.play_schedule(path, flawed=True).layers
+    assert (
+        Layer.CRASH.value not in directed.play_schedule(path, flawed=True, also=("metadata-cut-below-commit",)).layers
+    )

@@ -13,7 +13,7 @@ from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.step import NodeCrashed, take
 from simulation.exhaustive.spec import BROKERS, Budget, ModelSpec, reassign
 
-WORLDS = [
+MODELS = [
     ModelSpec(budget=Budget(records=2, fences=1, shrinks=1), initial_isr=3),
     ModelSpec(budget=Budget(records=2, kills=1, power_losses=1, late_requests=1)),
     ModelSpec(budget=Budget(records=1, orders=2, lost_answers=1), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
@@ -23,8 +23,8 @@ WORLDS = [
 class Remembering(Nodes):
     """Keeps some of the states that were merged into an equal one, and what happened to each state."""
 
-    def __init__(self, world):
-        super().__init__(world)
+    def __init__(self, cluster):
+        super().__init__(cluster)
         self.twins = {}
         self.happened = {}
 
@@ -40,23 +40,23 @@ class Remembering(Nodes):
         return super().step(state, event)
 
 
-def wander(world, steps, seed):
-    """A random walk; begins anew when nothing can happen any more."""
+def wander(cluster, steps, seed):
+    """A random walk; restarts when no action is possible."""
     draws = random.Random(seed)
-    start = state = begin(world)
+    start = state = begin(cluster)
     for _ in range(steps):
-        actions = world.actions(state)
-        state = (world.apply(state, draws.choice(actions)) or state) if actions else start
+        actions = cluster.actions(state)
+        state = (cluster.apply(state, draws.choice(actions)) or state) if actions else start
 
 
 def remembering(spec, monkeypatch):
     monkeypatch.setattr("simulation.exhaustive.model.cluster.Nodes", Remembering)
-    world = ModelCluster(spec)
-    wander(world, 1_500, seed=7)
-    return world.nodes
+    cluster = ModelCluster(spec)
+    wander(cluster, 1_500, seed=7)
+    return cluster.nodes
 
 
-@pytest.mark.parametrize("spec", WORLDS, ids=ModelSpec.title)
+@pytest.mark.parametrize("spec", MODELS, ids=ModelSpec.title)
 def test_what_was_merged_answers_every_event_as_what_it_was_merged_with(spec, monkeypatch):
     nodes = remembering(spec, monkeypatch)
     compared = 0
@@ -71,26 +71,26 @@ def test_what_was_merged_answers_every_event_as_what_it_was_merged_with(spec, mo
 
 def outcome(nodes, number, state, event):
     try:
-        done = take(nodes.world, nodes.owners[number], state, nodes.events[event])
+        done = take(nodes.cluster, nodes.owners[number], state, nodes.events[event])
     except NodeCrashed as crashed:
         return str(crashed)
     messages = sorted(done.messages, key=repr)  # they go to different nodes, in no order
     return canonical_state(done.state), messages, done.batches, done.acknowledged
 
 
-@pytest.mark.parametrize("spec", WORLDS, ids=ModelSpec.title)
+@pytest.mark.parametrize("spec", MODELS, ids=ModelSpec.title)
 def test_a_step_leaves_the_state_that_it_starts_from_as_it_was(spec):
-    world = ModelCluster(spec)
-    wander(world, 800, seed=11)
-    nodes = world.nodes
+    cluster = ModelCluster(spec)
+    wander(cluster, 800, seed=11)
+    nodes = cluster.nodes
     for number, state in enumerate(nodes.states):
         assert nodes.number_of(nodes.owners[number], state) == number
 
 
 def test_a_copy_is_equal_and_independent():
-    world = ModelCluster(ModelSpec())
-    state = begin(world)
-    before = world.nodes.states[state.second]
+    cluster = ModelCluster(ModelSpec())
+    state = begin(cluster)
+    before = cluster.nodes.states[state.second]
     disk = before.disk.copy()
     twin = copy_node(before.node, disk)
     assert canonical(twin.state) == canonical(before.node.state)
@@ -107,10 +107,10 @@ def test_what_cannot_be_copied_is_refused_by_name():
 
 
 def test_events_of_different_kinds_are_different_events():
-    world = ModelCluster(ModelSpec(budget=Budget(fences=1)))
-    state = begin(world)
-    actions = world.actions(state)
+    cluster = ModelCluster(ModelSpec(budget=Budget(fences=1)))
+    state = begin(cluster)
+    actions = cluster.actions(state)
     assert Action("fence", 1) in actions
-    assert world.nodes.event(Beats()) == world.nodes.event(Beats())
-    assert len({world.apply(state, action) for action in actions}) == len(actions)
-    assert {world.nodes.owners[number] for number in state[1:4]} == set(BROKERS)
+    assert cluster.nodes.event(Beats()) == cluster.nodes.event(Beats())
+    assert len({cluster.apply(state, action) for action in actions}) == len(actions)
+    assert {cluster.nodes.owners[number] for number in state[1:4]} == set(BROKERS)

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from simulation.exhaustive.models import CORRECT, HUNTS, MODEL
-from simulation.exhaustive.properties.of_the_cluster import MODELLED
+from simulation.exhaustive.properties.cluster_state import MODELLED
 from simulation.exhaustive.replay import follow
 from simulation.exhaustive.search import Limits, Verdict, search
 from simulation.exhaustive.spec import Budget, ModelSpec, reassign
@@ -20,7 +20,7 @@ as there; a fetch is as many."""
 
 
 @pytest.mark.parametrize(
-    "world",
+    "spec",
     [
         ModelSpec(budget=Budget(records=2)),
         ModelSpec(budget=Budget(records=3), initial_isr=3),
@@ -31,8 +31,8 @@ as there; a fetch is as many."""
     ],
     ids=ModelSpec.title,
 )
-def test_no_order_of_a_small_world_breaks_the_correct_protocol(world):
-    found = search(world)
+def test_no_order_of_events_breaks_the_correct_protocol(spec):
+    found = search(spec)
     assert (found.verdict, found.violation) == (Verdict.EXHAUSTED, None)
     assert found.states > 500
     assert found.transitions > found.states
@@ -54,12 +54,12 @@ def test_a_flaw_shows_within_as_few_steps_as_in_the_model(flaw):
 
 @pytest.mark.parametrize("flaw", sorted(HUNTS))
 def test_the_steps_break_a_property_with_the_flaw_and_none_without_it(flaw):
-    world = HUNTS[flaw]
+    cluster = HUNTS[flaw]
     found = hunted(flaw)
-    with_it = follow(world, found.steps)
+    with_it = follow(cluster, found.steps)
     assert with_it.violation == found.violation
     assert [step.name for step in with_it.steps] == list(found.steps)
-    without = follow(ModelSpec(**{**vars(world), "flaws": ()}), found.steps)
+    without = follow(ModelSpec(**{**vars(cluster), "flaws": ()}), found.steps)
     assert without.violation is None
 
 
@@ -67,8 +67,8 @@ def test_the_steps_break_a_property_with_the_flaw_and_none_without_it(flaw):
     ("flaw", "length"), [("advance-below-min-isr", 4), ("eager-shrink", 5), ("rollback-on-any-error", 15)]
 )
 def test_what_the_model_can_see_takes_exactly_as_long_as_in_the_model(flaw, length):
-    world = HUNTS[flaw]
-    found = search(ModelSpec(**{**vars(world), "properties": MODELLED}))
+    cluster = HUNTS[flaw]
+    found = search(ModelSpec(**{**vars(cluster), "properties": MODELLED}))
     assert len(found.steps) + 1 == length == MODEL[flaw]
 
 
@@ -85,8 +85,8 @@ def test_a_step_that_is_not_possible_is_named_with_its_number():
     assert len(replayed.steps) == 1
 
 
-def test_the_stated_worlds_have_names_of_their_own():
-    names = [world.name for world in (*CORRECT, *HUNTS.values())]
+def test_the_predefined_models_have_distinct_names():
+    names = [cluster.name for cluster in (*CORRECT, *HUNTS.values())]
     assert len(set(names)) == len(names)
 
 

@@ -13,8 +13,8 @@ from simulation.scenario.scenario import settings_of
 @pytest.fixture
 def knowledge() -> Knowledge:
     """What is known of three active brokers and a topic without partitions."""
-    world = SimulatedCluster(ChoiceSequence(1), settings_of(Configuration()))
-    known = Knowledge.of(world)
+    cluster = SimulatedCluster(ChoiceSequence(1), settings_of(Configuration()))
+    known = Knowledge.of(cluster)
     for broker in (1, 2, 3):
         known.image.apply(0, BrokerRegistered(broker, f"{broker}/1", (), None, broker))
         known.image.apply(0, BrokerChanged(broker, fenced=False, in_controlled_shutdown=False))

@@ -1,4 +1,4 @@
-"""Each property about what clients are told is reported when it is broken (P-9, P-11 … P-15, P-24)."""
+"""Each property about answers to clients is reported when it is broken (P-9, P-11 … P-15, P-24)."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ Change = Callable[[SimulatedCluster, AnyResponse], AnyResponse | None]
 
 
 def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver | None = None) -> SimulationOutcome:
-    """Simulate, and exchange one answer to a client, in the eyes of the observer, by what `change` makes of it."""
+    """Simulate, and replace one answer to a client, as the observer sees it, by the result of `change`."""
     watching = observer or PropertyObserver()
 
-    def lie(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = replica_of(world, step, Role.LEADER)
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
         if replica is None or replica.high_watermark < 4:
             return False
         asked_now = step.event.request_id if isinstance(step.event, RequestReceived) else -1
         from_client = isinstance(step.event, RequestReceived) and step.event.connection >= CLIENTS_FROM
         broker = watching.known.brokers[step.node_id]
-        for place, effect in enumerate(step.effects):
+        for index, effect in enumerate(step.effects):
             if not isinstance(effect, Reply) or not isinstance(effect.response, kind):
                 continue
             known = effect.request_id in broker.reads or effect.request_id in broker.writes
             if not known and not (from_client and asked_now == effect.request_id):
                 continue
-            changed = change(world, effect.response) if not the_only(effect.response).error_code else None
+            changed = change(cluster, effect.response) if not the_only(effect.response).error_code else None
             if changed is not None:
-                step.effects[place] = effect._replace(response=changed)  # type: ignore[index]
+                step.effects[index] = effect._replace(response=changed)  # type: ignore[index]
                 return True
         return False
 
@@ -67,7 +67,7 @@ def with_part(response: AnyResponse, **fields: object) -> AnyResponse:
 def test_an_end_of_the_log_that_goes_back_breaks_p_9_and_one_before_acknowledged_writes_p_13(shown: str) -> None:
     observer = PropertyObserver()
 
-    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         if shown == "P-9":
             ghost.acknowledged_end = 0
@@ -84,7 +84,7 @@ def test_an_end_of_the_log_beyond_what_is_committed_breaks_p_11() -> None:
 
 
 def test_a_record_above_the_high_watermark_that_a_consumer_gets_breaks_p_11() -> None:
-    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse:
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse:
         records = encode_batch([(None, b"x")], the_only(response).high_watermark, 0, 0)
         return with_part(response, records=records)
 
@@ -101,7 +101,7 @@ def test_a_committed_offset_with_another_record_that_a_consumer_gets_breaks_p_11
 def test_an_empty_answer_to_who_must_see_an_acknowledged_write_breaks_p_13() -> None:
     observer = PropertyObserver()
 
-    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         ghost.shown_end = 0
         return with_part(response, records=b"") if the_only(response).records and ghost.acknowledged_end else None
@@ -112,12 +112,12 @@ def test_an_empty_answer_to_who_must_see_an_acknowledged_write_breaks_p_13() -> 
 def test_epochs_that_decrease_within_what_is_read_break_p_24() -> None:
     observer = PropertyObserver()
 
-    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         last = ghost.committed[-1]
-        if last is None or not last.epoch or ghost.state is None or ghost.state.leader not in dict(brokers(world)):
+        if last is None or not last.epoch or ghost.state is None or ghost.state.leader not in dict(brokers(cluster)):
             return None
-        log = dict(brokers(world))[ghost.state.leader].replicas[TOPIC, 0].log
+        log = dict(brokers(cluster))[ghost.state.leader].replicas[TOPIC, 0].log
         first = log.batch_at(0)
         assert first is not None
         later = log.read(last.base, 1, log.end_offset)
@@ -139,7 +139,7 @@ def test_an_acknowledgement_with_a_wrong_offset_breaks_p_12() -> None:
 def test_an_acknowledged_write_with_a_lower_offset_than_an_earlier_one_breaks_p_13() -> None:
     observer = PropertyObserver()
 
-    def change(world: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
         (ghost,) = observer.known.partitions.values()
         for records in ghost.first_seen:
             ghost.first_seen[records] = 10_000
@@ -150,8 +150,8 @@ def test_an_acknowledged_write_with_a_lower_offset_than_an_earlier_one_breaks_p_
 
 @pytest.mark.parametrize("sequence", [0, 1_000])
 def test_a_sequence_number_that_is_committed_twice_or_left_out_breaks_p_14(sequence: int) -> None:
-    def repeat(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = replica_of(world, step, Role.LEADER)
+    def repeat(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
         if replica is None or replica.high_watermark < 4:
             return False
         data = replica.log.read(0, 1 << 20, replica.log.end_offset)

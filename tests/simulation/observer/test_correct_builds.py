@@ -1,4 +1,4 @@
-"""The observer is silent on the correct protocol, and reports of older generations only what they are known for."""
+"""The observer is silent on the correct protocol, and reports only documented flaws of older protocol versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHERWISE: dict[str, dict[str, object]] = {
 
 
 def failures(seeds: range, **overrides: object) -> list[str]:
-    """What the observer reports. What comes after the observer's part, clients that wait in vain, is not asked here."""
+    """What the observer reports; violations of liveness and anomalies in the history are left out."""
     found = []
     for seed in seeds:
         outcome = scenario.run(ChoiceSequence(seed), overrides=overrides, observers=[PropertyObserver()])

@@ -19,16 +19,16 @@ class Judge(Plant):
     def __init__(self, act: Callable[[SimulatedCluster], object]) -> None:
         self.found = ""
 
-        def lie(world: SimulatedCluster, step: EventStep) -> bool:
-            act(world)
-            self.found = unmet(world, "in a test").property_id
+        def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+            act(cluster)
+            self.found = unmet(cluster, "in a test").property_id
             return True
 
         super().__init__(lie, after_ms=6_000)
 
 
 def kill(*nodes: int) -> Callable[[SimulatedCluster], object]:
-    return lambda world: [world.kill(node) for node in nodes]
+    return lambda cluster: [cluster.kill(node) for node in nodes]
 
 
 @pytest.mark.parametrize(("act", "property_id"), [(kill(100, 101, 102), "V-9"), (kill(2), "V-1")])
@@ -38,7 +38,7 @@ def test_the_missing_property_is_named(act: Callable[[SimulatedCluster], object]
     assert judge.found == property_id
 
 
-def test_a_leader_that_never_hears_of_its_isr_change_breaks_v_7() -> None:
+def test_a_leader_without_an_answer_to_its_isr_change_breaks_v_7() -> None:
     plant = change_rules("isr", after_answer=lambda _error: None)
     metadata = change_rules("metadata", refreshes_leader=lambda: False)
     outcome = observe(plant, metadata, faults=[Fault(5_000, "kill", 2, 1_000, 0)])

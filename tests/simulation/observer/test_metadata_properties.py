@@ -85,20 +85,20 @@ def test_a_possible_change_of_a_partition_is_not_reported(knowledge: Knowledge) 
     metadata.commit(knowledge, [(4, PartitionSet("id", 0, after))], 5)
 
 
-def test_a_member_that_was_admitted_by_what_its_earlier_life_fetched_breaks_p_7() -> None:
+def test_a_member_admitted_by_fetches_of_an_earlier_incarnation_breaks_p_7() -> None:
     faults = [Fault(5_000, "kill", 2, 1_000, 0)]
     plant = change_rules("isr", is_eligible=lambda *_asked: True)
     other = change_rules("alter_partition", is_eligible=lambda *_asked, **_more: True)
     third = change_rules("fetch", check_replica_epoch=lambda *_asked: 0)
-    outcome = observe(plant, other, third, _epochs_of_earlier_lives(), faults=faults)
+    outcome = observe(plant, other, third, _epochs_of_earlier_incarnations(), faults=faults)
     assert outcome.failed_property == "P-7"
 
 
-def _epochs_of_earlier_lives() -> Plant:
+def _epochs_of_earlier_incarnations() -> Plant:
     """A leader that says of every follower that it fetched in broker epoch 0."""
 
-    def lie(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = replica_of(world, step, Role.LEADER)
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
         for remote in replica.remotes.values() if replica is not None else ():
             remote.broker_epoch = 0
         return False

@@ -15,8 +15,8 @@ Lie = Callable[[Quorum], object]
 
 
 def quorum_lie(lie: Lie, *, leads: bool) -> Plant:
-    def plant(world: SimulatedCluster, step: EventStep) -> bool:
-        state = controller_of(world, step, leads=leads)
+    def plant(cluster: SimulatedCluster, step: EventStep) -> bool:
+        state = controller_of(cluster, step, leads=leads)
         if state is None or not state.quorum.high_watermark:
             return False
         lie(state.quorum)

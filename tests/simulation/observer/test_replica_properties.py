@@ -17,13 +17,13 @@ OTHER = Batch(0, 0, 0, 0xBAD, -1, -1, -1, control=False)
 KILL_FIRST = (Fault(6_000, "kill", 0, 9_000, 0),)
 
 
-def follower(world: SimulatedCluster, step: EventStep) -> Replica | None:
-    replica = replica_of(world, step, Role.FOLLOWER)
+def follower(cluster: SimulatedCluster, step: EventStep) -> Replica | None:
+    replica = replica_of(cluster, step, Role.FOLLOWER)
     return replica if replica is not None and replica.high_watermark > 3 else None
 
 
-def leader(world: SimulatedCluster, step: EventStep) -> Replica | None:
-    replica = replica_of(world, step, Role.LEADER)
+def leader(cluster: SimulatedCluster, step: EventStep) -> Replica | None:
+    replica = replica_of(cluster, step, Role.LEADER)
     return replica if replica is not None and replica.high_watermark > 3 else None
 
 
@@ -42,8 +42,8 @@ def test_an_elected_leader_without_all_that_is_committed_breaks_p_1() -> None:
 def test_a_leader_that_finds_less_than_is_committed_when_it_takes_over_breaks_p_1() -> None:
     observer = PropertyObserver()
 
-    def add(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = replica_of(world, step, Role.LEADER)
+    def add(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
         if replica is None or not replica.leader_epoch:
             return False
         observer.known.partitions[replica.topic_id, 0].committed += [OTHER]
@@ -62,8 +62,8 @@ def test_a_member_of_the_isr_that_lacks_a_record_breaks_p_2() -> None:
 
 
 def test_two_records_of_one_epoch_at_one_offset_break_p_3() -> None:
-    def corrupt(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = follower(world, step)
+    def corrupt(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
         if replica is None:
             return False
         batch = encode_batch([(None, b"not what the leader wrote")], replica.log.end_offset, replica.leader_epoch, 0)
@@ -76,8 +76,8 @@ def test_two_records_of_one_epoch_at_one_offset_break_p_3() -> None:
 def test_a_leader_that_commits_another_record_breaks_p_4() -> None:
     observer = PropertyObserver()
 
-    def exchange(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = leader(world, step)
+    def exchange(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
         if replica is None or replica.log.end_offset == replica.high_watermark:
             return False
         ghost = observer.known.ghost_of(TOPIC, 0)
@@ -88,8 +88,8 @@ def test_a_leader_that_commits_another_record_breaks_p_4() -> None:
 
 
 def test_a_leader_that_does_not_count_a_candidate_breaks_p_5() -> None:
-    def forget(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = leader(world, step)
+    def forget(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
         if replica is None:
             return False
         replica.isr = replica.isr[:2]
@@ -100,8 +100,8 @@ def test_a_leader_that_does_not_count_a_candidate_breaks_p_5() -> None:
 
 @pytest.mark.parametrize("below", [1, 3])
 def test_a_cut_through_committed_records_breaks_p_6(below: int) -> None:
-    def cut(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = follower(world, step)
+    def cut(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
         if replica is None:
             return False
         replica.log.truncate_to(replica.high_watermark - below)
@@ -114,23 +114,23 @@ def test_a_cut_through_committed_records_breaks_p_6(below: int) -> None:
 
 
 def test_synced_records_that_recovery_cuts_off_break_p_6() -> None:
-    def lose(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = leader(world, step)
+    def lose(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
         if replica is None:
             return False
-        disk = world.machines[step.node_id].disk
+        disk = cluster.machines[step.node_id].disk
         name = f"{TOPIC}-0/{0:020d}.log"
         disk.truncate(name, disk.size(name) // 2)
-        world.kill(step.node_id)
-        world.start(step.node_id)
+        cluster.kill(step.node_id)
+        cluster.start(step.node_id)
         return True
 
     assert observe(Plant(lose)).failed_property == "P-6"
 
 
 def test_a_second_broker_that_appends_in_an_epoch_breaks_p_8() -> None:
-    def usurp(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = follower(world, step)
+    def usurp(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
         if replica is None or replica.log.end_offset > replica.high_watermark:
             return False
         replica.role = Role.LEADER
@@ -142,8 +142,8 @@ def test_a_second_broker_that_appends_in_an_epoch_breaks_p_8() -> None:
 
 
 def test_a_leader_whose_high_watermark_goes_back_breaks_p_9() -> None:
-    def step_back(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = leader(world, step)
+    def step_back(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
         if replica is None:
             return False
         replica.high_watermark -= 1
@@ -154,8 +154,8 @@ def test_a_leader_whose_high_watermark_goes_back_breaks_p_9() -> None:
 
 @pytest.mark.parametrize("offset", [10_000, -1])
 def test_a_high_watermark_outside_the_log_breaks_p_10(offset: int) -> None:
-    def put(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = follower(world, step)
+    def put(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
         if replica is None:
             return False
         replica.high_watermark = offset
@@ -167,8 +167,8 @@ def test_a_high_watermark_outside_the_log_breaks_p_10(offset: int) -> None:
 def test_a_follower_that_takes_more_for_committed_than_any_leader_breaks_p_10() -> None:
     observer = PropertyObserver()
 
-    def put(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = follower(world, step)
+    def put(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
         if replica is None or replica.log.end_offset == len(observer.known.partitions[replica.topic_id, 0].committed):
             return False
         replica.high_watermark = replica.log.end_offset
@@ -179,8 +179,8 @@ def test_a_follower_that_takes_more_for_committed_than_any_leader_breaks_p_10() 
 
 @pytest.mark.parametrize("by", [-1, 5])
 def test_a_replica_whose_epoch_goes_back_or_runs_ahead_breaks_p_19(by: int) -> None:
-    def change(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = follower(world, step)
+    def change(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
         if replica is None:
             return False
         replica.partition_epoch += by
@@ -192,11 +192,11 @@ def test_a_replica_whose_epoch_goes_back_or_runs_ahead_breaks_p_19(by: int) -> N
 def test_an_image_that_differs_at_one_offset_breaks_p_20() -> None:
     seen: dict[int, int] = {}
 
-    def change(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = replica_of(world, step)
+    def change(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step)
         if replica is None:
             return False
-        image = world.machines[step.node_id].node.state.image  # type: ignore[union-attr]
+        image = cluster.machines[step.node_id].node.state.image  # type: ignore[union-attr]
         if image.end_offset == seen.setdefault(step.node_id, image.end_offset):
             return False
         image.topics[TOPIC].configs["retention.ms"] = "1"
@@ -206,8 +206,8 @@ def test_an_image_that_differs_at_one_offset_breaks_p_20() -> None:
 
 
 def test_an_epoch_cache_that_contradicts_the_log_breaks_p_21() -> None:
-    def change(world: SimulatedCluster, step: EventStep) -> bool:
-        replica = replica_of(world, step)
+    def change(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step)
         if replica is None or not replica.leader_epoch:
             return False
         replica.log.epochs.replace(((0, 0), (1, 2)))

@@ -1,7 +1,7 @@
-"""The properties of the whole world, judged after every step.
+"""Checks the properties of the whole cluster after every step.
 
-The observer's ghost is small: what has ever been committed, who led which epoch, which replicas came back without a
-clean stop, which have lost data. It is part of the state, since it decides what will be a violation.
+The observer's ghost is small: what has ever been committed, which broker led which epoch, which replicas restarted
+without a clean stop, which have lost data. It is part of the state, since it decides what will be a violation.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ CHECKED = (
 """P-11 needs no check of its own: what a consumer may read is below the high watermark of a leader (P-4, P-10)."""
 
 MODELLED = frozenset({"P-1", "P-2", "P-3", "P-4", "P-12"})
-"""What the published models check; the others tell of a violation before it does harm."""
+"""The properties that the published models check; the others detect a violation before it does harm."""
 
 
 class Ghost(NamedTuple):
-    """What an observer of the whole world remembers."""
+    """What the observer of the whole cluster remembers."""
 
     committed: tuple[Record, ...] = ()
     leaders: tuple[tuple[int, int], ...] = ()  # (leader epoch, broker that appended in it)
-    unclean: frozenset[int] = frozenset()  # back without a clean stop, and not added to the ISR since
+    unclean: frozenset[int] = frozenset()  # restarted without a clean stop, and not added to the ISR since
     lossy: frozenset[int] = frozenset()  # lost data, and not added to the ISR since
     exempt: bool = False
-    """More replicas lost data at once than the protocol promises to survive (ST-8)."""
+    """More replicas lost data at once than the protocol must survive (ST-8)."""
 
 
 class Broken(Exception):
@@ -61,7 +61,7 @@ class Broken(Exception):
 def observe(
     ghost: Ghost, node_id: int, outcome: NodeOutcome, view: BrokerView | ControllerView
 ) -> Iterator[str | Ghost]:
-    """Properties that a step broke, as texts, and at last what the observer knows after it."""
+    """Yield the properties that a step broke, as texts, and at last the ghost after it."""
     if outcome.fault is not None:
         yield outcome.fault
     for decision in outcome.decisions:
@@ -133,13 +133,13 @@ def _after_decision(ghost: Ghost, decision: Decision) -> Ghost:
 
 
 def lost_data(ghost: Ghost, broker: int) -> Ghost:
-    """The observer sees a broker lose records."""
+    """The ghost after a broker has lost records."""
     lossy = ghost.lossy | {broker}
     return ghost._replace(lossy=lossy, exempt=ghost.exempt or len(lossy) > MIN_ISR - 1)
 
 
 def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: Ghost) -> Iterator[str]:
-    """Properties that the world as it stands breaks."""
+    """Yield the properties that the present state breaks."""
     state = controller.partition
     if state is None:
         return
@@ -192,8 +192,8 @@ def _judge_leader(
 
 
 def _judge_pairs(living: Sequence[tuple[int, BrokerView]]) -> Iterator[str]:
-    for place, (one, view) in enumerate(living):
-        for two, other in living[place + 1 :]:
+    for index, (one, view) in enumerate(living):
+        for two, other in living[index + 1 :]:
             end = min(view.high_watermark, other.high_watermark)
             start = max(view.log_start, other.log_start)
             mine = view.log[start - view.log_start : max(end - view.log_start, 0)]

@@ -1,4 +1,4 @@
-"""Tapes as files: what is written comes back, and nonsense is refused in one line."""
+"""Choice files: what is written can be read again, and nonsense is refused in one line."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from tests.simulation.small import LIES, quick
 
 
 @pytest.fixture(scope="module")
-def tape() -> ChoiceFile:
+def choice_file() -> ChoiceFile:
     outcome = run(quick(3, **LIES))
     return choice_file_of(outcome, findings(outcome), ["something happens"])
 
 
-def test_what_is_written_comes_back(tape: ChoiceFile, tmp_path: Path) -> None:
+def test_what_is_written_comes_back(choice_file: ChoiceFile, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
-    path.write_text(tape.dumps())
+    path.write_text(choice_file.dumps())
     assert choice_files.load(path) == ChoiceFile(
-        **{**vars(tape), "streams": {name: tuple(values) for name, values in tape.streams.items()}}
+        **{**vars(choice_file), "streams": {name: tuple(values) for name, values in choice_file.streams.items()}}
     )
 
 
-def test_a_tape_is_the_same_simulation_as_its_seed(tape: ChoiceFile) -> None:
-    assert run(tape.case()).digest == run(quick(3, **LIES)).digest == tape.digest
+def test_a_choice_file_is_the_same_simulation_as_its_seed(choice_file: ChoiceFile) -> None:
+    assert run(choice_file.case()).digest == run(quick(3, **LIES)).digest == choice_file.digest
 
 
 def change(data: dict[str, Any], path: str, value: object) -> None:
     *parents, last = path.split(".")
-    place: Any = data
+    node: Any = data
     for parent in parents:
-        place = place[int(parent) if parent.isdigit() else parent]
+        node = node[int(parent) if parent.isdigit() else parent]
     if value is None:
-        del place[last]
+        del node[last]
     else:
-        place[last] = value
+        node[last] = value
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "message"),
     [
-        ("format", FORMAT + 1, f"expected a tape of format {FORMAT}, found format {FORMAT + 1}"),
-        ("format", None, f"expected a tape of format {FORMAT}, found format None"),
-        ("harrow", "schedule", 'expected a tape ("harrow": "tape")'),
+        ("format", FORMAT + 1, f"expected a choice file of format {FORMAT}, found format {FORMAT + 1}"),
+        ("format", None, f"expected a choice file of format {FORMAT}, found format None"),
+        ("harrow", "schedule", 'expected a choice file ("harrow": "tape")'),
         ("configuration", None, "expected the key 'configuration', found none"),
         ("streams", None, "expected the key 'streams', found none"),
         ("streams", [], "has no attribute"),
@@ -84,13 +84,13 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         ),
     ],
 )
-def test_nonsense_is_refused_in_one_line(tape: ChoiceFile, path: str, value: object, told: str) -> None:
-    data = json.loads(tape.dumps())
+def test_nonsense_is_refused_in_one_line(choice_file: ChoiceFile, path: str, value: object, message: str) -> None:
+    data = json.loads(choice_file.dumps())
     change(data, path, value)
     with pytest.raises(ChoiceFileError) as refused:
         choice_files.parse(data, "file.json")
     assert str(refused.value).startswith("file.json: ")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -1,4 +1,4 @@
-"""Stories are told without how the cluster came up, and what repeats itself only once."""
+"""Traces leave out the set-up, and show repeated lines once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def lines(*texts: str, node: int = 1) -> list[Line]:
     return [Line(at, node, text) for at, text in enumerate(texts)]
 
 
-def test_what_happens_in_rounds_is_told_once() -> None:
+def test_repeated_rounds_are_shown_once() -> None:
     story = lines("up", "asks", "refused", "asks", "refused", "asks", "refused", "asks", "let in")
     assert [line.text for line in without_repetitions(story)] == [
         "up",
@@ -21,12 +21,12 @@ def test_what_happens_in_rounds_is_told_once() -> None:
     ]
 
 
-def test_what_happens_once_more_to_somebody_else_is_told() -> None:
+def test_the_same_line_of_another_node_is_shown() -> None:
     story = [*lines("dies", node=1), *lines("dies", node=2), *lines("dies", node=3)]
     assert without_repetitions(story) == story
 
 
-def test_a_story_begins_when_the_cluster_is_up_and_keeps_the_faults_before() -> None:
+def test_a_trace_begins_when_the_cluster_is_up_and_keeps_earlier_faults() -> None:
     fault, heal = Line(0, 0, "pause of 1"), Line(9, 0, "end of pause of 1")
     up = lines("starts", "log-0: leads in epoch 0, log end 0", "caught up with the metadata")
     caused = lines("Produce 1 to p0", "log-0: ISR [1]")

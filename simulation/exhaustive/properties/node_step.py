@@ -1,4 +1,4 @@
-"""What one broker's step shows by itself, without a look at the others (P-9, P-10, P-19, P-22)."""
+"""Checks one step of one broker by itself (P-9, P-10, P-19, P-22)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from simulation.exhaustive.model.events import Dies, NodeEvent, NodeOutcome, Rec
 from simulation.exhaustive.model.views import BrokerView
 
 
-def of_step(before: BrokerView, after: BrokerView, outcome: NodeOutcome, event: NodeEvent) -> NodeOutcome:
-    """The outcome, with what the observer of the whole world needs to know of this step."""
+def check_step(before: BrokerView, after: BrokerView, outcome: NodeOutcome, event: NodeEvent) -> NodeOutcome:
+    """The outcome with the facts that the properties of the whole cluster need, and a fault if the step shows one."""
     if not after.alive or not before.alive:
         return outcome._replace(fault=_fault_at_rest(after))
     appended = after.log[-1][0] if after.leads and after.log_end > before.log_end else -1
@@ -31,8 +31,8 @@ def _fault(before: BrokerView, after: BrokerView) -> str | None:
         return (
             f"P-19: the partition epoch of a replica went back from {before.partition_epoch} to {after.partition_epoch}"
         )
-    same_reign = before.leads and after.leads and before.leader_epoch == after.leader_epoch
-    if same_reign and after.high_watermark < before.high_watermark:
+    same_leadership = before.leads and after.leads and before.leader_epoch == after.leader_epoch
+    if same_leadership and after.high_watermark < before.high_watermark:
         return f"P-9: a leader's high watermark went back from {before.high_watermark} to {after.high_watermark}"
     return None
 
