@@ -93,8 +93,8 @@ class NamespaceFleet(GivenFleet):
         }
         return Settings(network=True, mounts=False, endpoints=(CLIENTS, *node_ids))
 
-    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
-        self._keeper = keeper
+    def set_up(self, supervisor: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
+        self._supervisor = supervisor
         for node_id in node_ids:  # one installation serves all: it is the same file system
             (self.place / str(node_id)).mkdir(exist_ok=True)
             (self.place / str(node_id) / "packages").symlink_to(self.place / "packages")
@@ -119,7 +119,7 @@ class NamespaceFleet(GivenFleet):
         log = os.open(self.place / f"server-{endpoint}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return self._keeper.spawn([str(word) for word in command], endpoint, nothing, log, log)
+            return self._supervisor.spawn([str(word) for word in command], endpoint, nothing, log, log)
         finally:
             os.close(log)
             os.close(nothing)

@@ -12,7 +12,7 @@ from harness.commands.cli import main
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.connection.ssh import Answer, Connection
 from harness.environments.ssh.fleet.facts import examine
-from harness.environments.ssh.fleet.hosts import SshHost, from_told
+from harness.environments.ssh.fleet.hosts import SshHost, host_from_json
 from harness.environments.ssh.fleet.inventory import for_nodes, load
 from harness.store.heal import heal
 from harness.store.journal import Journal
@@ -69,7 +69,7 @@ def test_every_node_needs_a_host_of_its_own(tmp_path: Path) -> None:
 
 def test_a_host_outlives_the_journal(tmp_path: Path) -> None:
     host = SshHost("a", "a.example", 2222, "admin", tmp_path / "key", sudo=True)
-    assert from_told(host.told()) == host
+    assert host_from_json(host.to_json()) == host
 
 
 def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -122,7 +122,7 @@ def test_a_host_that_cannot_be_healed_is_told_and_the_rest_is_healed(tmp_path: P
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         host = SshHost("far", "127.0.0.1", closed.getsockname()[1])
-        journal.record("ssh", node=1, **host.told())
+        journal.record("ssh", node=1, **host.to_json())
         lines = heal(tmp_path)
     assert "expected host far to answer SSH at 127.0.0.1" in lines[0]
     assert lines[1].endswith("sockets deleted")

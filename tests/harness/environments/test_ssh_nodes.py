@@ -293,8 +293,8 @@ def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed
         made.cluster.network.block(frozenset({(0, 1)}))
         node = made.cluster.nodes[1]
         pid = node.pid
-        keeper = _parent(pid)
-        agent = _parent(keeper)
+        supervisor = _parent(pid)
+        agent = _parent(supervisor)
         server = made._fleet.servers[1].pid
         os.kill(agent, 9)
         with pytest.raises(

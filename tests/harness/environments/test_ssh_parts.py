@@ -139,7 +139,7 @@ def test_a_guest_waits_for_what_was_plugged_in_and_says_what_did_not_come(
 ) -> None:
     monkeypatch.setattr(guest, "_TRIES", 2)
     (tmp_path / "disk").touch()
-    line = f"{guest.wait_order(look, 'the disk')} && echo found it"
+    line = f"{guest.wait_command(look, 'the disk')} && echo found it"
     done = subprocess.run(
         ["sh", "-c", line], check=False, env={**os.environ, "place": str(tmp_path)}, capture_output=True, text=True
     )

@@ -12,7 +12,7 @@ import pytest
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh import machine as module
 from harness.environments.ssh.connection.rpc import Request
-from harness.environments.ssh.machine import Machine, NotThere, Wishes
+from harness.environments.ssh.machine import AgentSettings, Machine, NotThere
 from harness.environments.ssh.node import SshNode
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
@@ -55,7 +55,7 @@ def fleet(agent: _Agent, monkeypatch: pytest.MonkeyPatch) -> FakeFleet:
 
 @pytest.fixture
 def machine(fleet: FakeFleet, tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(plan_in(tmp_path), StandIn(), fleet, Wishes("token", "power-cut", "", b"", {1: "10.0.0.1"}))
+    made = Machine(plan_in(tmp_path), StandIn(), fleet, AgentSettings("token", "power-cut", "", b"", {1: "10.0.0.1"}))
     made.attach()
     yield made
     made.close()

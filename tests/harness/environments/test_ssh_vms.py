@@ -14,7 +14,7 @@ import pytest
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.kernel.process_identity import of_run
-from harness.environments.ssh.capabilities import OFFERS_OF_VMS
+from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
 from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.vms.probe import need_vms, try_vms
 from harness.store.journal import Journal
@@ -45,7 +45,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnviron
         2,
         0,
         VmFleet(),
-        OFFERS_OF_VMS,
+        CAPABILITIES_OF_VMS,
         needs=frozenset({"clock"}),
         journal=Journal(place / "run"),
     )
@@ -189,8 +189,8 @@ def test_an_agent_that_is_gone_from_a_vm_is_told_with_how_it_ended_and_how_its_v
 ) -> None:
     """The agent is the keeper's parent, and the keeper is the node's."""
     node, vm = environment.cluster.nodes[2], environment._fleet._vms[2]
-    keeper = vm.order(_PARENT.format(node.pid)).strip()
-    vm.order(f"kill -9 $({_PARENT.format(keeper)})")
+    supervisor = vm.run(_PARENT.format(node.pid)).strip()
+    vm.run(f"kill -9 $({_PARENT.format(supervisor)})")
     with pytest.raises(
         NodeError, match="host vm-2 to answer, found that it is gone: it ended with status 137; its VM runs"
     ):

@@ -58,7 +58,7 @@ class Standing:
         plan = node._machine.settings_plan if isinstance(node, SshNode) else node.plan
         return plan.own_directory
 
-    def attendants(self) -> set[int]:
+    def sidecars(self) -> set[int]:
         token = next(entry["token"] for entry in read_journal(self.directory) if "token" in entry)
         told = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in of_run(token)}
         return {pid for pid, command in told.items() if b"harness.systems.sidecar." in command}
@@ -144,9 +144,9 @@ producer.close()
 
 def send(standing: Standing, values: range) -> None:
     """As a client, from within the cluster's network."""
-    orders = json.dumps([standing.bootstrap(), values.start, values.stop])
+    config = json.dumps([standing.bootstrap(), values.start, values.stop])
     log = standing.directory / "sender.log"
-    sender = standing.environment.spawn_client([sys.executable, "-c", _SEND, orders], log)
+    sender = standing.environment.spawn_client([sys.executable, "-c", _SEND, config], log)
     assert sender.wait(PATIENCE_S) == 0, log.read_text()
 
 
@@ -194,7 +194,7 @@ def test_a_node_is_the_broker_itself_with_its_environment_and_an_attendant_besid
     python = b"python3" if isinstance(standing.system, BrokerFromImage) else sys.executable.encode()
     assert command[:3] == [python, b"-m", b"broker.shell"]
     assert b"MARK=node-1" in Path(f"/proc/{node.pid}/environ").read_bytes().split(b"\0")
-    assert len(standing.attendants()) == 3
+    assert len(standing.sidecars()) == 3
     assert "a line of 1" in node.log_tail()
 
 
@@ -217,7 +217,7 @@ def test_a_node_that_ends_takes_its_attendant_along_and_is_prepared_again(standi
     else:
         assert node.stop(PATIENCE_S) == 0
         assert f"stopping {pid}" in node.log_tail()
-    soon(lambda: len(standing.attendants()) == 2, "the attendant did not end")
+    soon(lambda: len(standing.sidecars()) == 2, "the attendant did not end")
     assert not node.is_ready()
     node.start()
     soon(lambda: lacking(standing.environment.cluster) is None, "the cluster was not whole again")

@@ -16,7 +16,7 @@ from harness.shipped import SYSTEMS
 from harness.spec.spec import resolve
 from harness.systems import selection
 from harness.systems.definition import load
-from harness.systems.foreign import ORDERS_NAME
+from harness.systems.foreign import CONFIG_NAME
 from harness.terminal.exits import Exit
 from naming import SpecError
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
@@ -60,11 +60,11 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     assert "log.flush.interval.messages" not in broker
     controller = (plans[3].directory / "node.properties").read_text()
     assert "101@10.0.0.101:9094" in controller
-    orders = json.loads((plans[0].directory / ORDERS_NAME).read_text())
-    assert orders["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
-    assert orders["prepare"][0][1] == "format"
-    assert orders["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
-    assert orders["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
+    config = json.loads((plans[0].directory / CONFIG_NAME).read_text())
+    assert config["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
+    assert config["prepare"][0][1] == "format"
+    assert config["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
+    assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
 
 
 def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_a_values_last_line_is_what_counts(written: Written, tmp_path: Path) -> 
     system = made(written(text))
     plans = plans_of(system.spec, tmp_path)
     system.configure(plans[0], plans, Links())
-    assert json.loads((plans[0].directory / ORDERS_NAME).read_text())["command"] == ["sleep", "61"]
+    assert json.loads((plans[0].directory / CONFIG_NAME).read_text())["command"] == ["sleep", "61"]
 
 
 def test_a_node_is_stopped_as_the_definition_says(written: Written, tmp_path: Path) -> None:
