@@ -46,7 +46,7 @@ MaxSessions 100
 ClientAliveInterval 5
 ClientAliveCountMax 3
 """
-"""Sessions end by themselves: when a namespace goes, nobody tells them that their client is gone."""
+"""Sessions end by themselves: when a namespace ends, they are not notified that their client is gone."""
 
 
 def lacking() -> str | None:
@@ -56,9 +56,9 @@ def lacking() -> str | None:
             return f"no program {program}"
     if os.geteuid() != 0:
         return "a server in a namespace needs root"
-    for trial in (try_namespaces(), try_ext4()):
-        if not trial.available:
-            return trial.found
+    for result in (try_namespaces(), try_ext4()):
+        if not result.available:
+            return result.found
     return None
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def guest() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a network namespace that nobody of ours has made."""
+    """A process in a network namespace that another program created."""
     with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as process:
         own = Path("/proc/self/ns/net").readlink()
         assert wait_until(lambda: Path(f"/proc/{process.pid}/ns/net").readlink() != own, 5)
@@ -44,7 +44,7 @@ def test_it_is_wired_to_the_others_and_its_links_can_be_cut(guest: subprocess.Po
     assert seen == [[True, True], [False, True], [True, True]]
 
 
-def test_whoever_lives_there_ends_with_the_keeper_and_nobody_else(guest: subprocess.Popen[bytes]) -> None:
+def test_only_its_processes_end_with_the_supervisor(guest: subprocess.Popen[bytes]) -> None:
     with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as stranger:
         _supervisor(f"/proc/{guest.pid}/ns/net").close()
         assert guest.wait(10) == -signal.SIGKILL

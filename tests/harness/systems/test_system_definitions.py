@@ -1,4 +1,4 @@
-"""Definition files: what is shipped can be used, what is wrong is one line, and templates know the cluster."""
+"""Definition files: the shipped ones are valid, an error is one line, and templates know the cluster."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
 
 
-def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path / "redpanda")
     monkeypatch.setenv("REDPANDA", str(tmp_path / "redpanda"))
     system = made(SYSTEMS.files()["redpanda"])
@@ -81,7 +81,7 @@ def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "nmae = 'x'",
@@ -116,19 +116,19 @@ def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monke
     ],
 )
 def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
-    text: str, told: str, written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, expected: str, written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--system", str(written(text)), "--store", str(tmp_path / "store")])
     assert ended.value.code == Exit.USAGE
     line = capsys.readouterr().err
-    assert told in line
+    assert expected in line
     assert line.count("\n") == 1
     assert not (tmp_path / "store").exists(), "nothing was begun"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"brokers": 2}, "brokers: expected at most 1 for least, found 2"),
         ({"controllers": 1}, "controllers: expected 0, for it has none for least, found 1"),
@@ -138,11 +138,11 @@ def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
     ],
 )
 def test_a_specification_that_a_system_cannot_follow_is_refused(
-    given: dict[str, object], told: str, written: Written
+    given: dict[str, object], expected: str, written: Written
 ) -> None:
     with pytest.raises(SpecError) as caught:
         made(written(MINIMAL), **given)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_harrows_own_broker_needs_a_controller() -> None:
