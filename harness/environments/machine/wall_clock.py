@@ -52,8 +52,8 @@ def compile_library(target: Path) -> Path:
 def _has_headers(compiler: str) -> bool:
     """Whether the compiler finds the headers of the C library, which are a separate package."""
     command = [compiler, "-E", "-x", "c", "-o", os.devnull, "-"]
-    asked = subprocess.run(command, input="#include <stdlib.h>", capture_output=True, text=True, check=False)
-    return asked.returncode == 0
+    checked = subprocess.run(command, input="#include <stdlib.h>", capture_output=True, text=True, check=False)
+    return checked.returncode == 0
 
 
 class WallClock:

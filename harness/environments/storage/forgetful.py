@@ -36,7 +36,7 @@ class _Unsynced:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _DirectoryEntry:
     """A name in a directory, identified by inode, since the directory can be renamed."""
 
     descriptor: int
@@ -46,7 +46,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class _NameChange:
-    entries: tuple[_Entry, ...]
+    entries: tuple[_DirectoryEntry, ...]
     take_back: Callable[[], None]
     forget: Callable[[], None]
 
@@ -165,10 +165,10 @@ class ForgetfulTree:
         os.rename(real, grave)  # noqa: PTH104
         return grave
 
-    def _entry(self, path: str) -> _Entry:
+    def _entry(self, path: str) -> _DirectoryEntry:
         parent, name = os.path.split(self._real(path))
         descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        return _Entry(descriptor, os.fstat(descriptor).st_ino, name)
+        return _DirectoryEntry(descriptor, os.fstat(descriptor).st_ino, name)
 
     def _real(self, path: str) -> str:
         return f"{self.root}{path}"

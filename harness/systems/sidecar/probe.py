@@ -107,9 +107,9 @@ class BrokerProbe:
         names = [topic.name for topic in topics if not topic.is_internal]
         if not names or not self._connection.supports(DescribeTopicPartitionsRequest):
             return {}
-        asked = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
+        requested = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
         response = self._connection.ask(
-            DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2_000, cursor=None),
+            DescribeTopicPartitionsRequest(topics=requested, response_partition_limit=2_000, cursor=None),
             DescribeTopicPartitionsResponse,
         )
         return {
@@ -133,8 +133,8 @@ class BrokerProbe:
                 partition_index=each["partition"], current_leader_epoch=-1, timestamp=timestamp, max_num_offsets=1
             )
             topics.setdefault(each["topic"], []).append(wanted)
-        asked = [kind(name=name, partitions=wanted) for name, wanted in topics.items()]
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=asked)
+        requested = [kind(name=name, partitions=wanted) for name, wanted in topics.items()]
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=requested)
         response = self._connection.ask(request, ListOffsetsResponse, at_most=7)
         return {
             (topic.name, partition.partition_index): partition.offset
@@ -151,8 +151,8 @@ class BrokerProbe:
         if not self._connection.supports(DescribeQuorumRequest):
             return None
         kind = DescribeQuorumRequest.TopicData
-        asked = [kind(topic_name=_QUORUM_TOPIC, partitions=[kind.PartitionData(partition_index=0)])]
-        response = self._connection.ask(DescribeQuorumRequest(topics=asked), DescribeQuorumResponse)
+        requested = [kind(topic_name=_QUORUM_TOPIC, partitions=[kind.PartitionData(partition_index=0)])]
+        response = self._connection.ask(DescribeQuorumRequest(topics=requested), DescribeQuorumResponse)
         for topic in response.topics:
             for partition in topic.partitions:
                 if response.error_code == 0 and partition.error_code == 0:

@@ -35,7 +35,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
 
-def _handler(asked: BrokerProbe) -> type[BaseHTTPRequestHandler]:
+def _handler(probe: BrokerProbe) -> type[BaseHTTPRequestHandler]:
     turn = threading.Lock()  # one connection to the broker, one request at a time
 
     class Handler(BaseHTTPRequestHandler):
@@ -44,7 +44,7 @@ def _handler(asked: BrokerProbe) -> type[BaseHTTPRequestHandler]:
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             try:
                 with turn:
-                    answer = _answer(asked, url.path, query)
+                    answer = _answer(probe, url.path, query)
             except NodeSilent as silence:
                 self._say(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(silence)})
             else:
@@ -67,9 +67,9 @@ def _handler(asked: BrokerProbe) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _answer(asked: BrokerProbe, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+def _answer(probe: BrokerProbe, path: str, query: dict[str, str]) -> dict[str, Any] | None:
     if path == "/state":
-        return asked.state()
+        return probe.state()
     if path == "/log":
-        return asked.log(query["topic"], int(query["partition"]), int(query["offset"]), int(query["limit"]))
+        return probe.log(query["topic"], int(query["partition"]), int(query["offset"]), int(query["limit"]))
     return None

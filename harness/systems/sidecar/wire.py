@@ -29,22 +29,22 @@ class Connection:
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._versions: dict[int, tuple[int, int]] = {}
-        self._asked = 0
+        self._requests = 0
 
     def ask(self, request: Untyped, answer: Untyped, *, at_most: int | None = None) -> Untyped:
         """Send a request in the latest version that both sides know, up to `at_most`. Raises `NodeSilent`."""
-        with self._to_be_answered(request):
+        with self._errors_as_silence(request):
             self._connect()
             return self._exchange(request, answer, self._version(request, at_most))
 
     def supports(self, request: Untyped) -> bool:
         """Whether the broker supports this message. Raises `NodeSilent`."""
-        with self._to_be_answered(ApiVersionsRequest):
+        with self._errors_as_silence(ApiVersionsRequest):
             self._connect()
         return request.API_KEY in self._versions
 
     @contextmanager
-    def _to_be_answered(self, request: Untyped) -> Iterator[None]:
+    def _errors_as_silence(self, request: Untyped) -> Iterator[None]:
         """Convert all errors to `NodeSilent`: a broker may send anything, and the decoder may fail in any way."""
         try:
             yield
@@ -74,15 +74,15 @@ class Connection:
 
     def _exchange(self, request: Untyped, answer: Untyped, version: int) -> Untyped:
         assert self._socket is not None
-        self._asked += 1
+        self._requests += 1
         request.API_VERSION = version
-        request.with_header(correlation_id=self._asked, client_id=CLIENT_ID)
+        request.with_header(correlation_id=self._requests, client_id=CLIENT_ID)
         self._socket.sendall(request.encode(header=True, framed=True))
         size = int.from_bytes(self._receive(4), "big")
         if not 4 <= size <= _FRAME_BYTES_MAX:
             raise ValueError(f"a frame of {size} bytes")
         frame = self._receive(size)
-        if int.from_bytes(frame[:4], "big") != self._asked:
+        if int.from_bytes(frame[:4], "big") != self._requests:
             raise ValueError("the answer to another question")
         return answer.decode(frame, version=version, header=True)
 
