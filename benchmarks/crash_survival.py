@@ -172,11 +172,11 @@ def forgetful(kind: str, place: Path) -> Iterator[Disk]:
     if kind == "fuse":
         trial()
     with ExitStack() as undo:
-        keeper = Supervisor(Settings(network=False, mounts=kind == "ext4", endpoints=()), {})
-        undo.callback(keeper.close)
+        supervisor = Supervisor(Settings(network=False, mounts=kind == "ext4", endpoints=()), {})
+        undo.callback(supervisor.close)
         journal = Journal(place)
         plan = NodePlan(1, "broker", place, place / "data", place / "socket", "files")
-        mechanism: PageCache = Ext4Images(keeper, journal) if kind == "ext4" else FuseMounts(journal, {})
+        mechanism: PageCache = Ext4Images(supervisor, journal) if kind == "ext4" else FuseMounts(journal, {})
         undo.callback(mechanism.release, plan)
         mechanism.prepare(plan)
         yield ForgetfulDisk(plan, mechanism)
@@ -190,19 +190,19 @@ _LOOK = 'for f in /data/*; do [ -f "$f" ] && echo "${f##*/} $(busybox stat -c %s
 class VmDisk:
     """The disk of a VM."""
 
-    def __init__(self, keeper: Supervisor, made: Template, place: Path) -> None:
-        self._keeper, self._made, self._place = keeper, made, place
+    def __init__(self, supervisor: Supervisor, made: Template, place: Path) -> None:
+        self._supervisor, self._made, self._place = supervisor, made, place
         self._image = place / "disk"
         with self._image.open("wb") as file:
             file.truncate(DISK_BYTES)
         make_file_system(self._image)
         self._vm = self._restored()
-        self._vm.order(f"cd /data && {_made_of('overwritten', 0, MOST_BYTES)} | {_synced('overwritten')} && cd /")
+        self._vm.run(f"cd /data && {_made_of('overwritten', 0, MOST_BYTES)} | {_synced('overwritten')} && cd /")
 
     def crash_while_writing(self, what: Round) -> dict[str, Found]:
         """Have the VM write, and kill it; another looks."""
         number = what.number
-        self._vm.order(
+        self._vm.run(
             f"set -e; cd /data; rm -f whole fresh; {'rm -f log;' if what.renewed else ''} "
             f"{_made_of('log', number, what.synced)} | {_synced('log')}; "
             f"{_made_of('whole', number, what.whole)} | {_synced('whole')}; "
@@ -212,13 +212,13 @@ class VmDisk:
         )
         self._vm.kill()
         self._vm = self._restored()
-        told = [line.split() for line in self._vm.order(_LOOK).splitlines() if line.strip()]
+        told = [line.split() for line in self._vm.run(_LOOK).splitlines() if line.strip()]
         return {name: Found(int(size), digest) for name, size, digest, _ in told}
 
     def _restored(self) -> Vm:
-        vm = Vm(self._keeper, self._made.image, self._place, "vm", self._made.accelerator, self._made.memory)
+        vm = Vm(self._supervisor, self._made.image, self._place, "vm", self._made.accelerator, self._made.memory)
         vm.plug_disk(self._image)
-        vm.order(
+        vm.run(
             "for try in $(seq 200); do [ -e /dev/vdb ] && break; sleep 0.05; done; mkdir -p /data; "
             "mount -t ext4 /dev/vdb /data"
         )
@@ -239,15 +239,15 @@ def _synced(name: str) -> str:
 
 @contextmanager
 def virtual(place: Path) -> Iterator[Disk]:
-    keeper = Supervisor(Settings(network=False, mounts=False, endpoints=()), {})
+    supervisor = Supervisor(Settings(network=False, mounts=False, endpoints=()), {})
     try:
-        disk = VmDisk(keeper, template(keeper), place)
+        disk = VmDisk(supervisor, template(supervisor), place)
         try:
             yield disk
         finally:
             disk.close()
     finally:
-        keeper.close()
+        supervisor.close()
 
 
 def main() -> int:

@@ -196,15 +196,15 @@ def try_processes() -> ProbeResult:
     """Have a keeper start a process and wait for its end, as it does with every node."""
 
     def trial() -> str:
-        keeper = Supervisor(Settings(network=False, mounts=False, endpoints=(0,)), {})
+        supervisor = Supervisor(Settings(network=False, mounts=False, endpoints=(0,)), {})
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            started = keeper.spawn([sys.executable, "-S", "-E", "-c", ""], 0, nothing, nothing, nothing)
+            started = supervisor.spawn([sys.executable, "-S", "-E", "-c", ""], 0, nothing, nothing, nothing)
             if (status := started.wait(_TIMEOUT_S)) != 0:
                 raise EnvironmentFailed(f"expected a process to end with status 0, found {status}")
         finally:
             os.close(nothing)
-            keeper.close()
+            supervisor.close()
         return "a process can be started, watched and reaped"
 
     return attempt("processes", trial)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from harness.environments.base import Capabilities
-from harness.environments.registry import OFFERS
+from harness.environments.registry import CAPABILITIES
 from nemesis.faults import KINDS
 from nemesis.faults.base import FaultKind
 
@@ -16,7 +16,7 @@ NEVER = "-"
 
 def cell(kind: FaultKind, offers: Capabilities) -> str:
     """By which mechanisms an environment injects a kind: alternatives with commas, both needed with "and"."""
-    choices = offers.ways(kind.needs)
+    choices = offers.mechanisms_for(kind.needs)
     if any(not choice for choice in choices):
         return NEVER
     return " and ".join(", ".join(choice) for choice in choices) or ALWAYS
@@ -24,9 +24,9 @@ def cell(kind: FaultKind, offers: Capabilities) -> str:
 
 def markdown() -> str:
     """The matrix as it stands in the documentation; it does not depend on the machine."""
-    lines = [f"| fault | {' | '.join(OFFERS)} |", "|---|" + "---|" * len(OFFERS)]
+    lines = [f"| fault | {' | '.join(CAPABILITIES)} |", "|---|" + "---|" * len(CAPABILITIES)]
     for kind in KINDS.values():
-        cells = (cell(kind, offers) for offers in OFFERS.values())
+        cells = (cell(kind, offers) for offers in CAPABILITIES.values())
         lines.append(f"| `{kind.name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -34,10 +34,10 @@ def markdown() -> str:
 def here() -> str:
     """The matrix with what this machine can do: mechanisms are tried, and what is missing has its reason below."""
     reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
-    rows = [("", *OFFERS)]
+    rows = [("", *CAPABILITIES)]
     for kind in KINDS.values():
         cells = []
-        for name, offers in OFFERS.items():
+        for name, offers in CAPABILITIES.items():
             reason = offers.lacking(kind.needs)
             cells.append(f"no   {NEVER}" if reason else f"yes  {cell(kind, offers)}")
             if reason:

@@ -1,1 +1,1 @@
-"""Where clusters run: what an environment offers, and the ones there are."""
+"""Environments that run a cluster: `local`, `docker` and `ssh`, with their capabilities."""

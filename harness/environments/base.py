@@ -1,4 +1,4 @@
-"""What an environment offers to the runner, and what it asks of a system under test."""
+"""Interfaces of environments and of systems under test."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Address = tuple[str, int]
 
 
 class EnvironmentFailed(Caused):
-    """The environment could not do its work (exit status 4). One line: what was wanted, what was found, what to do."""
+    """The environment failed (exit status 4). One line: what was expected, what was found, what to do."""
 
 
 class Addresses(Protocol):
-    """Who reaches whom where. With per-link proxies the answer depends on who asks; with real networks it does not."""
+    """Addresses of listeners. With per-link proxies an address depends on the source; in a real network it does not."""
 
     def bind(self, node_id: int, listener: str) -> Address:
         """Where a node's listener binds."""
@@ -31,20 +31,20 @@ class Addresses(Protocol):
 
 @dataclass(frozen=True)
 class NodePlan:
-    """One node of the cluster, as the environment has laid it out."""
+    """One node of the cluster: id, role and paths."""
 
     node_id: int
     role: NodeRole
-    directory: Path  # settings and log of the node; never lost
-    data: Path  # what the page-cache loss applies to
-    socket: Path  # where the system may put a control socket (short enough for AF_UNIX)
+    directory: Path  # settings and log of the node; no fault deletes them
+    data: Path  # log data; the page-cache loss applies to it
+    socket: Path  # path for the system's control socket (short enough for AF_UNIX)
     storage: Literal["files", "page-cache"]  # "page-cache": the broker keeps its own ledger of what was synced
-    pace: int = 1  # how many times longer than a process of this machine it may take to answer
-    seen_at: Path | None = None  # where the node itself finds its directory, if that is on another machine
+    pace: int = 1  # factor on timeouts, for nodes slower than a process of this machine
+    seen_at: Path | None = None  # the directory's path on the node's machine, if that is another machine
 
     @property
     def own_directory(self) -> Path:
-        """The directory as the node itself finds it."""
+        """The directory's path on the node's machine."""
         return self.seen_at or self.directory.absolute()
 
 
@@ -54,13 +54,13 @@ class LogRecord:
 
     offset: int
     leader_epoch: int
-    crc: int | None  # None where the node does not tell
+    crc: int | None  # None if the node does not report it
     value: bytes
 
 
 @dataclass(frozen=True)
 class ReplicaState:
-    """What one node believes of one replica."""
+    """The state of one replica, as its node reports it."""
 
     topic: str
     partition: int
@@ -77,11 +77,11 @@ class ReplicaState:
 
 @dataclass(frozen=True)
 class Traits:
-    """What is so of every node of a system, whoever asks and whenever."""
+    """Properties of a system that do not change during a run."""
 
-    tells_followers: bool = True  # a follower tells where its log ends, not the leader alone
-    volatile: bool = False  # keeps nothing beyond the end of its process, and promises no more
-    versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for readers of the run
+    reports_followers: bool = True  # followers report their log end offset, not only the leader
+    volatile: bool = False  # keeps its data in memory only, and promises no more
+    versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
 
 
 class System(Protocol):
@@ -94,11 +94,11 @@ class System(Protocol):
     def traits(self) -> Traits: ...
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
-        """What faults cannot do to this system, with its links carried and its files kept by these mechanisms."""
+        """The capabilities that this system does not support with these network and page-cache mechanisms."""
         ...
 
     def listeners(self, role: NodeRole) -> Sequence[str]:
-        """Names of the listeners that a node of this role has, e.g. CLIENT, BROKER."""
+        """Names of the listeners of a node of this role, e.g. CLIENT, BROKER."""
         ...
 
     def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:
@@ -109,28 +109,28 @@ class System(Protocol):
         """The command that runs the node in the foreground."""
         ...
 
-    def keeper_of(self, group: str) -> int | None:
-        """The partition of the topic `__consumer_offsets` that keeps a consumer group, if that is known."""
+    def offsets_partition_of(self, group: str) -> int | None:
+        """The partition of `__consumer_offsets` that stores a consumer group; None if unknown."""
         ...
 
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
-        """The command that has a running node shut down in good order; None: SIGTERM does."""
+        """The command for a controlled shutdown of a running node; None: SIGTERM does it."""
         ...
 
     def log_patterns(self, role: NodeRole) -> Sequence[str]:
-        """Where a node logs besides its standard output and error: patterns of files in its directory."""
+        """Patterns of log files in the node's directory, besides its standard output and error."""
         ...
 
     def is_ready(self, plan: NodePlan) -> bool:
-        """Whether the node serves, by its own account."""
+        """Whether the node reports that it serves."""
         ...
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
-        """What this node believes; empty if it does not answer."""
+        """The states of this node's replicas; empty if it does not answer."""
         ...
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
-        """The cluster's own view, from whoever can tell; empty if nobody can."""
+        """The cluster's own view of its partitions; empty if no node answers."""
         ...
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
@@ -138,19 +138,19 @@ class System(Protocol):
         ...
 
     def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
-        """What each of these controllers says of the quorum; one that does not answer is left out."""
+        """The quorum as each of these controllers reports it; controllers that do not answer are left out."""
         ...
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-        """Read a replica's whole log from a running node; nothing if it does not answer."""
+        """Read a replica's whole log from a running node; empty if it does not answer."""
         ...
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
-        """For `storage` "page-cache" only: drop what a dead node had not synced; file → (bytes before, after)."""
+        """For `storage` "page-cache" only: drop a dead node's unsynced data; file → (bytes before, after)."""
         ...
 
     def disk_changed(self, plan: NodePlan) -> None:
-        """Hear that a dead node's files were changed behind its back: what was noted down of them holds no more."""
+        """Called after a fault has changed a dead node's files: discard anything recorded about them."""
         ...
 
 
@@ -176,14 +176,14 @@ class Process(Protocol):
 
 
 class Environment(Protocol):
-    """A place where a cluster runs. `set_up` and `tear_down` may be called once each; tear-down is safe at any time."""
+    """Runs a cluster. `set_up` and `tear_down` may be called once each; tear-down is safe at any time."""
 
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
     @property
     def mechanisms(self) -> Mapping[str, str]:
-        """How each capability is done here, in words for the report: {"network": "…", "page-cache-loss": "…"}."""
+        """Descriptions of the mechanisms, for the report: {"network": "…", "page-cache-loss": "…"}."""
         ...
 
     @property
@@ -196,7 +196,7 @@ class Environment(Protocol):
     def cluster(self) -> Cluster: ...
 
     def set_up(self) -> None:
-        """Make networks and disks, write settings, start all nodes; returns when every node has been started."""
+        """Create networks and disks, write settings, start all nodes; returns when every node has been started."""
         ...
 
     def spawn_client(self, command: Sequence[str], log: Path) -> Process:
@@ -204,44 +204,44 @@ class Environment(Protocol):
         ...
 
     def tear_down(self) -> None:
-        """Stop everything that was started and undo everything that was made."""
+        """Stop all processes and remove all resources that `set_up` created."""
         ...
 
 
 class Mechanisms(NamedTuple):
-    """What carries the packets of a run, and what its disks are made of."""
+    """The mechanisms of a run: for the network, and for losing the page cache."""
 
     network: str
     page_cache: str
 
 
 class Capabilities(Protocol):
-    """What a kind of environment can do to a cluster on this machine, and by which mechanisms: a module `offers`."""
+    """The capabilities of an environment on this machine, with their mechanisms (see the modules `capabilities`)."""
 
     def sure_of(self, needs: frozenset[Capability]) -> bool:
-        """Whether it can do all this whatever the machine is like, so that nothing need be tried."""
+        """Whether it has all these capabilities on every machine, so that no probe is needed."""
         ...
 
     def choose(self, network: str, page_cache: str, needs: frozenset[Capability]) -> Mechanisms:
-        """The mechanisms to use: those that were asked for, else the first that work and offer what the faults need.
+        """Select the mechanisms that the user asked for, else the first that work and have the needed capabilities.
 
-        Raises `EnvironmentFailed` when one was asked for that this machine does not have, or it can house no nodes at
-        all. When none offers all that is needed the choice is as if nothing were: whoever asks compares it with
-        `offered`.
+        Raises `EnvironmentFailed` when this machine lacks a mechanism that the user asked for, or cannot run nodes at
+        all. When no mechanism has all needed capabilities, it selects as if none were needed: the caller compares the
+        result with `offered`.
         """
         ...
 
     def offered(self, mechanisms: Mechanisms) -> frozenset[Capability]:
-        """What these mechanisms can do on this machine."""
+        """The capabilities of these mechanisms on this machine."""
         ...
 
-    def ways(self, needs: frozenset[Capability]) -> tuple[tuple[str, ...], ...]:
-        """The mechanisms among which a fault with these needs has a choice, one tuple a choice; none if it needs none.
+    def mechanisms_for(self, needs: frozenset[Capability]) -> tuple[tuple[str, ...], ...]:
+        """The mechanisms that can inject a fault with these needs: one tuple of alternatives for each group it needs.
 
-        A fault that no mechanism can inject has an empty choice.
+        A tuple is empty if no mechanism of its group can inject the fault.
         """
         ...
 
     def lacking(self, needs: frozenset[Capability]) -> str | None:
-        """Why this machine cannot inject a fault with these needs by any mechanism; None if it can."""
+        """Why no mechanism of this machine can inject a fault with these needs; None if one can."""
         ...

@@ -1,4 +1,4 @@
-"""Why a mechanism could not be opened, as the trial met it. Remedies are chosen by this (`harness.doctor.remedies`)."""
+"""Typed causes of a failed probe. `harness.doctor.remedies` selects remedies by them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Refused:
     """The operating system refused a call."""
 
     number: int
-    """`errno`; 0 if nothing is known of it."""
+    """`errno`; 0 if unknown."""
     what: str
-    """The call, or the path that it was about."""
+    """The system call, or its path argument."""
 
     @property
     def name(self) -> str:
@@ -25,7 +25,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Missing:
-    """Something is not there that a package would bring."""
+    """Something is missing that a package would install."""
 
     kind: Literal["program", "Python package", "header", "file", "package lists"]
     name: str
@@ -33,24 +33,24 @@ class Missing:
 
 @dataclass(frozen=True)
 class NotRoot:
-    """It takes root, and this process is a plain user's."""
+    """It needs root, and this process runs as a plain user."""
 
 
 @dataclass(frozen=True)
 class TooLittle:
-    """There is too little of something."""
+    """Too little of a resource."""
 
     resource: Literal["memory", "disk", "tasks"]
     wanted: int
     """Bytes, or tasks."""
     found: int
     where: str = ""
-    """A directory, or what sets the limit."""
+    """A directory, or the source of the limit."""
 
 
 @dataclass(frozen=True)
 class Unfit:
-    """Something is there that cannot be used."""
+    """Something exists but cannot be used."""
 
     what: str
 
@@ -61,7 +61,7 @@ _KINDS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (Refused, Mis
 
 
 class Caused(Exception):
-    """An error that says, besides its line for people, what it met."""
+    """An error with a line for the user and a typed cause."""
 
     def __init__(self, line: object = "", cause: Cause | None = None) -> None:
         super().__init__(line)
@@ -69,7 +69,7 @@ class Caused(Exception):
 
 
 def cause_of(error: BaseException) -> Cause | None:
-    """What an error met; None if it does not say."""
+    """The cause of an error; None if it has none."""
     if isinstance(error, Caused):
         return error.cause
     if isinstance(error, OSError) and error.errno is not None:
@@ -78,13 +78,13 @@ def cause_of(error: BaseException) -> Cause | None:
 
 
 def to_json(cause: Cause | None) -> dict[str, Any] | None:
-    """A cause as JSON values, for a pipe and for `harrow doctor --json`."""
+    """Convert a cause to JSON values, for a pipe and for `harrow doctor --json`."""
     return None if cause is None else {"met": type(cause).__name__, **asdict(cause)}
 
 
-def from_json(told: Mapping[str, Any] | None) -> Cause | None:
-    """The cause that `to_json` made this of."""
-    if told is None:
+def from_json(data: Mapping[str, Any] | None) -> Cause | None:
+    """Convert the JSON values of `to_json` back to a cause."""
+    if data is None:
         return None
-    made: Cause = _KINDS[told["met"]](**{name: value for name, value in told.items() if name != "met"})
+    made: Cause = _KINDS[data["met"]](**{name: value for name, value in data.items() if name != "met"})
     return made

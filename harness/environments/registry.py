@@ -1,4 +1,4 @@
-"""The environments by name: what they can do to a cluster, and how they are made."""
+"""Creates environments by name, and checks that they can inject a run's faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import get_args
 from harness.environments.base import Capabilities, Environment, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
-from harness.environments.ssh.capabilities import OFFERS_OF_VMS
+from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
 from harness.spec.spec import OWN_SYSTEM, Spec
 from harness.store.journal import Journal
 from naming import SpecError
@@ -19,20 +19,19 @@ from nemesis.faults import KINDS, families
 from nemesis.faults.base import FaultKind
 from nemesis.schedule import parts
 
-OFFERS: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": OFFERS_OF_VMS}
+CAPABILITIES: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": CAPABILITIES_OF_VMS}
 
 
 def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
-    """See that the environment can inject these faults into the system, by the mechanisms that were asked for.
+    """Check that the environment can inject these faults into the system, by the mechanisms that the user asked for.
 
-    Nothing is started but, for mechanisms, a short trial. Raises `SpecError`, and `EnvironmentFailed` for an image that
-    is not here.
+    It starts nothing but short probes of mechanisms. Raises `SpecError`, and `EnvironmentFailed` for a missing image.
     """
-    offers = _offers(spec)
+    capabilities = _capabilities_of(spec)
     wanted = {kind.name: kind.needs for kind in kinds}
     for name, needs in wanted.items():
-        if hopeless := frozenset(need for need in needs if () in offers.ways(frozenset({need}))):
-            raise _not_offered(spec, name, hopeless, "any mechanism")
+        if hopeless := frozenset(need for need in needs if () in capabilities.mechanisms_for(frozenset({need}))):
+            raise _not_possible(spec, name, hopeless, "any mechanism")
         lack = needs - _of_the_cluster(spec)
         if "plain-broker" in lack:
             raise SpecError(
@@ -45,27 +44,27 @@ def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
                 f"{spec.replication_factor} replicas; raise --brokers, or leave it out of --faults"
             )
     needed: frozenset[Capability] = frozenset().union(*wanted.values())
-    chosen = (spec.network, spec.page_cache)
-    if spec.system == OWN_SYSTEM and chosen == ("auto", "auto") and offers.sure_of(needed):
+    asked_for = (spec.network, spec.page_cache)
+    if spec.system == OWN_SYSTEM and asked_for == ("auto", "auto") and capabilities.sure_of(needed):
         return
     try:
-        mechanisms = offers.choose(spec.network, spec.page_cache, needed)
+        mechanisms = capabilities.choose(spec.network, spec.page_cache, needed)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
     if spec.image and spec.system == OWN_SYSTEM:
         from harness.environments.docker.image import need_image
 
         need_image(spec.image)
-    capabilities = offers.offered(mechanisms)
+    offered = capabilities.offered(mechanisms)
     cannot = system.cannot(*mechanisms)
     for name, needs in wanted.items():
-        if lack := needs - capabilities:
-            if (reason := offers.lacking(lack)) is not None:
+        if lack := needs - offered:
+            if (reason := capabilities.lacking(lack)) is not None:
                 raise SpecError(
                     f"faults: {name} needs {', '.join(sorted(lack))}, which this machine lacks: {reason}; "
                     "or leave it out of --faults"
                 )
-            raise _not_offered(spec, name, lack, " and ".join(mechanisms))
+            raise _not_possible(spec, name, lack, " and ".join(mechanisms))
         if needs & cannot:
             raise SpecError(
                 f"faults: {name} needs {', '.join(sorted(needs & cannot))}, which {system.name} does not go along with "
@@ -74,9 +73,9 @@ def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
 
 
 def settled(spec: Spec, system: System) -> Spec:
-    """The specification with the kinds of fault that families, and `all`, come to here: those that can be injected.
+    """Expand families of faults, and `all`, in the specification to the kinds of fault that can be injected here.
 
-    Raises `SpecError` for a family of which none can.
+    Raises `SpecError` for a family without any such kind.
     """
     if not set(spec.faults) & families.OPEN.keys():
         return spec
@@ -88,29 +87,29 @@ def settled(spec: Spec, system: System) -> Spec:
 
 
 def _possible(spec: Spec, system: System, wanted: Iterable[str]) -> Collection[str]:
-    """Those of these kinds that one run in this environment can inject on this machine. Raises `SpecError`."""
-    offers = _offers(spec)
+    """The kinds among these that one run in this environment can inject on this machine. Raises `SpecError`."""
+    capabilities = _capabilities_of(spec)
     needs = {name: KINDS[name].needs for name in wanted}
     try:
-        mechanisms = offers.choose(spec.network, spec.page_cache, frozenset().union(*needs.values()))
-        capabilities = offers.offered(mechanisms) - system.cannot(*mechanisms)
+        mechanisms = capabilities.choose(spec.network, spec.page_cache, frozenset().union(*needs.values()))
+        possible = capabilities.offered(mechanisms) - system.cannot(*mechanisms)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
-    capabilities &= _of_the_cluster(spec)
-    return {name for name, need in needs.items() if need <= capabilities}
+    possible &= _of_the_cluster(spec)
+    return {name for name, need in needs.items() if need <= possible}
 
 
-def _offers(spec: Spec) -> Capabilities:
-    """What the environment of a specification offers. Raises `EnvironmentFailed` when its machines cannot be nodes."""
+def _capabilities_of(spec: Spec) -> Capabilities:
+    """The capabilities of a specification's environment. Raises `EnvironmentFailed` if its machines cannot be nodes."""
     if spec.environment != "ssh":
-        return OFFERS[spec.environment]
+        return CAPABILITIES[spec.environment]
     from harness.environments.ssh.fleet import selection
 
     return selection.capabilities_of(spec)
 
 
 def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
-    """What a cluster of this shape allows."""
+    """The capabilities that a cluster of this shape allows."""
     everything: frozenset[Capability] = frozenset(get_args(Capability))
     if spec.brokers <= spec.replication_factor:
         everything -= {"spare-broker"}
@@ -119,7 +118,7 @@ def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
     return everything
 
 
-def _not_offered(spec: Spec, fault: str, lacking: frozenset[Capability], how: str) -> SpecError:
+def _not_possible(spec: Spec, fault: str, lacking: frozenset[Capability], how: str) -> SpecError:
     return SpecError(
         f"faults: {fault} needs {', '.join(sorted(lacking))}, which the environment {spec.environment} does not "
         f"offer by {how}; leave it out of --faults, or see `harrow doctor --faults`"
@@ -127,7 +126,7 @@ def _not_offered(spec: Spec, fault: str, lacking: frozenset[Capability], how: st
 
 
 def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
-    """Make the environment of a run whose faults have these needs; nothing is started. Raises `EnvironmentFailed`."""
+    """Create the environment of a run whose faults have these needs; starts nothing. Raises `EnvironmentFailed`."""
     if spec.environment == "ssh":
         return _over_ssh(spec, needs, directory, system, journal)
     from harness.environments.docker.environment import DockerEnvironment

@@ -68,7 +68,7 @@ def ends(
     for plan in plans:
         for replica in system.replicas(plan):
             told[replica.topic, replica.partition].append(replica)
-    told_by_all = system.traits.tells_followers
+    told_by_all = system.traits.reports_followers
     return [
         _end(view, told[view.topic, view.partition], len(set(view.replicas) - lost) if told_by_all else 1)
         for view in views

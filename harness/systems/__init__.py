@@ -1,1 +1,1 @@
-"""Systems under test: adapters that say how a broker is configured, started, asked and read."""
+"""Systems under test: adapters that configure, start and query a broker, and read its log."""

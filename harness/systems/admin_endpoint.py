@@ -1,6 +1,6 @@
-"""Reading a node's admin endpoint: the Unix socket at which it, or its attendant, tells what it believes.
+"""Reads a node's admin endpoint: the Unix socket at which it, or its sidecar, reports its state.
 
-The shape of the answers is in docs/internals/architecture.md. A paused or dead node is silent, and is left out.
+docs/internals/architecture.md describes the answers. A paused or dead node does not answer, and is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.systems.unix_http import NoAnswer, get_json
 from nemesis.capabilities.cluster import PartitionView, is_broker, is_controller
 
 ANSWER_TIMEOUT_S = 0.5
-"""A healthy node answers within milliseconds; what takes longer is as good as silent to an observer."""
+"""A healthy node answers within milliseconds; an observer treats a slower one as not answering."""
 
 DUMP_TIMEOUT_S = 10.0
 _PAGE_RECORDS = 5_000
@@ -24,7 +24,7 @@ State = Mapping[str, Any]
 
 
 def state_of(plan: NodePlan) -> State | None:
-    """What the node says of itself; None if it does not answer."""
+    """The state that the node reports; None if it does not answer."""
     try:
         return get_json(plan.socket, "/state", ANSWER_TIMEOUT_S * plan.pace)
     except NoAnswer:
@@ -32,18 +32,18 @@ def state_of(plan: NodePlan) -> State | None:
 
 
 def states_of_brokers(plans: Sequence[NodePlan]) -> Sequence[State]:
-    """What the brokers say, as far as they answer."""
+    """The states of the brokers that answer."""
     return [state for plan in plans if is_broker(plan) and (state := state_of(plan)) is not None]
 
 
 def states_of_controllers(plans: Sequence[NodePlan]) -> Sequence[State]:
-    """What the controllers say, as far as they answer; of a node of both roles its controller."""
+    """The states of the controllers that answer; for a combined node the state of its controller."""
     states = [state for plan in plans if is_controller(plan) and (state := state_of(plan)) is not None]
     return [state.get("controller_state", state) for state in states]
 
 
 def replica_of(partition: State, broker_epoch: int) -> ReplicaState:
-    """One of a broker's `partitions`."""
+    """Convert one of a broker's `partitions` to a replica's state."""
     return ReplicaState(
         topic=partition["topic"],
         partition=partition["partition"],
@@ -60,7 +60,7 @@ def replica_of(partition: State, broker_epoch: int) -> ReplicaState:
 
 
 def view_of(partition: State) -> PartitionView:
-    """The cluster's side of one of the `partitions`."""
+    """Convert one of the `partitions` to the cluster's view of it."""
     return PartitionView(
         topic=partition["topic"],
         partition=partition["partition"],
@@ -73,7 +73,7 @@ def view_of(partition: State) -> PartitionView:
 
 
 def newest_views(states: Iterable[State]) -> Sequence[PartitionView]:
-    """Of what these nodes know of each partition, what is newest; between equals, what its leader says."""
+    """The newest view of each partition that these nodes know; between equals, its leader's."""
     newest: dict[tuple[str, int], State] = {}
     for state in states:
         for partition in state["partitions"]:
@@ -88,7 +88,7 @@ def _age(partition: State) -> tuple[int, int, bool]:
 
 
 def log_of(plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-    """Read a replica's whole log, page by page, as far as the node answers."""
+    """Read a replica's whole log, page by page, until its end or until the node stops answering."""
     offset, log_end = 0, 1
     while offset < log_end:
         query = {"topic": topic, "partition": partition, "offset": offset, "limit": _PAGE_RECORDS}

@@ -1,6 +1,6 @@
-"""A system definition: the TOML file that tells how to run somebody else's broker (docs/systems.md).
+"""Reads a system definition: the TOML file that describes how to run a third-party broker (docs/systems.md).
 
-What is wrong with a file is said in one line, before anything is started.
+An error in a file is reported in one line, before anything is started.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NodeKind:
 
     @property
     def templates(self) -> Sequence[str]:
-        """All texts that depend on the node, but for the command that stops it."""
+        """All templates except those of the stop command."""
         ready = () if isinstance(self.ready, str) else self.ready
         prepared = (word for command in self.prepare for word in command)
         return [*(self.start or ()), *prepared, *ready, *self.environment.values(), *self.files.values()]
@@ -44,14 +44,14 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class Definition:
-    """A system under test that the harness knows from a file alone."""
+    """A system under test that is described by a file alone."""
 
     path: Path
     name: str
     broker: NodeKind
-    controller: NodeKind | None = None  # None: its brokers keep the metadata among themselves
+    controller: NodeKind | None = None  # None: it has no separate controllers
     image: str | None = None
-    install: str = ""  # what to do when a program is missing
+    install: str = ""  # advice for the user when a program is missing
     keeps: Literal["files", "memory"] = "files"
     brokers_max: int = 9
     values: Mapping[str, Command] = field(default_factory=dict)  # name → command that prints the value
@@ -61,7 +61,7 @@ class Definition:
 
     @property
     def kinds(self) -> Mapping[str, NodeKind]:
-        """By role."""
+        """Node kinds by role."""
         return {"broker": self.broker} | ({"controller": self.controller} if self.controller is not None else {})
 
 

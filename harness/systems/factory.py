@@ -1,4 +1,4 @@
-"""How the system of a run is made of a definition file, after all that can be wrong with it was looked for."""
+"""Creates the system of a run from a definition file, after checking programs and templates."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from harness.environments.base import NodePlan
 from harness.environments.common.layout import roles
 from harness.spec.spec import Spec
 from harness.systems.definition import Definition
-from harness.systems.foreign import ForeignBroker, orders_of
+from harness.systems.foreign import ForeignBroker, sidecar_config
 from harness.systems.from_image import BrokerFromImage
-from harness.systems.runtime import image_of, places_of
+from harness.systems.runtime import image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
 from naming import SpecError
 
 
 def make(spec: Spec, definition: Definition) -> ForeignBroker:
-    """Make the system of a run, and see that all its programs and templates are good.
+    """Create the system of a run, and check all its programs and templates.
 
-    Raises `SpecError`, and `EnvironmentFailed` when an image or a host is not there or lacks the broker.
+    Raises `SpecError`, and `EnvironmentFailed` when an image or a host is missing or lacks the broker.
     """
     _check(spec, definition)
-    places = places_of(spec, definition)
+    runtimes = runtimes_of(spec, definition)
     if image := image_of(spec, definition):
-        system: ForeignBroker = BrokerFromImage(spec, definition, places, image=image)
+        system: ForeignBroker = BrokerFromImage(spec, definition, runtimes, image=image)
     else:
-        system = ForeignBroker(spec, definition, places)
+        system = ForeignBroker(spec, definition, runtimes)
     _try_templates(system)
     return system
 
@@ -50,7 +50,7 @@ def _check(spec: Spec, definition: Definition) -> None:
 
 
 class _Anywhere:
-    """Addresses of a cluster that is only thought of."""
+    """Addresses of a hypothetical cluster."""
 
     def bind(self, node_id: int, listener: str) -> tuple[str, int]:  # noqa: ARG002
         return f"node-{node_id}", 9092
@@ -60,7 +60,7 @@ class _Anywhere:
 
 
 def _try_templates(system: ForeignBroker) -> None:
-    """Fill in everything for a cluster of this shape that is only thought of. Raises `SpecError`."""
+    """Fill in all templates for a hypothetical cluster of this shape. Raises `SpecError`."""
     definition, spec = system.definition, system.spec
     nowhere = Path("/nowhere")
     plans = [
@@ -69,17 +69,17 @@ def _try_templates(system: ForeignBroker) -> None:
     ]
     listeners = {role: each.listeners for role, each in definition.kinds.items()}
     for plan in plans:
-        kind, place = definition.kinds[plan.role], system.places[plan.node_id]
-        names = node_names(spec, plan, plans, listeners, _Anywhere(), place.names)
+        kind, runtime = definition.kinds[plan.role], system.runtimes[plan.node_id]
+        names = node_names(spec, plan, plans, listeners, _Anywhere(), runtime.names)
         try:
-            orders = orders_of(kind, place, plan, plans, _Anywhere(), names)
+            config = sidecar_config(kind, runtime, plan, plans, _Anywhere(), names)
             for text in kind.files.values():
                 fill(text, names)
             filled(kind.stop or (), {**names, "pid": 1})
         except TemplateError as error:
             raise SpecError(f"{definition.path}: expected a template that can be filled in, found: {error}") from error
-        if not orders.command:
-            raise SpecError(f"{definition.path}: expected a start command{place.where} or for it, found none")
-        for program in {orders.command[0], *(command[0] for command in orders.prepare)}:
-            if not place.where and shutil.which(program) is None:
-                raise place.wrong(definition, f"expected the program {program!r}", "none of that name")
+        if not config.command:
+            raise SpecError(f"{definition.path}: expected a start command{runtime.where} or for it, found none")
+        for program in {config.command[0], *(command[0] for command in config.prepare)}:
+            if not runtime.where and shutil.which(program) is None:
+                raise runtime.wrong(definition, f"expected the program {program!r}", "none of that name")

@@ -1,7 +1,7 @@
-"""A system under test that is known from a definition file alone: any broker that speaks Kafka's protocol.
+"""A system under test from a definition file: any third-party broker that speaks Kafka's protocol.
 
-Beside each node's broker an attendant (`harness.systems.sidecar`) asks it over the protocol and tells what it
-learned at the socket at which Harrow's own broker tells what it believes.
+A sidecar of each broker (`harness.systems.sidecar`) queries it over the protocol, and serves the results at the
+socket, in the format, of the admin endpoint of Harrow's own broker.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from harness.systems.admin_endpoint import (
     states_of_controllers,
 )
 from harness.systems.definition import Definition, NodeKind
-from harness.systems.runtime import Place
+from harness.systems.runtime import NodeRuntime
 from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.templating import CLIENT, fill, filled, names_in, node_names
 from nemesis.capabilities.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
 
-ORDERS_NAME = "attendant.json"
+CONFIG_NAME = "attendant.json"
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,26 @@ class ForeignBroker:
 
     spec: Spec
     definition: Definition
-    places: Mapping[int, Place]  # node id → where its programs are
-    _names: dict[int, Mapping[str, object]] = field(default_factory=dict)  # node id → what its templates may name
+    runtimes: Mapping[int, NodeRuntime]  # by node id
+    _names: dict[int, Mapping[str, object]] = field(default_factory=dict)  # node id → names for its templates
 
     @property
     def name(self) -> str:
-        """As the definition calls it."""
+        """The name in the definition."""
         return self.definition.name
 
     @property
     def traits(self) -> Traits:
-        """What the definition, and the protocol, make of it."""
-        found = dict.fromkeys(place.version for place in self.places.values() if place.version is not None)
+        """Traits from the definition and from the limits of the protocol."""
+        found = dict.fromkeys(runtime.version for runtime in self.runtimes.values() if runtime.version is not None)
         versions = {self.name: ", ".join(found)} if found else {}
-        return Traits(tells_followers=False, volatile=self.definition.keeps == "memory", versions=versions)
+        return Traits(reports_followers=False, volatile=self.definition.keeps == "memory", versions=versions)
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
-        """What the definition says, and what it takes our own broker for.
+        """The capabilities that the definition excludes, and those that only our own broker supports.
 
-        That keeps a ledger of what was synced; and it can be told to reach each peer by another address, as per-link
-        proxies want it. A broker on its own can stand behind proxies if it advertises what it is told to.
+        Our own broker keeps a ledger of synced data, and can reach each peer at a separate address, as per-link
+        proxies need. A single broker can run behind proxies if its advertised address can be configured.
         """
         cannot = set(self.definition.without)
         if page_cache == "page-cache":
@@ -73,58 +73,58 @@ class ForeignBroker:
         return self.definition.kinds[role].listeners
 
     def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:
-        """Write the node's files, and the orders of its attendant, into its directory."""
+        """Write the node's files, and the config of its sidecar, into its directory."""
         kind = self.definition.kinds[plan.role]
         listeners = {role: each.listeners for role, each in self.definition.kinds.items()}
-        names = node_names(self.spec, plan, plans, listeners, addresses, self.places[plan.node_id].names)
+        names = node_names(self.spec, plan, plans, listeners, addresses, self.runtimes[plan.node_id].names)
         self._names[plan.node_id] = names
         for name, text in kind.files.items():
             path = plan.directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fill(text, names))
-        place = self.places[plan.node_id]
-        (plan.directory / ORDERS_NAME).write_text(orders_of(kind, place, plan, plans, addresses, names).dumps())
+        runtime = self.runtimes[plan.node_id]
+        (plan.directory / CONFIG_NAME).write_text(sidecar_config(kind, runtime, plan, plans, addresses, names).dumps())
 
     def command(self, plan: NodePlan) -> Sequence[str]:
-        """Give the command that becomes the node, and leaves an attendant beside it."""
-        orders = (plan.directory / ORDERS_NAME).absolute()
-        return module_command("harness.systems.sidecar.launch", str(orders))
+        """The command that starts the sidecar and becomes the node."""
+        config = (plan.directory / CONFIG_NAME).absolute()
+        return module_command("harness.systems.sidecar.launch", str(config))
 
-    def keeper_of(self, group: str) -> int | None:  # noqa: ARG002
-        """Nobody tells; how a group is assigned to a partition is each broker's own affair."""
+    def offsets_partition_of(self, group: str) -> int | None:  # noqa: ARG002
+        """Unknown: each broker may assign groups to partitions in its own way."""
         return None
 
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
-        """As the definition says, with the broker's process id."""
+        """The definition's stop command, with the broker's process id."""
         stop = self.definition.kinds[plan.role].stop
         return None if stop is None else filled(stop, {**self._names[plan.node_id], "pid": pid})
 
     def log_patterns(self, role: NodeRole) -> Sequence[str]:
-        """As the definition says."""
+        """The definition's patterns of log files."""
         return self.definition.kinds[role].logs
 
     def is_ready(self, plan: NodePlan) -> bool:
-        """Whether the node answers its attendant in the way that the definition asks for."""
+        """Whether the node answers its sidecar in the way that the definition requires."""
         return state_of(plan) is not None
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
-        """Tell of the partitions that this node leads; of the others the protocol tells clients nothing."""
+        """The partitions that this node leads; the protocol gives clients no positions of followers."""
         state = state_of(plan)
         if state is None or plan.role == "controller":
             return ()
-        told = (each for each in state["partitions"] if each["role"] == "leader" and each["log_end"] is not None)
-        return [replica_of(partition, state["broker_epoch"]) for partition in told]
+        leading = (each for each in state["partitions"] if each["role"] == "leader" and each["log_end"] is not None)
+        return [replica_of(partition, state["broker_epoch"]) for partition in leading]
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
-        """Tell the newest of what the brokers know of each partition."""
+        """The newest view of each partition among the brokers."""
         return newest_views(states_of_brokers(plans))
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
-        """Name the leader of the quorum, by its own account."""
+        """The leader of the quorum, as it reports itself."""
         return next((voter.leader for voter in self.voters(plans)), None)
 
     def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
-        """Tell of the controllers that answer what the newest leader of the quorum says of them."""
+        """The answering controllers, as the newest leader of the quorum reports them."""
         states = states_of_controllers(plans)
         quorum = max((state["quorum"] for state in states if state["quorum"]), key=lambda q: q["epoch"], default=None)
         if quorum is None:
@@ -144,26 +144,26 @@ class ForeignBroker:
         ]
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-        """Read what clients can read, from the leader."""
+        """Read the records that clients can read, from the leader."""
         return log_of(plan, topic, partition)
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
-        """Nobody may ask for this: it is among what faults cannot do."""
+        """Never called: `cannot` excludes it."""
         raise NotImplementedError(f"{self.name} keeps no ledger of what node {plan.node_id} has synced")
 
     def disk_changed(self, plan: NodePlan) -> None:
-        """Nothing was noted down of the files."""
+        """Nothing to do: it keeps no record of the files."""
 
 
-def orders_of(
+def sidecar_config(
     kind: NodeKind,
-    place: Place,
+    runtime: NodeRuntime,
     plan: NodePlan,
     plans: Sequence[NodePlan],
     addresses: Addresses,
     names: Mapping[str, object],
 ) -> SidecarConfig:
-    """What a node's attendant is told, or whoever starts the broker for it. Raises `TemplateError`."""
+    """The config of a node's sidecar, and of the launcher of the broker. Raises `TemplateError`."""
     brokers = [other.node_id for other in plans if other.role == "broker"]
     nodes = {}
     for broker in brokers:
@@ -174,7 +174,7 @@ def orders_of(
         node_id=plan.node_id,
         role="broker" if is_broker(plan) else "controller",
         prepare=[filled(command, names) for command in kind.prepare],
-        command=place.command if kind.start is None else filled(kind.start, names),
+        command=runtime.command if kind.start is None else filled(kind.start, names),
         environment={name: fill(text, names) for name, text in kind.environment.items()},
         directory=str(plan.own_directory),
         data=str(plan.data.absolute()),

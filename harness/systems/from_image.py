@@ -1,6 +1,6 @@
-"""A broker that a definition file tells of, run from an image: nothing of ours is needed in there.
+"""A third-party broker that runs from its image, which needs nothing of ours.
 
-The node's container runs the broker alone. Its attendant is a process of this machine, in the node's network.
+The node's container runs the broker alone. Its sidecar is a process of this machine, in the node's network.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from harness.environments.base import Addresses, NodePlan
 from harness.environments.machine.helpers.own_python import module_command
 from harness.systems.definition import Command
-from harness.systems.foreign import ORDERS_NAME, ForeignBroker
+from harness.systems.foreign import CONFIG_NAME, ForeignBroker
 from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.launch import FAILED
 from nemesis.capabilities.cluster import Capability
@@ -20,12 +20,12 @@ from nemesis.capabilities.cluster import Capability
 
 @dataclass(frozen=True)
 class BrokerFromImage(ForeignBroker):
-    """Implements `harness.environments.docker.contents.Contents` besides."""
+    """Also implements `harness.environments.docker.contents.Contents`."""
 
     image: str = ""
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
-        """A library that this machine's compiler made need not load in an image, whose C library may be another."""
+        """Also excludes clocks: a library compiled on this machine may not load with the image's C library."""
         return super().cannot(network, page_cache) | {"clock"}
 
     def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:
@@ -34,27 +34,27 @@ class BrokerFromImage(ForeignBroker):
         plan.data.mkdir(parents=True, exist_ok=True)
 
     def command(self, plan: NodePlan) -> Sequence[str]:
-        """The broker's own command, by way of the image's shell where there is something to prepare."""
-        orders = _orders(plan)
-        if not orders.prepare:
-            return tuple(orders.command)
-        prepared = [_or_give_up(command) for command in orders.prepare]
-        return ("sh", "-c", "\n".join([*prepared, f"exec {shlex.join(orders.command)}"]))
+        """The broker's own command, run by the image's shell if there are commands to prepare the node."""
+        config = _config(plan)
+        if not config.prepare:
+            return tuple(config.command)
+        prepared = [_or_give_up(command) for command in config.prepare]
+        return ("sh", "-c", "\n".join([*prepared, f"exec {shlex.join(config.command)}"]))
 
     def environment(self, plan: NodePlan) -> Mapping[str, str]:
-        """What the container has in its environment besides what its image gives it."""
-        return _orders(plan).environment
+        """Environment variables of the container, besides those of its image."""
+        return _config(plan).environment
 
-    def attendant(self, plan: NodePlan, pid: int) -> Command:
-        """The command that answers for the node's process, which has this id here."""
-        orders = (plan.directory / ORDERS_NAME).absolute()
-        return module_command("harness.systems.sidecar.standalone", str(orders), str(pid))
+    def sidecar(self, plan: NodePlan, pid: int) -> Command:
+        """The command of the sidecar of the node's process, which has this pid on this machine."""
+        config = (plan.directory / CONFIG_NAME).absolute()
+        return module_command("harness.systems.sidecar.standalone", str(config), str(pid))
 
 
-def _orders(plan: NodePlan) -> SidecarConfig:
-    return SidecarConfig.load(plan.directory / ORDERS_NAME)
+def _config(plan: NodePlan) -> SidecarConfig:
+    return SidecarConfig.load(plan.directory / CONFIG_NAME)
 
 
 def _or_give_up(command: Sequence[str]) -> str:
-    told = shlex.quote(f"expected `{' '.join(command)}` to prepare the node, found that it ended with status")
-    return f"{shlex.join(command)} || {{ echo {told} $? >&2; exit {FAILED}; }}"
+    complaint = shlex.quote(f"expected `{' '.join(command)}` to prepare the node, found that it ended with status")
+    return f"{shlex.join(command)} || {{ echo {complaint} $? >&2; exit {FAILED}; }}"

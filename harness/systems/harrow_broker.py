@@ -1,7 +1,7 @@
 """Harrow's own broker as the system under test.
 
-Nodes are `python -m broker.shell FILE.properties`. What they believe is read through their admin endpoint, a
-Unix socket, which works whatever became of the network. A paused or dead node is silent, and is skipped.
+Nodes are `python -m broker.shell FILE.properties`. Their state is read through their admin endpoint, a Unix socket,
+which network faults do not affect. A paused or dead node does not answer, and is skipped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LISTENERS: Mapping[NodeRole, Sequence[str]] = {
 }
 
 OFFSETS_PARTITIONS = 4
-"""Partitions of the topic in which the brokers keep consumer groups."""
+"""Partitions of the topic that stores consumer groups."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class HarrowBroker:
 
     @property
     def traits(self) -> Traits:
-        """What is usual."""
+        """The default traits."""
         return Traits()
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
-        """Nothing: it keeps a ledger of what it synced, and may be told of each peer by another address."""
+        """Nothing: it keeps a ledger of synced data, and can reach each peer at a separate address."""
         return frozenset()
 
     def listeners(self, role: NodeRole) -> Sequence[str]:
@@ -111,7 +111,7 @@ class HarrowBroker:
             "offsets.topic.replication.factor": self.spec.replication_factor,
             "auto.create.topics.enable": False,
             "unclean.leader.election.enable": self.spec.unclean_election,
-            "log.retention.ms": -1,  # a wall clock that is a year ahead must not delete what the checkers look for
+            "log.retention.ms": -1,  # a wall clock that is a year ahead must not delete records that the checkers read
             **_flush(self.spec.flush),
             **{name: timeout_ms * self.spec.pace for name, timeout_ms in SHORT_RUN.items()},
             "harrow.generation": self.spec.generation,
@@ -121,7 +121,7 @@ class HarrowBroker:
         }
 
     def _advertised(self, plan: NodePlan, addresses: Addresses) -> list[str]:
-        """Clients are told how clients reach the node; brokers know of each other from the settings."""
+        """Advertise the addresses at which clients reach the node; brokers have each other's in their settings."""
         where = {
             "CLIENT": lambda: addresses.reach(CLIENTS, plan.node_id, "CLIENT"),
             "BROKER": lambda: addresses.bind(plan.node_id, "BROKER"),
@@ -129,38 +129,38 @@ class HarrowBroker:
         }
         return [f"{listener}://{_address(where[listener]())}" for listener in self.listeners(plan.role)]
 
-    def keeper_of(self, group: str) -> int | None:
-        """Name the partition that keeps a group."""
+    def offsets_partition_of(self, group: str) -> int | None:
+        """The partition of `__consumer_offsets` that stores a group."""
         return partition_of(group, OFFSETS_PARTITIONS)
 
     def command(self, plan: NodePlan) -> Sequence[str]:
-        """Give the command that runs the node in the foreground."""
+        """The command that runs the node in the foreground."""
         return module_command("broker.shell", str((plan.directory / SETTINGS_NAME).absolute()))
 
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:  # noqa: ARG002
-        """SIGTERM does."""
+        """None: SIGTERM does a controlled shutdown."""
         return None
 
     def log_patterns(self, role: NodeRole) -> Sequence[str]:  # noqa: ARG002
-        """All is on standard error."""
+        """None: it logs to standard error."""
         return ()
 
     def is_ready(self, plan: NodePlan) -> bool:
-        """Whether the node serves, by its own account: a controller does once it knows who leads the quorum."""
+        """Whether the node reports that it serves: a controller does once it knows the leader of the quorum."""
         state = state_of(plan)
         if state is None or state["lifecycle"] != "running":
             return False
         return plan.role == "broker" or state["controller"] >= 0
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
-        """Tell what this node believes of each of its replicas; nothing if it does not answer."""
+        """The states of this node's replicas; empty if it does not answer."""
         state = state_of(plan)
         if state is None or plan.role == "controller":
             return ()
         return [replica_of(partition, state["broker_epoch"]) for partition in state["partitions"]]
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
-        """Tell the active controller's view, or the newest of what everybody else knows while there is none."""
+        """The active controller's view, or without one the newest view among all other nodes."""
         controllers = states_of_controllers(plans)
         active = active_among(map(_voter, controllers))
         for state in controllers:
@@ -169,33 +169,33 @@ class HarrowBroker:
         return newest_views([*states_of_brokers(plans), *controllers])
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
-        """Name the node that is the active controller."""
+        """The node that is the active controller."""
         active = active_among(self.voters(plans))
         return None if active is None else active.controller
 
     def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
-        """Tell what each of the controllers says of the quorum, as far as it answers."""
+        """The quorum as each answering controller reports it."""
         return [_voter(state) for state in states_of_controllers(plans)]
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-        """Read a replica's whole log, page by page, as far as the node answers."""
+        """Read a replica's whole log, page by page, until its end or until the node stops answering."""
         return log_of(plan, topic, partition)
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
-        """Drop what the dead node's ledger does not know as synced."""
+        """Drop the data that the dead node's ledger does not record as synced."""
         from broker.shell.files.ledger_files import lose_unsynced
 
         return lose_unsynced(plan.data)
 
     def disk_changed(self, plan: NodePlan) -> None:
-        """Forget the ledger: the node takes all that it finds for durable, and begins a new one."""
+        """Delete the ledger: the node then treats all data that it finds as durable, and starts a new one."""
         from broker.shell.files.ledger_files import ledger_of
 
         ledger_of(plan.data).unlink(missing_ok=True)
 
 
 def run_node(settings: Path) -> int:
-    """Run one node in this process, in the foreground; its exit status."""
+    """Run one node in this process, in the foreground; returns its exit status."""
     from broker.shell.main import run
 
     return run(str(settings))

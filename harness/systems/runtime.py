@@ -1,6 +1,6 @@
-"""Where a broker's programs are, and what is found there: on this machine, in an image, or on each node's host.
+"""Finds a broker's programs, environment and versions: on this machine, in an image, or on each node's host.
 
-A definition's own commands (values, version) are run in the place itself, before anything is started.
+A definition's own commands (values, version) run there, before anything is started.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TIMEOUT_S = 20.0
 
 
 class Printed(NamedTuple):
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     output: str
@@ -40,38 +40,38 @@ class Printed(NamedTuple):
 
 
 class CannotRunError(Exception):
-    """A command that could not be run, or not to its end. The message says why."""
+    """A command could not be run, or did not end. The message has the reason."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """What is known of where a node's programs are."""
+class NodeRuntime:
+    """The place where a node's programs run, and what is known of it."""
 
-    where: str = ""  # in words, after what is said to be there; empty: this machine
+    where: str = ""  # in words, appended to messages; empty: this machine
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     python: str = sys.executable
-    values: Mapping[str, str] = field(default_factory=dict)  # what the definition's commands printed
+    values: Mapping[str, str] = field(default_factory=dict)  # printed by the definition's commands
     version: str | None = None
-    command: Command = ()  # that an image would run by itself
+    command: Command = ()  # an image's default command
 
     @property
     def names(self) -> Mapping[str, object]:
-        """What templates may name wherever the node is."""
+        """Names for templates that do not depend on the node."""
         return {"env": self.env, "python": self.python, "values": self.values}
 
     def wrong(self, definition: Definition, expected: str, found: str) -> Exception:
-        """What is missing there, as one line: on this machine it is what was asked for that is wrong."""
+        """An error for something missing there, in one line; on this machine it is a `SpecError`."""
         advice = f"; {definition.install}" if definition.install else ""
         line = f"{definition.path}: {expected}{self.where}, found: {found}{advice}"
         return EnvironmentFailed(line) if self.where else SpecError(line)
 
 
 _Run = Callable[[Command], Printed]
-"""Runs a command to its end in the place. Raises `CannotRunError`."""
+"""Runs a command there to its end. Raises `CannotRunError`."""
 
 
-def places_of(spec: Spec, definition: Definition) -> Mapping[int, Place]:
-    """Look where each node's programs are. Raises `SpecError`, and `EnvironmentFailed` for an image or a host."""
+def runtimes_of(spec: Spec, definition: Definition) -> Mapping[int, NodeRuntime]:
+    """Examine the runtime of each node. Raises `SpecError`, and `EnvironmentFailed` for an image or a host."""
     nodes = list(roles(spec.brokers, spec.controllers))
     if spec.environment == "ssh":
         return dict(zip(nodes, _on_hosts(spec, definition), strict=True))
@@ -82,36 +82,37 @@ def places_of(spec: Spec, definition: Definition) -> Mapping[int, Place]:
 
     try:
         capabilities.choose(spec.network, spec.page_cache, frozenset())
-    except EnvironmentFailed as error:  # there is no engine: not one that was asked for
+    except EnvironmentFailed as error:  # there is no engine
         raise SpecError(str(error)) from error
     return dict.fromkeys(nodes, _in_image(definition, image))
 
 
 def image_of(spec: Spec, definition: Definition) -> str:
-    """The image that containers are made of; empty where nodes run what is installed."""
+    """The image of the nodes' containers; empty when nodes run installed programs."""
     return (spec.image or definition.image or "") if spec.environment == "docker" else ""
 
 
-def here(definition: Definition) -> Place:
+def here(definition: Definition) -> NodeRuntime:
     """This machine. Raises `SpecError`."""
-    return _looked(definition, Place(), _run_here)
+    return _examined(definition, NodeRuntime(), _run_here)
 
 
-def _looked(definition: Definition, place: Place, run: _Run) -> Place:
-    """Run what the definition wants to be run in the place."""
+def _examined(definition: Definition, runtime: NodeRuntime, run: _Run) -> NodeRuntime:
+    """Run the definition's commands for values and version there."""
     values = {
-        name: _printed(definition, place, f"values.{name}", command, run) for name, command in definition.values.items()
+        name: _printed(definition, runtime, f"values.{name}", command, run)
+        for name, command in definition.values.items()
     }
-    place = replace(place, values=values)
+    runtime = replace(runtime, values=values)
     if definition.version is None:
-        return place
-    return replace(place, version=_printed(definition, place, "version", definition.version, run))
+        return runtime
+    return replace(runtime, version=_printed(definition, runtime, "version", definition.version, run))
 
 
-def _printed(definition: Definition, place: Place, key: str, command: Command, run: _Run) -> str:
-    """What a command prints; one line of it counts, the last."""
+def _printed(definition: Definition, runtime: NodeRuntime, key: str, command: Command, run: _Run) -> str:
+    """The last line that a command prints."""
     try:
-        words = filled(command, place.names)
+        words = filled(command, runtime.names)
     except TemplateError as error:
         raise SpecError(
             f"{definition.path}: {key}: expected a template that can be filled in, found: {error}"
@@ -119,12 +120,12 @@ def _printed(definition: Definition, place: Place, key: str, command: Command, r
     try:
         done = run(words)
     except CannotRunError as error:
-        raise place.wrong(definition, f"{key}: expected to run {words[0]!r}", str(error)) from error
+        raise runtime.wrong(definition, f"{key}: expected to run {words[0]!r}", str(error)) from error
     lines = done.output.strip().splitlines()
     if done.status != 0 or not lines:
         said = done.errors.strip().splitlines()
         found = said[-1] if said else f"status {done.status} and nothing printed"
-        raise place.wrong(definition, f"{key}: expected {words[0]!r} to print a value", found)
+        raise runtime.wrong(definition, f"{key}: expected {words[0]!r} to print a value", found)
     return lines[-1].strip()
 
 
@@ -138,15 +139,15 @@ def _run_here(command: Command) -> Printed:
     return Printed(done.returncode, done.stdout, done.stderr)
 
 
-def _in_image(definition: Definition, name: str) -> Place:
-    """An image, which is pulled if it is not there."""
+def _in_image(definition: Definition, name: str) -> NodeRuntime:
+    """The runtime in an image, which is pulled if it is missing."""
     from harness.environments.docker import engine, given_image
     from harness.environments.docker.image import PYTHON
 
     with closing(engine.connect()) as client:
         settings = given_image.pulled(client, name)
-        place = Place(f" in the image {name}", settings.environment, PYTHON, command=settings.command)
-        return _looked(definition, place, _in_container(client, name))
+        runtime = NodeRuntime(f" in the image {name}", settings.environment, PYTHON, command=settings.command)
+        return _examined(definition, runtime, _in_container(client, name))
 
 
 def _in_container(client: DockerClient, name: str) -> _Run:
@@ -156,35 +157,35 @@ def _in_container(client: DockerClient, name: str) -> _Run:
         try:
             return Printed(*given_image.run_once(client, name, command, _TIMEOUT_S))
         except engine.troubles() as error:
-            raise CannotRunError(engine.told(error)) from error
+            raise CannotRunError(engine.reason_of(error)) from error
 
     return run
 
 
-def _on_hosts(spec: Spec, definition: Definition) -> Sequence[Place]:
-    """The host of each node."""
+def _on_hosts(spec: Spec, definition: Definition) -> Sequence[NodeRuntime]:
+    """The runtimes on the hosts of the nodes."""
     from harness.environments.ssh.connection.ssh import Connection
     from harness.environments.ssh.fleet import selection
 
-    selection.capabilities_of(spec)  # says first what else may be wrong with them
+    selection.capabilities_of(spec)  # reports other errors of the hosts first
 
-    def look(host: SshHost) -> Place:
+    def examine(host: SshHost) -> NodeRuntime:
         with closing(Connection(host)) as connection:
             return on_host(definition, connection)
 
     hosts = selection.hosts_of(spec)
     with ThreadPoolExecutor(len(hosts)) as pool:
-        return list(pool.map(look, hosts))
+        return list(pool.map(examine, hosts))
 
 
-def on_host(definition: Definition, connection: Connection) -> Place:
-    """A host that we are logged in to. Raises `SpecError`, `EnvironmentFailed`."""
+def on_host(definition: Definition, connection: Connection) -> NodeRuntime:
+    """The runtime on a host, over an open connection. Raises `SpecError`, `EnvironmentFailed`."""
 
     def run(command: Command) -> Printed:
         answer = connection.run(shlex.join(command), as_root=True, timeout_s=_TIMEOUT_S)
         return Printed(answer.status, answer.output, answer.errors)
 
-    told = run(("env", "-0")).output.split("\0")
-    env = dict(line.split("=", 1) for line in told if "=" in line)
+    variables = run(("env", "-0")).output.split("\0")
+    env = dict(line.split("=", 1) for line in variables if "=" in line)
     host = connection.host
-    return _looked(definition, Place(f" on host {host.name}", env, host.python), run)
+    return _examined(definition, NodeRuntime(f" on host {host.name}", env, host.python), run)

@@ -1,4 +1,4 @@
-"""Which system a run is about: Harrow's own broker, or one that a definition file tells of."""
+"""Selects the system under test: Harrow's own broker, or one from a definition file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from naming import SpecError
 
 
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is given of a specification, and below it what the definition of its system presets."""
+    """Add the defaults of the system's definition to the given fields of a specification."""
     system = given.get("system", OWN_SYSTEM)
     if system == OWN_SYSTEM or not isinstance(system, str):
         return given
@@ -23,7 +23,7 @@ def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
     definition = load(SYSTEMS.find(system))
     made = {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults, **given}
     made["system"] = system
-    if made.get("environment") != "docker":  # what containers are to be like means nothing to others
+    if made.get("environment") != "docker":  # settings of containers do not apply to other environments
         preset = OF_CONTAINERS & (definition.defaults.keys() - given.keys())
         return {key: value for key, value in made.items() if key not in preset}
     return made
@@ -37,10 +37,10 @@ def _file(system: str) -> Path:
 
 
 def make(spec: Spec) -> System:
-    """Make the system, and see that it can be run with this specification.
+    """Create the system, and check that it can run with this specification.
 
-    Raises `SpecError`; and `EnvironmentFailed` when the places of somebody else's broker (an image, hosts) cannot be
-    looked at, or lack it.
+    Raises `SpecError`; and `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined,
+    or lack it.
     """
     if spec.system != OWN_SYSTEM:
         from harness.systems import factory

@@ -1,6 +1,6 @@
-"""The texts of a system definition that depend on the node: Jinja templates, and what they may name.
+"""Fills in the templates of a system definition (Jinja), and defines the names that they may use.
 
-A name that is not there is an error, never an empty text.
+An undefined name is an error, never an empty text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.environments.base import Address, Addresses, NodePlan
 from harness.spec.spec import Spec
 from nemesis.capabilities.cluster import CLIENTS
 
-_ENVIRONMENT = jinja2.Environment(  # noqa: S701 - what is made is no HTML
+_ENVIRONMENT = jinja2.Environment(  # noqa: S701 - the output is not HTML
     undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
 )
 
@@ -24,7 +24,7 @@ CLIENT = "CLIENT"
 
 
 class TemplateError(Exception):
-    """A template that can't be filled in. The message says which name is wrong."""
+    """A template cannot be filled in. The message has the reason."""
 
 
 class Bound(str):
@@ -33,7 +33,7 @@ class Bound(str):
     __slots__ = ("host", "port")
 
     def __new__(cls, address: Address) -> Bound:
-        """Make it of host and port."""
+        """Create it from host and port."""
         made = super().__new__(cls, f"{address[0]}:{address[1]}")
         made.host, made.port = address
         return made
@@ -65,7 +65,7 @@ def filled(command: Sequence[str], names: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def names_in(template: str) -> frozenset[str]:
-    """The names that a template takes from outside. Raises `TemplateError`."""
+    """The undeclared names in a template. Raises `TemplateError`."""
     try:
         return frozenset(jinja2.meta.find_undeclared_variables(_ENVIRONMENT.parse(template)))
     except jinja2.TemplateError as error:
@@ -80,7 +80,7 @@ def node_names(
     addresses: Addresses,
     outer: Mapping[str, Any],
 ) -> Mapping[str, Any]:
-    """All that the templates of a node may name (docs/systems.md). `listeners`: by role; `outer`: of its place."""
+    """All names for the templates of a node (docs/systems.md). `listeners`: by role; `outer`: of its runtime."""
     own = listeners[plan.role]
     bind = {name: Bound(addresses.bind(plan.node_id, name)) for name in own}
 

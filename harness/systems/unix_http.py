@@ -1,4 +1,4 @@
-"""HTTP over a Unix socket: how the harness asks a node what no network fault may hide."""
+"""HTTP client over a Unix socket, which network faults do not affect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class NoAnswer(Exception):
-    """Nobody answered in time, or not what was asked for. The message says what was found."""
+    """No answer in time, or not a valid one. The message says what was found."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -25,7 +25,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def get_json(path: Path, target: str, timeout_s: float) -> dict[str, Any]:
-    """Ask for `target`; the answer must be a JSON object with status 200. Raises `NoAnswer`."""
+    """Request `target`; the answer must be a JSON object with status 200. Raises `NoAnswer`."""
     connection = _UnixConnection(path, timeout_s)
     try:
         connection.request("GET", target)

@@ -28,8 +28,8 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         for name in names:
             monkeypatch.setattr(module, name, lambda: ProbeResult(False, "not here"))
-    monkeypatch.setattr(capabilities, "choose_network", lambda _wanted: "proxies")
-    monkeypatch.setattr(mechanisms, "choose_page_cache", lambda _wanted: "page-cache")
+    monkeypatch.setattr(capabilities, "select_network", lambda _wanted: "proxies")
+    monkeypatch.setattr(mechanisms, "select_page_cache", lambda _wanted: "page-cache")
 
 
 def settled(faults: str) -> Sequence[str]:

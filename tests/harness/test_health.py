@@ -109,9 +109,9 @@ def test_workers_are_told_ends_by_topic_and_partition() -> None:
 
 def test_where_followers_do_not_tell_the_leader_decides_on_the_end() -> None:
     leader = {1: [replace(REPLICA, role="leader")]}
-    assert ended(leader, Traits(tells_followers=False)) == End("harrow", 0, 50, True)
+    assert ended(leader, Traits(reports_followers=False)) == End("harrow", 0, 50, True)
     assert not ended(leader).agreed
-    assert not ended({}, Traits(tells_followers=False)).agreed
+    assert not ended({}, Traits(reports_followers=False)).agreed
 
 
 def test_brokers_that_keep_the_metadata_among_themselves_need_no_quorum(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def test_the_matrix_in_the_documentation_is_the_one_that_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ways"),
+    ("kind", "mechanisms"),
     [
         ("kill", "always"),
         ("slow-network", "namespaces"),
@@ -37,8 +37,8 @@ def test_the_matrix_in_the_documentation_is_the_one_that_is_printed() -> None:
         ("clock-jump", "C compiler"),
     ],
 )
-def test_a_fault_has_the_mechanisms_that_can_inject_it(kind: str, ways: str) -> None:
-    assert fault_matrix.cell(KINDS[kind], capabilities) == ways
+def test_a_fault_has_the_mechanisms_that_can_inject_it(kind: str, mechanisms: str) -> None:
+    assert fault_matrix.cell(KINDS[kind], capabilities) == mechanisms
 
 
 def test_containers_offer_what_processes_do_but_proxies() -> None:
@@ -47,7 +47,7 @@ def test_containers_offer_what_processes_do_but_proxies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ways"),
+    ("kind", "mechanisms"),
     [
         ("kill", "always"),
         ("isolate", "nftables, iptables"),
@@ -57,8 +57,8 @@ def test_containers_offer_what_processes_do_but_proxies() -> None:
         ("clock-jump", "VM, C compiler"),
     ],
 )
-def test_a_far_machine_has_mechanisms_of_its_own(kind: str, ways: str) -> None:
-    assert fault_matrix.cell(KINDS[kind], ssh.OFFERS_OF_VMS) == ways
+def test_a_far_machine_has_mechanisms_of_its_own(kind: str, mechanisms: str) -> None:
+    assert fault_matrix.cell(KINDS[kind], ssh.CAPABILITIES_OF_VMS) == mechanisms
 
 
 def test_what_this_machine_cannot_do_has_a_reason(

@@ -46,7 +46,7 @@ MaxSessions 100
 ClientAliveInterval 5
 ClientAliveCountMax 3
 """
-"""Sessions end by themselves: when a namespace goes, nobody tells them that their client is gone."""
+"""Sessions end by themselves: when a namespace ends, they are not notified that their client is gone."""
 
 
 def lacking() -> str | None:
@@ -56,9 +56,9 @@ def lacking() -> str | None:
             return f"no program {program}"
     if os.geteuid() != 0:
         return "a server in a namespace needs root"
-    for trial in (try_namespaces(), try_ext4()):
-        if not trial.available:
-            return trial.found
+    for result in (try_namespaces(), try_ext4()):
+        if not result.available:
+            return result.found
     return None
 
 
@@ -93,8 +93,8 @@ class NamespaceFleet(GivenFleet):
         }
         return Settings(network=True, mounts=False, endpoints=(CLIENTS, *node_ids))
 
-    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
-        self._keeper = keeper
+    def set_up(self, supervisor: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
+        self._supervisor = supervisor
         for node_id in node_ids:  # one installation serves all: it is the same file system
             (self.place / str(node_id)).mkdir(exist_ok=True)
             (self.place / str(node_id) / "packages").symlink_to(self.place / "packages")
@@ -119,7 +119,7 @@ class NamespaceFleet(GivenFleet):
         log = os.open(self.place / f"server-{endpoint}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return self._keeper.spawn([str(word) for word in command], endpoint, nothing, log, log)
+            return self._supervisor.spawn([str(word) for word in command], endpoint, nothing, log, log)
         finally:
             os.close(log)
             os.close(nothing)

@@ -1,1 +1,1 @@
-"""What all environments share: the layout of nodes, set-up and tear-down, the cluster as faults see it."""
+"""Shared by all environments: the layout of nodes, set-up and tear-down, the cluster as faults see it."""

@@ -1,7 +1,6 @@
-"""Administers a cluster from where its clients are: one process per act (`harness.client_tasks.administration`).
+"""Administers a cluster by client processes, one per request (`harness.client_tasks.administration`).
 
-A process of its own is in the clients' network namespace, meets the faults that clients meet, and is the same in every
-environment.
+The process runs in the clients' network namespace, so it meets the same faults as they do, in every environment.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ class SpawnedAdministrator:
         self._ask("delete-topic", topic)
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give a topic so many partitions in all."""
+        """Raise a topic's number of partitions to `total`."""
         self._ask("add-partitions", topic, total=total)
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Ask for these replicas."""
+        """Request these replicas for a partition."""
         self._ask("reassign", topic, partition=partition, replicas=list(replicas))
 
     def elect(self, topic: str, partition: int) -> None:
-        """Have the preferred replica lead."""
+        """Request the election of the preferred replica."""
         self._ask("elect", topic, partition=partition)
 
     def setting(self, topic: str, name: str) -> str:
-        """Tell a topic's setting."""
+        """Read a topic's setting."""
         return str(self._ask("setting", topic, name=name))
 
     def set(self, topic: str, name: str, value: str) -> None:
@@ -60,8 +59,8 @@ class SpawnedAdministrator:
         brokers = [plan.node_id for plan in self.plans if is_broker(plan)]
         reached = (self.addresses.reach(CLIENTS, broker, _CLIENT_LISTENER) for broker in brokers)
         bootstrap = [f"{host}:{port}" for host, port in reached]
-        orders = json.dumps({"bootstrap": bootstrap, "do": do, "topic": topic, **details})
-        process = self.spawn(module_command("harness.client_tasks.administration", orders), self.log)
+        request = json.dumps({"bootstrap": bootstrap, "do": do, "topic": topic, **details})
+        process = self.spawn(module_command("harness.client_tasks.administration", request), self.log)
         process.stdin.close()
         try:
             status = process.wait(_TIMEOUT_S)

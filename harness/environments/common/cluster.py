@@ -1,4 +1,4 @@
-"""The cluster as faults see it: nodes, network, and what the system says of itself."""
+"""The cluster as faults see it: its nodes, its network, and the state that the system reports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClusterUnderTest(Generic[NodeT, NetworkT]):
         self._plans = plans
 
     def partitions(self) -> Sequence[PartitionView]:
-        """The latest view; empty if nobody can tell."""
+        """The latest view; empty if no node answers."""
         return self._system.view(self._answering())
 
     def active_controller(self) -> int | None:
@@ -41,11 +41,11 @@ class ClusterUnderTest(Generic[NodeT, NetworkT]):
         return self._system.active_controller(self._answering())
 
     def voters(self) -> Sequence[VoterView]:
-        """What each controller that answers says of the quorum."""
+        """The quorum as each answering controller reports it."""
         return self._system.voters(self._answering())
 
     def _answering(self) -> Sequence[NodePlan]:
-        """Dead and paused nodes cannot tell; asking them costs a timeout."""
+        """The nodes that can answer. Asking dead and paused nodes would cost a timeout."""
         return [
             plan
             for plan in self._plans

@@ -1,6 +1,6 @@
-"""What all environments have in common: how a cluster is set up, looked at and taken down again.
+"""The common base of all environments: sets a cluster up, gives access to it, and takes it down.
 
-They differ in where nodes are housed, on what disks, and in what carries their packets (`ClusterEnvironment._set_up`).
+They differ in where nodes run, in their disks and in their network (`ClusterEnvironment._set_up`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from nemesis.capabilities.cluster import CLIENTS, Capability, Endpoint, Node
 
 
 class StartedNode(Node, Protocol):
-    """A node as its environment holds it."""
+    """A node as its environment sees it."""
 
     def await_ready(self, timeout_s: float) -> None:
-        """Wait until it serves; `NodeError` when it dies before, or does not within the time."""
+        """Wait until it serves; `NodeError` when it dies first, or the timeout passes."""
         ...
 
 
@@ -46,16 +46,16 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
     """Implements `harness.environments.base.Environment`. Nothing is started before `set_up`."""
 
     _TROUBLES: tuple[type[Exception], ...] = (HelperRefused, OSError, subprocess.SubprocessError)
-    """What may go wrong here besides `EnvironmentFailed`."""
+    """Exceptions of set-up and tear-down besides `EnvironmentFailed`."""
 
     def __init__(self, system: System, *, needs: frozenset[Capability], journal: Journal) -> None:
-        """`needs` is what the run's faults need."""
+        """`needs` are the capabilities that the run's faults need."""
         self._system = system
         self._journal = journal
         self._needs = needs
         self._token = secrets.token_hex(8)
         self._sockets = place_for_sockets() / f"harrow-{self._token}"
-        self._keeper: Supervisor | None = None
+        self._supervisor: Supervisor | None = None
         self._engine: EngineT | None = None
         self._cluster: ClusterUnderTest[NodeT, JournaledNetwork] | None = None
         self._undo = ExitStack()
@@ -68,33 +68,33 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
     @property
     @abstractmethod
     def capabilities(self) -> frozenset[Capability]:
-        """What faults can count on."""
+        """The capabilities that faults can use."""
 
     @property
     @abstractmethod
     def mechanisms(self) -> Mapping[str, str]:
-        """How each capability is done here, in words for the report."""
+        """Descriptions of the mechanisms, for the report."""
 
     @abstractmethod
     def _set_up(self) -> None:
-        """Make everything and start all nodes; what `_undo` holds is undone when it fails."""
+        """Create everything and start all nodes; `_undo` is run if it fails."""
 
     @property
     def addresses(self) -> Addresses:
-        """Where listeners bind and are reached. Known once the network is up."""
+        """Addresses of listeners. Available once the network is up."""
         return _made(self._engine).addresses
 
     @property
     def cluster(self) -> ClusterUnderTest[NodeT, JournaledNetwork]:
-        """What faults act on. Known once it is set up."""
+        """The cluster that faults act on. Available after set-up."""
         return _made(self._cluster)
 
     @property
-    def _kept_by(self) -> Supervisor:
-        return _made(self._keeper)
+    def _running_supervisor(self) -> Supervisor:
+        return _made(self._supervisor)
 
     def set_up(self) -> None:
-        """Make what nodes need, write their settings, start them all; takes everything down again if that fails."""
+        """Create what nodes need, write their settings, start them all; takes everything down again if that fails."""
         try:
             self._journal.record("run", token=self._token, sockets=str(self._sockets))
             self._undo.callback(shutil.rmtree, self._sockets, ignore_errors=True)
@@ -107,14 +107,14 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
             self.tear_down()
             raise
 
-    def _start_keeper(self, settings: Settings) -> Supervisor:
-        self._keeper = Supervisor(settings, {RUN_MARK: self._token})
-        self._undo.callback(self._keeper.close)
-        self._journal.record("keeper", pid=self._keeper.pid)
-        return self._keeper
+    def _start_supervisor(self, settings: Settings) -> Supervisor:
+        self._supervisor = Supervisor(settings, {RUN_MARK: self._token})
+        self._undo.callback(self._supervisor.close)
+        self._journal.record("keeper", pid=self._supervisor.pid)
+        return self._supervisor
 
     def _assemble(self, nodes: Mapping[int, NodeT], engine: NetworkEngine) -> None:
-        """Have the cluster that faults act on."""
+        """Create the cluster that faults act on."""
         network = JournaledNetwork((CLIENTS, *self._listeners), engine, self._journal)
         log = self.plans[0].directory.parent / "administration.log"
         administrator = SpawnedAdministrator(self.spawn_client, self.addresses, self.plans, log)
@@ -127,10 +127,10 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
 
     def spawn_client(self, command: Sequence[str], log: Path) -> Process:
         """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output."""
-        return run_client(self._kept_by, self._journal, command, log)
+        return run_client(self._running_supervisor, self._journal, command, log)
 
     def tear_down(self) -> None:
-        """Stop everything that was started and undo everything that was made. Safe at any time, and twice."""
+        """Stop all processes and remove all resources that set-up created. Safe at any time, and twice."""
         try:
             self._undo.close()
         except self._TROUBLES as error:

@@ -1,4 +1,4 @@
-"""How the nodes of a run are laid out: their ids, roles and places, the same in every environment."""
+"""Plans the nodes of a run: their ids, roles and paths, the same in every environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIRST_CONTROLLER = 100
 
 
 def roles(brokers: int, controllers: int, *, combined: bool = False) -> Mapping[int, NodeRole]:
-    """Node ids in order, and what each node is."""
+    """Node ids in order, with the role of each."""
     made: dict[int, NodeRole] = dict.fromkeys(range(1, brokers + 1), "broker")
     if combined:
         return made | dict.fromkeys(range(1, controllers + 1), "combined")
@@ -29,7 +29,7 @@ def plan_nodes(
     *,
     combined: bool = False,
 ) -> Sequence[NodePlan]:
-    """Lay out brokers, then controllers, in a run's directory; `sockets` is short enough for AF_UNIX.
+    """Plan brokers, then controllers, in a run's directory; `sockets` is short enough for AF_UNIX.
 
     `combined`: the first of the brokers are the controllers.
     """

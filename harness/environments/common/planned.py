@@ -1,4 +1,4 @@
-"""What a node knows of itself by its plan, wherever it runs."""
+"""The part of a node that its plan determines."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from nemesis.capabilities.cluster import NodeError, NodeRole
 
 
 class PlannedNode(ABC):
-    """A part of `nemesis.capabilities.cluster.Node`."""
+    """Implements a part of `nemesis.capabilities.cluster.Node`."""
 
     @property
     @abstractmethod
     def plan(self) -> NodePlan:
-        """Where it is, as the harness sees it."""
+        """Its id, role and paths, as the harness sees them."""
 
     @abstractmethod
     def log_tail(self) -> Sequence[str]:
-        """The last lines that it logged; none when nobody can tell."""
+        """The last lines of its log; empty when they cannot be read."""
 
     @property
     def node_id(self) -> int:
@@ -28,10 +28,10 @@ class PlannedNode(ABC):
 
     @property
     def role(self) -> NodeRole:
-        """What it is."""
+        """Its role."""
         return self.plan.role
 
     def _error(self, summary: str) -> NodeError:
-        """What went wrong, with its last words."""
+        """An error with the summary and the last log lines."""
         lines = self.log_tail()
         return NodeError("\n  ".join([f"{summary}; its last log lines:", *lines]) if lines else summary)

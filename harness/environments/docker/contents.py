@@ -1,4 +1,4 @@
-"""What a container of somebody's image is told, and who answers for it: a part of a system under test."""
+"""The part of a system under test that runs from an image of its own: environment variables and sidecar."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from harness.environments.base import NodePlan
 
 
 class Contents(Protocol):
-    """A system that is in an image of its own. Its `command` is one of that image."""
+    """A system that has an image of its own. Its `command` runs in that image."""
 
     @property
     def image(self) -> str:
-        """The image's name; it is there."""
+        """The name of the image, which the engine has."""
         ...
 
     def environment(self, plan: NodePlan) -> Mapping[str, str]:
-        """What the node's container has in its environment besides what the image gives it."""
+        """Environment variables of the node's container, besides those of the image."""
         ...
 
-    def attendant(self, plan: NodePlan, pid: int) -> Sequence[str]:
-        """A command of this machine that answers for the node's process at its socket, for as long as that lives."""
+    def sidecar(self, plan: NodePlan, pid: int) -> Sequence[str]:
+        """The command of the sidecar, which runs on this machine and serves the node's socket while the node runs."""
         ...

@@ -1,4 +1,4 @@
-"""What the kernel says of the memory of a process's control group, in either version of control groups."""
+"""Reads the memory use and limit of a process's control group, of either version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PAGE_BYTES = 4096
 class _Names(NamedTuple):
     usage: str
     limit: str
-    cache: str  # key in memory.stat: what could be taken back at once
+    cache: str  # key in memory.stat: what can be reclaimed at once
 
 
 _V1 = _Names("memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
@@ -20,7 +20,7 @@ _V2 = _Names("memory.current", "memory.max", "inactive_file")
 
 
 def memory_in_use(pid: int) -> int:
-    """Bytes that the group holds and could not give back at once, in whole pages. `OSError` if it is gone."""
+    """Bytes that the group uses and that cannot be reclaimed at once, in whole pages. `OSError` if it is gone."""
     group, names = _group(pid)
     statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     used = int((group / names.usage).read_text()) - int(statistics[names.cache])
@@ -28,14 +28,14 @@ def memory_in_use(pid: int) -> int:
 
 
 def memory_limit(pid: int) -> int | None:
-    """Bytes that the group may hold; None: no limit. `OSError` if it is gone."""
+    """The group's limit in bytes; None: no limit. `OSError` if it is gone."""
     group, names = _group(pid)
-    told = (group / names.limit).read_text().strip()
-    return None if told == "max" else int(told)
+    limit = (group / names.limit).read_text().strip()
+    return None if limit == "max" else int(limit)
 
 
 def _group(pid: int) -> tuple[Path, _Names]:
-    """`/proc/PID/cgroup` has a line `number:controllers:path` a hierarchy; of version 2 there is one, `0::path`."""
+    """`/proc/PID/cgroup` has a line `number:controllers:path` for each hierarchy; version 2 has one, `0::path`."""
     lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
     for _, controllers, path in lines:
         if "memory" in controllers.split(","):

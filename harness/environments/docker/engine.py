@@ -1,4 +1,4 @@
-"""The Docker engine: find it, tell its refusals in one line, and know what belongs to a run by its label."""
+"""Connects to the Docker engine, formats its errors in one line, and finds a run's containers by their label."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 LABEL = "harrow.run"
-"""Containers of a run carry it; its value is the run's token."""
+"""Label of a run's containers; its value is the run's token."""
 
 _TIMEOUT_S = 60
 _GOING = (404, 409)
-"""What the engine says of a container that is gone, or is being removed by somebody else."""
+"""The engine's statuses for a container that is gone, or that another client is removing."""
 
 
 def need_package() -> None:
-    """See that the library is installed. Raises `EnvironmentFailed`."""
+    """Check that the library is installed. Raises `EnvironmentFailed`."""
     if importlib.util.find_spec("docker") is None:
         raise EnvironmentFailed("no Python package docker", Missing("Python package", "docker"))
 
 
 def connect() -> DockerClient:
-    """Find the engine as Docker's own client does (`DOCKER_HOST`); `EnvironmentFailed` when none answers."""
+    """Connect as Docker's own client does (`DOCKER_HOST`); `EnvironmentFailed` when no engine answers."""
     need_package()
     import docker
 
@@ -38,7 +38,7 @@ def connect() -> DockerClient:
         client.ping()
     except docker.errors.DockerException as error:
         raise EnvironmentFailed(
-            f"no Docker engine answers ({told(error)})", Refused(_number(error), "Docker engine")
+            f"no Docker engine answers ({reason_of(error)})", Refused(_number(error), "Docker engine")
         ) from error
     return client
 
@@ -52,14 +52,14 @@ def _number(error: BaseException | None) -> int:
     return 0
 
 
-def told(error: Exception) -> str:
-    """The engine's own words for what went wrong, in one line."""
+def reason_of(error: Exception) -> str:
+    """The engine's error message, in one line."""
     words = getattr(error, "explanation", None) or str(error)
     return " ".join(str(words).split())
 
 
 def troubles() -> tuple[type[Exception], ...]:
-    """What the library raises when the engine refuses, or does not answer."""
+    """The exceptions of the library when the engine refuses, or does not answer."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -68,21 +68,21 @@ def troubles() -> tuple[type[Exception], ...]:
 
 @contextlib.contextmanager
 def expecting(what: str) -> Iterator[None]:
-    """Turn the engine's refusal into `EnvironmentFailed`: expected `what`, found its words."""
+    """Convert the engine's error to `EnvironmentFailed`: expected `what`, found its message."""
     try:
         yield
     except troubles() as error:
-        raise EnvironmentFailed(f"expected Docker to {what}, found: {told(error)}") from error
+        raise EnvironmentFailed(f"expected Docker to {what}, found: {reason_of(error)}") from error
 
 
 def containers_of(client: DockerClient, token: str) -> list[Any]:
-    """All containers of a run, also those that do not run."""
+    """All containers of a run, including stopped ones."""
     found: list[Any] = client.containers.list(all=True, ignore_removed=True, filters={"label": f"{LABEL}={token}"})
     return found
 
 
 def remove_containers(client: DockerClient, token: str) -> list[str]:
-    """Kill and remove what is left of a run's containers; their names. Safe when there are none."""
+    """Kill and remove a run's remaining containers; returns their names. Safe when there are none."""
     from docker.errors import APIError
 
     names = []
@@ -98,6 +98,6 @@ def remove_containers(client: DockerClient, token: str) -> list[str]:
 
 
 def need_root() -> None:
-    """The namespaces of containers, and disks that they can see, are made by us, and that takes root."""
+    """Check for root, which creating the containers' namespaces and disks needs."""
     if os.geteuid() != 0:
         raise EnvironmentFailed("this user is not root", NotRoot())

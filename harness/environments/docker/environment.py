@@ -1,9 +1,10 @@
 """The environment `docker`: nodes are containers.
 
-Every node is two containers. The one does nothing but hold the network namespace, so that the node keeps its
-interfaces, cuts and shapes over a restart; the other is the node, and shares it. The engine makes no network for them:
-the keeper wires their namespaces to its switch, as it does for processes. Clients are processes in a namespace of the
-keeper's. Disks are mounted where the engine sees them, and a node finds its files under the same path as the harness.
+Every node is two containers. One does nothing but hold the network namespace, so that the node keeps its interfaces,
+cuts and shapes over a restart; the other is the node, and shares it. The engine creates no network for them: the
+supervisor connects their namespaces to its switch, as it does for processes. Clients are processes in a namespace of
+the supervisor. Disks are mounted where the engine sees them, and a node's files have the same path as in the
+harness.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from nemesis.capabilities.cluster import Capability, Endpoint
 if TYPE_CHECKING:
     from docker import DockerClient
 
-EVERYDAY = Limits(memory_mib=512, cpus=0.0)
+NORMAL = Limits(memory_mib=512, cpus=0.0)
 
 
 Programs = Literal["image", "machine"]
-"""Whose programs the nodes run."""
+"""Where the nodes' programs come from."""
 
 _OURS = Path(__file__).parents[3]
 _NOT_SEEN = frozenset({"boot", "dev", "lost+found", "proc", "run", "sys", "tmp"})
 
 
 class DockerEnvironment(MachineEnvironment):
-    """Needs root: see `offers`. Nothing is started before `set_up`."""
+    """Needs root: see `capabilities`. Nothing is started before `set_up`."""
 
     _MOUNTS_ARE_PRIVATE = False  # the engine must see them
 
@@ -57,7 +58,7 @@ class DockerEnvironment(MachineEnvironment):
         page_cache: str = "auto",
         *,
         image_name: str = "",
-        limits: Limits = EVERYDAY,
+        limits: Limits = NORMAL,
         sources: Sequence[Path] = (),
         programs: Programs = "image",
         contents: Contents | None = None,
@@ -65,12 +66,12 @@ class DockerEnvironment(MachineEnvironment):
         journal: Journal,
         combined: bool = False,
     ) -> None:
-        """Choose the mechanisms; `EnvironmentFailed` when this machine does not offer one that was asked for.
+        """Select the mechanisms; `EnvironmentFailed` when this machine lacks one that the user asked for.
 
-        `image_name` is an image with the system in it; empty: Harrow's own broker, built from nothing. `sources` are
-        directories with Python packages that the nodes find besides those of the image. `programs` are those of the
-        image, or those of this machine, which the nodes then see as it does, and cannot change. `contents` is the
-        system once more, if it is in an image of its own, in which nothing of ours is.
+        `image_name` is an image that contains the system; empty: an image of Harrow's own broker, built from this
+        machine's Python. `sources` are directories with Python packages for the nodes, besides those of the image.
+        `programs` are those of the image, or those of this machine, mounted read-only. `contents` is the system again,
+        if it has an image of its own, which contains nothing of ours.
         """
         chosen = choose(network, page_cache, needs)
         super().__init__(
@@ -86,18 +87,18 @@ class DockerEnvironment(MachineEnvironment):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What faults can count on."""
+        """The capabilities that faults can use."""
         return offered(self._chosen)
 
     @property
     def mechanisms(self) -> Mapping[str, str]:
-        """How each capability is done here, in words for the report."""
+        """Descriptions of the mechanisms, for the report."""
         cpus = f"{self._limits.cpus:g} processors" if self._limits.cpus else "all processors"
         return {
             "process": f"signals to a container's process; {self._limits.memory_mib} MiB of memory, {cpus}; "
             f"programs of {self._whose_programs()}",
             "network": f"containers that share a namespace of their own; {Namespaces.how}",
-            "page-cache-loss": self._disks_told(),
+            "page-cache-loss": self._disk_description(),
         }
 
     def _whose_programs(self) -> str:
@@ -143,10 +144,10 @@ class DockerEnvironment(MachineEnvironment):
             environment={**settings, RUN_MARK: self._token, "PYTHONPATH": ":".join(filter(None, packages))},
             limits=self._limits,
         )
-        return ContainerHost(self._client, self._kept_by, plan.node_id, housing)
+        return ContainerHost(self._client, self._running_supervisor, plan.node_id, housing)
 
     def _host_of_contents(self, client: DockerClient, plan: NodePlan, contents: Contents) -> ContainerHost:
-        """A container of somebody's image, which is root in there: the node's directories are root's."""
+        """A container of the system's own image. It runs as root, who owns the node's directories."""
         directory = plan.directory.absolute()
         housing = Housing(
             name=container_name(self._token, "node", plan.node_id),
@@ -159,13 +160,13 @@ class DockerEnvironment(MachineEnvironment):
             limits=self._limits,
             settings={"user": ROOT, "working_dir": str(directory), "healthcheck": {"test": ["NONE"]}},
         )
-        return ContainerHost(client, self._kept_by, plan.node_id, housing, partial(contents.attendant, plan))
+        return ContainerHost(client, self._running_supervisor, plan.node_id, housing, partial(contents.sidecar, plan))
 
 
 def _directories_of_this_machine() -> list[Path]:
-    """All that a program may need. What is the kernel's, and what comes and goes, a container has of its own.
+    """All directories that a program may need, except the kernel's and temporary ones: a container has its own.
 
-    But Python and what it imports are there in any case.
+    Python and what it imports are always included.
     """
     top = [path for path in sorted(Path("/").iterdir()) if path.is_dir() and path.name not in _NOT_SEEN]
     imported_from: list[str] = [sys.prefix, sys.base_prefix, str(_OURS), *filter(None, sys.path)]

@@ -1,4 +1,4 @@
-"""An image of somebody's: had from its registry if it is not here, asked for its settings, and tried."""
+"""Pulls the image of a system under test, reads its settings, and runs single commands in it."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.docker.engine import expecting, told, troubles
+from harness.environments.docker.engine import expecting, reason_of, troubles
 from harness.environments.docker.image import exists
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 ROOT = "0:0"
-"""The user as whom such an image is run: whose the nodes' directories are."""
+"""The user that runs such an image: the owner of the nodes' directories."""
 
 
 class ImageSettings(NamedTuple):
-    """What an image says of itself."""
+    """The settings of an image."""
 
     environment: Mapping[str, str]
-    command: tuple[str, ...]  # that it runs if it is not told otherwise
+    command: tuple[str, ...]  # its default command
 
 
 def pulled(client: DockerClient, name: str) -> ImageSettings:
-    """See that an image is there; a registry is asked once for one that is not. Raises `EnvironmentFailed`."""
+    """Return an image's settings; a missing image is pulled from its registry. Raises `EnvironmentFailed`."""
     if not exists(client, name):
         try:
             client.images.pull(name)
         except troubles() as error:
             raise EnvironmentFailed(
-                f"expected the image {name} here or in its registry, found: {told(error)}; "
+                f"expected the image {name} here or in its registry, found: {reason_of(error)}; "
                 f"build it, or docker pull {name}"
             ) from error
-    with expecting(f"tell of the image {name}"):
-        said = client.images.get(name).attrs["Config"]
-    environment = dict(line.split("=", 1) for line in said.get("Env") or ())
-    return ImageSettings(environment, (*(said.get("Entrypoint") or ()), *(said.get("Cmd") or ())))
+    with expecting(f"describe the image {name}"):
+        config = client.images.get(name).attrs["Config"]
+    environment = dict(line.split("=", 1) for line in config.get("Env") or ())
+    return ImageSettings(environment, (*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())))
 
 
 def run_once(client: DockerClient, name: str, command: Sequence[str], timeout_s: float) -> tuple[int, str, str]:
-    """Run a program of an image as root, without any network; its exit status, output and errors.
+    """Run a program of an image as root, without any network; returns exit status, output and errors.
 
-    Raises one of `engine.troubles`, also when it does not end within the time.
+    Raises one of `engine.troubles`, also when the timeout passes.
     """
     container = client.containers.create(name, entrypoint=list(command), command=[], network_mode="none", user=ROOT)
     try:

@@ -1,4 +1,4 @@
-"""Containers that hold a network namespace and do nothing else, so that it outlives the nodes that share it."""
+"""Starts containers that only hold a network namespace, so that it outlives the nodes that share it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOLD_BRIEFLY = "import time; time.sleep(60)"
 
 
 def container_name(token: str, what: str, endpoint: Endpoint) -> str:
-    """A name that tells a person what the container is for."""
+    """A container name that shows its purpose."""
     return f"harrow-{token}-{what}-{endpoint}"
 
 
@@ -33,11 +33,11 @@ def hold_namespace(
     *,
     briefly: bool = False,
 ) -> str:
-    """Start a container that holds a network namespace; its path. Its id goes to `holders`.
+    """Start a container that holds a network namespace; returns the namespace's path. Adds its id to `holders`.
 
-    One that holds it `briefly` is gone after a minute, whatever becomes of us.
+    With `briefly` the container ends after a minute, even if this process is killed.
 
-    Raises `EnvironmentFailed`, also when the containers' processes are not among those that we see.
+    Raises `EnvironmentFailed`, also when the containers' processes are not visible on this machine.
     """
     with expecting("start a container"):
         container = client.containers.run(
@@ -54,7 +54,7 @@ def hold_namespace(
         container.reload()
     holders[endpoint] = str(container.id)
     pid = int(container.attrs["State"]["Pid"])
-    # The number may be that of another process, if the engine runs elsewhere.
+    # The pid may be that of another process, if the engine runs on a remote machine.
     if pid not in process_identity.of_run(token):
         raise EnvironmentFailed(
             "expected the engine's containers to run on this machine, found no process of theirs",

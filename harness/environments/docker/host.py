@@ -1,4 +1,4 @@
-"""How a node is a container: made once, started as often as the node is, in the network namespace of another."""
+"""Runs a node as a container: created once, started with the node, in the network namespace of another container."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import control_group
 from harness.environments.docker.engine import LABEL, expecting
 from harness.environments.docker.process import ContainerProcess, Output
-from harness.environments.local.host import KeptHost
+from harness.environments.local.host import ProcessHost
 from harness.environments.machine import resource_limits
-from harness.environments.machine.helpers.supervisor import KeptProcess, Supervisor
+from harness.environments.machine.helpers.supervisor import SupervisedProcess, Supervisor
 from harness.environments.machine.node import RunningProcess
 from nemesis.capabilities.cluster import Endpoint, NodeError
 
@@ -29,26 +29,26 @@ _MORE_MEMORY_MOST = 128 * _MIB
 
 @dataclass(frozen=True)
 class Limits:
-    """What a node may have on an ordinary day."""
+    """A node's normal resource limits."""
 
     memory_mib: int
-    cpus: float  # 0: as many as there are
+    cpus: float  # 0: all of them
 
 
 @dataclass(frozen=True)
 class Housing:
-    """What the container of a node is made with."""
+    """The parameters of a node's container."""
 
     name: str
     token: str
     image: str
     namespace_of: str  # the container whose network it shares
-    directories: Sequence[Path]  # seen under the same path inside and outside
+    directories: Sequence[Path]  # mounted at the same path as outside
     read_only: Sequence[Path]
     environment: Mapping[str, str]
     limits: Limits
-    python: str = ""  # the interpreter, in there; empty: nothing is known to be there
-    settings: Mapping[str, Any] = field(default_factory=dict)  # further ones, as the engine calls them
+    python: str = ""  # the interpreter in the container; empty: unknown
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further parameters, by the engine's names
 
 
 class ContainerHost:
@@ -57,42 +57,42 @@ class ContainerHost:
     def __init__(
         self,
         client: DockerClient,
-        keeper: Supervisor,
+        supervisor: Supervisor,
         endpoint: Endpoint,
         housing: Housing,
-        attendant: Callable[[int], Sequence[str]] | None = None,
+        sidecar: Callable[[int], Sequence[str]] | None = None,
     ) -> None:
-        """`attendant` is the command that answers for a process by its id, outside of the container; None: it does."""
-        self._attendant = attendant
-        self._attending: KeptProcess | None = None
+        """`sidecar` gives the command of the sidecar for a process id; None: the node serves its socket itself."""
+        self._sidecar = sidecar
+        self._sidecar_process: SupervisedProcess | None = None
         self._client = client
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._endpoint = endpoint
         self._housing = housing
         self._container: Any = None
         self._made_for: tuple[Sequence[str], Mapping[str, str]] | None = None
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> ContainerProcess:
-        """Start the container, which is made the first time, or when it is to run another command."""
+        """Start the container; it is created the first time, and again when the command changes."""
         try:
             with expecting(f"run {command[0]!r} as node {self._endpoint}"):
                 if self._made_for != (command, environment):
                     self._make(command, environment)
-                # Attached before it runs, so that not a line is missed.
+                # Attached before the start, so that no line is missed.
                 output = Output(self._container.attach(stdout=True, stderr=True, stream=True), log)
                 self._container.start()
                 process = ContainerProcess(self._container, output)
-            if self._attendant is not None and process.pid:  # it may have ended at once
-                self._have_attended(self._attendant(process.pid), log)
+            if self._sidecar is not None and process.pid:  # it may have ended at once
+                self._start_sidecar(self._sidecar(process.pid), log)
             return process
         except EnvironmentFailed as failed:
             raise NodeError(str(failed)) from failed
 
-    def _have_attended(self, command: Sequence[str], log: Path) -> None:
-        """Run it in the node's network."""
-        if self._attending is not None:
-            self._attending.kill()
-        self._attending = KeptHost(self._keeper, self._endpoint).launch(command, {}, log)
+    def _start_sidecar(self, command: Sequence[str], log: Path) -> None:
+        """Run the sidecar in the node's network."""
+        if self._sidecar_process is not None:
+            self._sidecar_process.kill()
+        self._sidecar_process = ProcessHost(self._supervisor, self._endpoint).launch(command, {}, log)
 
     def _make(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         if self._container is not None:
@@ -113,7 +113,7 @@ class ContainerHost:
             mem_limit=memory,
             memswap_limit=memory,
             nano_cpus=int(housing.limits.cpus * 1e9),
-            log_config={"Type": "none"},  # what it prints is in the node's log
+            log_config={"Type": "none"},  # its output goes to the node's log
             **housing.settings,
         )
         self._made_for = (command, environment)
@@ -127,37 +127,37 @@ class ContainerHost:
             raise NodeError(str(failed)) from failed
 
     def _inside(self, command: Sequence[str]) -> list[str]:
-        """The interpreter of this machine need not be in there at the place where it is here."""
+        """Replace this machine's interpreter by the container's, whose path may differ."""
         return [self._housing.python or command[0] if command[0] == sys.executable else command[0], *command[1:]]
 
     def throttle(self, process: RunningProcess, percent: int) -> resource_limits.Throttle:
-        """Stop it and let it run in turns: a quota would not hurt a broker that is mostly idle."""
-        return resource_limits.Throttle(self._keeper, process, self._endpoint, percent)
+        """Stop and continue it periodically: a quota would not affect a broker that is mostly idle."""
+        return resource_limits.Throttle(self._supervisor, process, self._endpoint, percent)
 
     def limit_memory(self, process: RunningProcess) -> int:
-        """Let its control group hold no more than it does; the kernel kills it when it wants more."""
+        """Limit its control group to its current use; the kernel kills it when it needs more."""
         in_use = control_group.memory_in_use(process.pid)
         for limit in range(in_use, in_use + _MORE_MEMORY_MOST, _MORE_MEMORY):
-            with contextlib.suppress(EnvironmentFailed):  # it has grown meanwhile, or cannot give back what it counts
+            with contextlib.suppress(EnvironmentFailed):  # its use has grown, or cannot be reclaimed
                 self._update_memory(limit)
                 return limit
         raise OSError(0, f"expected a limit of some {in_use >> 20} MiB to be taken, found that none was")
 
     def unlimit_memory(self, process: RunningProcess) -> None:
-        """Let its container have what it may have on an ordinary day, for this process or the next."""
-        everyday = self._housing.limits.memory_mib * _MIB
+        """Restore its container's normal limit, for this process or the next."""
+        normal = self._housing.limits.memory_mib * _MIB
         try:
             try:
-                self._update_memory(everyday)
+                self._update_memory(normal)
             except EnvironmentFailed:
                 if process.poll() is None:
                     raise
-                self._update_memory(everyday)  # it had died a moment ago, which the engine did not know
+                self._update_memory(normal)  # it had just died, and the engine did not know yet
         except EnvironmentFailed as failed:
             raise NodeError(str(failed)) from failed
 
     def memory_limit(self, process: RunningProcess) -> int | None:
-        """The limit of its control group, by the kernel's own account."""
+        """The limit of its control group, read from the kernel."""
         try:
             limit = control_group.memory_limit(process.pid)
         except OSError:  # it has ended

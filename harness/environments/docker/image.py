@@ -1,8 +1,8 @@
-"""The broker's image, built from nothing: from what this machine's Python is made of, without a registry.
+"""Builds the broker's image from this machine's Python, without a registry.
 
-Two layers. The lower one is Python and the packages that the broker needs (`python_tree`), and is made once; the
-upper one is the broker, and is made whenever that is another. Both are named for what is in them, so that two
-harnesses may share them, and none uses one that is out of date.
+It has two layers. The lower one is Python and the packages that the broker needs (`python_tree`), and is built once;
+the upper one is the broker, and is built whenever the broker changes. Both are named by a digest of their contents, so
+that harnesses can share them, and never use an outdated one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 PYTHON = "python3"
-"""The interpreter in every image of the broker, found by its PATH."""
+"""The interpreter in every image of the broker, found through PATH."""
 
 _DISTRIBUTIONS = ("crc32c", "kafka-python")
 """What the broker imports besides Python's own library."""
@@ -41,7 +41,7 @@ _RECIPE = f"COPY broker {PACKAGES_AT}/broker\nLABEL harrow.image=broker\n"
 
 
 def python_image(client: DockerClient) -> str:
-    """The name of an image with Python and nothing of ours, which is made if it is not there."""
+    """The name of an image with Python and nothing of ours, built if it is missing."""
     tag = python_tree.fingerprint(_DISTRIBUTIONS)
     name = f"harrow-python:{tag}"
     if not exists(client, name):
@@ -57,7 +57,7 @@ def python_image(client: DockerClient) -> str:
 
 
 def broker_image(client: DockerClient) -> str:
-    """The name of an image of the broker as it is here, which is made if it is not there."""
+    """The name of an image of the current broker, built if it is missing."""
     base = python_image(client)
     files = list(_broker_files())
     digest = hashlib.sha256(base.encode())
@@ -71,7 +71,7 @@ def broker_image(client: DockerClient) -> str:
 
 
 def build(client: DockerClient, name: str, recipe: str, files: Iterable[tuple[str, Path]]) -> None:
-    """Build an image by a Dockerfile's text; `files` are its context: paths in there, and where they are here."""
+    """Build an image from a Dockerfile's text; `files` are its context: paths in the image, and on this machine."""
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
         member = tarfile.TarInfo("Dockerfile")
@@ -84,7 +84,7 @@ def build(client: DockerClient, name: str, recipe: str, files: Iterable[tuple[st
 
 
 def named_image(client: DockerClient, name: str) -> str:
-    """An image that somebody has built or pulled; `EnvironmentFailed` when it is not there."""
+    """Check for an image that the user has built or pulled; `EnvironmentFailed` when it is missing."""
     if not exists(client, name):
         raise EnvironmentFailed(
             f"expected the image {name}, found none; docker pull {name}, or build it from containers/Dockerfile"
@@ -93,7 +93,7 @@ def named_image(client: DockerClient, name: str) -> str:
 
 
 def need_image(name: str) -> None:
-    """See that the engine has an image of that name. Raises `EnvironmentFailed`."""
+    """Check that the engine has an image of that name. Raises `EnvironmentFailed`."""
     client = engine.connect()
     try:
         named_image(client, name)

@@ -1,4 +1,4 @@
-"""Whether there is a Docker engine that can house nodes, found out by having it hold the end of a link."""
+"""Probes whether a Docker engine can run nodes, by sending a packet to a container."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from harness.environments.machine.helpers.supervisor_process import Settings
 
 @cache
 def try_docker() -> ProbeResult:
-    """Send a packet to a container's namespace over a link that is whole, cut, and mended.
+    """Send packets to a container's namespace while the link is whole, cut, and restored.
 
-    The image is made if it is not there, which takes some seconds the first time.
+    The image is built if it is missing, which takes some seconds the first time.
     """
-    return attempt("docker", _trial)
+    return attempt("docker", _probe)
 
 
-def _trial() -> str:
+def _probe() -> str:
     engine.need_package()
     engine.need_root()
     client = engine.connect()
     token = secrets.token_hex(8)
     try:
         namespace = hold_namespace(client, image.python_image(client), token, 1, {}, briefly=True)
-        keeper = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
+        supervisor = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
         try:
             seen = []
             for links in ([], [(0, 1)], []):
-                keeper.ask("block", links=links)
-                seen.append(keeper.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+                supervisor.ask("block", links=links)
+                seen.append(supervisor.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
         finally:
-            keeper.close()
+            supervisor.close()
     finally:
         engine.remove_containers(client, token)
         version = client.version()["Version"]

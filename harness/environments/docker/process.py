@@ -1,4 +1,4 @@
-"""The main process of a container, seen both as the kernel and as the engine sees it."""
+"""The main process of a container, handled through both the kernel and the engine."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from harness.environments.machine.kernel import process_identity
 _KILL_TIMEOUT_S = 15.0
 _OUTPUT_TIMEOUT_S = 5.0
 _BY_SIGNAL = 128
-"""The engine tells a death by signal N as status 128 + N."""
+"""The engine reports a death by signal N as status 128 + N."""
 
 
 class Output(threading.Thread):
-    """Appends what a container prints to a file, until it ends."""
+    """Appends a container's output to a file, until it ends."""
 
     def __init__(self, stream: Iterable[bytes], log: Path) -> None:
         super().__init__(name=f"output-{log.parent.name}", daemon=True)
@@ -37,23 +37,23 @@ class Output(threading.Thread):
 
 
 class ContainerProcess:
-    """Implements `harness.environments.machine.node.RunningProcess`. To the kernel it is a process like any other.
+    """Implements `harness.environments.machine.node.RunningProcess`. For the kernel it is an ordinary process.
 
-    So signals go to it without the engine, which is asked only when it has ended.
+    So signals are sent to it directly; the engine is asked only for its exit status.
     """
 
     own_pid = 1
     """The first process of its container."""
 
     def __init__(self, container: Any, output: Output) -> None:  # noqa: ANN401 - the library has no types
-        """Take hold of the process of a container that was started a moment ago."""
+        """Open a pidfd of the process of a container that was just started."""
         self._container = container
         self._output = output
         self._status: int | None = None
-        with expecting("tell the process of a container"):
+        with expecting("report the process of a container"):
             container.reload()
         self.pid = int(container.attrs["State"]["Pid"])
-        """As this machine numbers it; 0 if it has ended already."""
+        """Process id on this machine; 0 if it has ended already."""
         self.start_time = (process_identity.start_time(self.pid) if self.pid else None) or 0
         self._end = self._hold()
 
@@ -71,9 +71,9 @@ class ContainerProcess:
         return bool(end.poll(timeout_s * 1000))
 
     def poll(self) -> int | None:
-        """Exit status, negative for the signal that killed it; None while it lives."""
+        """Exit status, negative for the signal that killed it; None while it runs."""
         if self._status is None and self._ended(0):
-            with expecting("tell how a container ended"):
+            with expecting("report the exit status of a container"):
                 status = int(self._container.wait(timeout=_KILL_TIMEOUT_S)["StatusCode"])
             self._output.join(_OUTPUT_TIMEOUT_S)
             if self._end is not None:
@@ -82,7 +82,7 @@ class ContainerProcess:
         return self._status
 
     def wait(self, timeout_s: float) -> int:
-        """Exit status once it ends; `TimeoutError` after that time."""
+        """Wait for its end and return its exit status; `TimeoutError` after that time."""
         if self._status is None:
             self._ended(timeout_s)
         if (status := self.poll()) is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.environments.base import NodePlan, System
 from harness.environments.local.capabilities import choose, offered
-from harness.environments.local.host import KeptHost
+from harness.environments.local.host import ProcessHost
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.network.network import Namespaces
 from harness.environments.network.proxies import Proxies
@@ -16,7 +16,7 @@ from nemesis.capabilities.cluster import Capability
 
 
 class LocalEnvironment(MachineEnvironment):
-    """What the machine allows is found out when the environment is made; nothing is started before `set_up`."""
+    """The machine is probed when the environment is created; nothing is started before `set_up`."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class LocalEnvironment(MachineEnvironment):
         journal: Journal,
         combined: bool = False,
     ) -> None:
-        """Choose the mechanisms; `EnvironmentFailed` when one was asked for that this machine does not offer."""
+        """Select the mechanisms; `EnvironmentFailed` when this machine lacks one that the user asked for."""
         chosen = choose(network, page_cache, needs)
         super().__init__(
             run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal, combined=combined
@@ -39,17 +39,17 @@ class LocalEnvironment(MachineEnvironment):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What faults can count on."""
+        """The capabilities that faults can use."""
         return offered(self._chosen) - self._system.cannot(*self._chosen)
 
     @property
     def mechanisms(self) -> Mapping[str, str]:
-        """How each capability is done here, in words for the report."""
+        """Descriptions of the mechanisms, for the report."""
         return {
             "process": "signals to the node's process group",
             "network": Namespaces.how if self._chosen.network == "namespaces" else Proxies.how,
-            "page-cache-loss": self._disks_told(),
+            "page-cache-loss": self._disk_description(),
         }
 
-    def _host(self, plan: NodePlan) -> KeptHost:
-        return KeptHost(self._kept_by, plan.node_id)
+    def _host(self, plan: NodePlan) -> ProcessHost:
+        return ProcessHost(self._running_supervisor, plan.node_id)

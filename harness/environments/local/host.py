@@ -1,4 +1,4 @@
-"""How a node of a local run is a process of this machine: the keeper starts it in the node's network namespace."""
+"""Runs a node as a process of this machine: the supervisor starts it in the node's network namespace."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 
 from harness.environments.machine import resource_limits
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import KeptProcess, Supervisor
+from harness.environments.machine.helpers.supervisor import SupervisedProcess, Supervisor
 from harness.environments.machine.node import RunningProcess
 from nemesis.capabilities.cluster import Endpoint, NodeError
 
 
-class KeptHost:
-    """Implements `harness.environments.machine.node.Host`. What it takes from a process needs no privilege."""
+class ProcessHost:
+    """Implements `harness.environments.machine.node.Host`. Its resource limits need no privilege."""
 
-    def __init__(self, keeper: Supervisor, endpoint: Endpoint) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Supervisor, endpoint: Endpoint) -> None:
+        self._supervisor = supervisor
         self._endpoint = endpoint
 
-    def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> KeptProcess:
-        """Have the keeper start it."""
+    def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> SupervisedProcess:
+        """Start it through the supervisor."""
         if environment:
             command = ["env", *(f"{name}={value}" for name, value in environment.items()), *command]
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return self._keeper.spawn(command, self._endpoint, nothing, output, output)
+            return self._supervisor.spawn(command, self._endpoint, nothing, output, output)
         except HelperRefused as refusal:
             raise NodeError(f"expected to run {command[0]!r} as node {self._endpoint}, found: {refusal}") from None
         finally:
@@ -36,19 +36,19 @@ class KeptHost:
             os.close(nothing)
 
     def run_beside(self, command: Sequence[str], log: Path) -> None:
-        """Have the keeper start it as well."""
+        """Start it through the supervisor as well."""
         self.launch(command, {}, log)
 
     def throttle(self, process: RunningProcess, percent: int) -> resource_limits.Throttle:
-        """Stop it and let it run in turns."""
-        return resource_limits.Throttle(self._keeper, process, self._endpoint, percent)
+        """Stop and continue it periodically."""
+        return resource_limits.Throttle(self._supervisor, process, self._endpoint, percent)
 
     def limit_memory(self, process: RunningProcess) -> int:
         """Limit its address space."""
         return resource_limits.limit_memory(process.pid)
 
     def unlimit_memory(self, process: RunningProcess) -> None:
-        """Let its address space grow."""
+        """Remove the limit of its address space."""
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
                 resource_limits.unlimit_memory(process.pid)

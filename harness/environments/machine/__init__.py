@@ -1,1 +1,1 @@
-"""What this machine's kernel does for an environment: processes and what holds them, their nodes, their clocks."""
+"""Environments on this machine: processes, nodes, clocks and resource limits."""

@@ -1,4 +1,4 @@
-"""Client processes of a run: on this machine, in the network of the clients."""
+"""Starts the client processes of a run on this machine, in the clients' network."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from harness.store.journal import Journal
 from nemesis.capabilities.cluster import CLIENTS
 
 
-def run_client(keeper: Supervisor, journal: Journal, command: Sequence[str], log: Path) -> Process:
-    """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output, and errors in `log`."""
+def run_client(supervisor: Supervisor, journal: Journal, command: Sequence[str], log: Path) -> Process:
+    """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output; its errors go to `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     child_input, our_output = os.pipe()
     our_input, child_output = os.pipe()
     try:
-        process = keeper.spawn(command, CLIENTS, child_input, child_output, errors)
+        process = supervisor.spawn(command, CLIENTS, child_input, child_output, errors)
     except HelperRefused as refusal:
         os.close(our_output)
         os.close(our_input)

@@ -1,6 +1,6 @@
-"""What environments on this machine have in common: set a cluster up, let faults and clients at it, take it down.
+"""The common base of the environments on this machine (`local`, `docker`): sets a cluster up and takes it down.
 
-They differ in what a node is housed in: see `MachineEnvironment._host`.
+They differ in how they run a node: see `MachineEnvironment._host`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
     """An environment of this machine. Nothing is started before `set_up`."""
 
     _MOUNTS_ARE_PRIVATE = True
-    """Whether disks are seen by processes of the keeper alone, and end with it."""
+    """Whether only processes of the supervisor see the disks, which then end with it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
         journal: Journal,
         combined: bool = False,
     ) -> None:
-        """Plan the nodes. `needs` is what the run's faults need, `chosen` the mechanisms that offer it."""
+        """Plan the nodes. `needs` are the capabilities that the run's faults need, `chosen` the mechanisms for them."""
         super().__init__(system, needs=needs, journal=journal)
         self._chosen = chosen
         storage: Literal["files", "page-cache"] = "page-cache" if chosen.page_cache == "page-cache" else "files"
@@ -51,13 +51,13 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
 
     @abstractmethod
     def _host(self, plan: NodePlan) -> Host:
-        """What runs the processes of a node."""
+        """The host that runs a node's processes."""
 
     def _make_namespaces(self) -> Mapping[Endpoint, str]:
-        """Make the network namespaces of those endpoints that bring their own; their paths."""
+        """Create the namespaces of endpoints that bring their own; returns their paths."""
         return {}
 
-    def _disks_told(self) -> str:
+    def _disk_description(self) -> str:
         return {"ext4": Ext4Images.how, "fuse": FuseMounts.how, "page-cache": Ledger.how}[self._chosen.page_cache]
 
     def _set_up(self) -> None:
@@ -70,9 +70,9 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
             namespaces=list(self._make_namespaces().items()),
         )
         disk: PageCache
-        keeper = self._start_keeper(settings)
+        supervisor = self._start_supervisor(settings)
         if self._chosen.page_cache == "ext4":
-            disk = Ext4Images(keeper, self._journal)
+            disk = Ext4Images(supervisor, self._journal)
         elif self._chosen.page_cache == "fuse":
             disk = FuseMounts(self._journal, mark)
         else:
@@ -82,7 +82,7 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
             self._undo.callback(disk.release, plan)
             disk.prepare(plan)
         if self._chosen.network == "namespaces":
-            self._engine = Namespaces(keeper, self._listeners)
+            self._engine = Namespaces(supervisor, self._listeners)
         else:
             self._engine = Proxies(self._listeners, mark)
         self._undo.callback(self._engine.close)
@@ -106,7 +106,7 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
             node.start()
 
     def _make_clocks(self) -> Mapping[int, WallClock]:
-        """A wall clock for every node, if a fault needs one: a preloaded library is nothing to have without need."""
+        """Create a wall clock for every node if a fault needs it; otherwise no library is preloaded."""
         if "clock" not in self._needs:
             return {}
         library = compile_library(self.plans[0].directory.parent / "clock.so")

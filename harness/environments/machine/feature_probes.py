@@ -1,6 +1,6 @@
-"""Which mechanisms this machine offers, found out by trying them.
+"""Probes which mechanisms work on this machine, by trying them.
 
-A trial does in small what a run does in earnest, so that what it finds is what a run will find.
+A probe does on a small scale what a run does, so that its result holds for the run.
 """
 
 from __future__ import annotations
@@ -23,132 +23,132 @@ from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.storage import fuse
 from harness.environments.storage.page_cache import make_file_system
 
-_TRIAL_IMAGE_BYTES = 8 << 20
+_PROBE_IMAGE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What came of trying a mechanism."""
+    """The result of probing a mechanism."""
 
     available: bool
-    found: str  # one line: what worked, or why not
-    capability: str = ""  # of the table of remedies
-    cause: Cause | None = None  # if it did not work, and something is known of why
+    found: str  # one line: what worked, or the reason for the failure
+    capability: str = ""  # key into the table of remedies
+    cause: Cause | None = None  # if it did not work and the cause is known
 
     @property
     def explanation(self) -> Explanation | None:
-        """The cause in words, and a remedy; None if it worked, or the table does not know the cause."""
+        """The cause described, with a remedy; None if it worked, or the table does not have the cause."""
         return None if self.available else explain(self.capability, self.cause)
 
     def __str__(self) -> str:
-        """What was found, in one line, with the remedy if there is one."""
+        """Format the result in one line, with the remedy if there is one."""
         if (known := self.explanation) is None:
             return self.found
         refusal = f" ({self.found})" if isinstance(self.cause, Refused) else ""
         return f"{known.words}{refusal}; {known.remedy.text}"
 
 
-def attempt(capability: str, trial: Callable[[], str]) -> ProbeResult:
-    """Make a trial that tells what worked, or raises with the reason."""
+def attempt(capability: str, probe: Callable[[], str]) -> ProbeResult:
+    """Run a probe, which returns what worked or raises with the reason."""
     try:
-        return ProbeResult(True, trial(), capability)
+        return ProbeResult(True, probe(), capability)
     except (EnvironmentFailed, HelperRefused, OSError) as error:
         return ProbeResult(False, str(error), capability, cause_of(error))
 
 
 @cache
 def try_namespaces() -> ProbeResult:
-    """Make two namespaces and send a packet from one to the other, over a link that is whole, cut, and mended."""
+    """Create two namespaces and send a packet between them while their link is whole, cut, and restored."""
 
-    def trial() -> str:
-        keeper = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+    def probe() -> str:
+        supervisor = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
         try:
             seen = []
             for links in ([], [(0, 1)], []):
-                keeper.ask("block", links=links)
-                seen.append(keeper.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+                supervisor.ask("block", links=links)
+                seen.append(supervisor.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
         finally:
-            keeper.close()
+            supervisor.close()
         if seen != [True, False, True]:
             raise EnvironmentFailed(
                 f"expected a packet to arrive before and after a cut and not during it, found {seen}"
             )
         return "as root" if os.geteuid() == 0 else "in a user namespace, without root"
 
-    return attempt("namespaces", trial)
+    return attempt("namespaces", probe)
 
 
 @cache
 def try_ext4() -> ProbeResult:
-    """Crash a small ext4 image, and see that it lost what was not synced and kept what was."""
+    """Crash a small ext4 image, and check that it lost unsynced data and kept synced data."""
 
-    def trial() -> str:
+    def probe() -> str:
         if os.geteuid() != 0:
             raise EnvironmentFailed("this user is not root", NotRoot())
-        with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+        with tempfile.TemporaryDirectory(prefix="harrow-probe-") as directory:
             image, disk = Path(directory, "disk.img"), Path(directory, "disk")
             disk.mkdir()
             with image.open("wb") as file:
-                file.truncate(_TRIAL_IMAGE_BYTES)
+                file.truncate(_PROBE_IMAGE_BYTES)
             make_file_system(image)
-            keeper = Supervisor(Settings(network=False, mounts=True, endpoints=()), {})
+            supervisor = Supervisor(Settings(network=False, mounts=True, endpoints=()), {})
             try:
-                return _crash_and_compare(keeper, image, disk)
+                return _crash_and_compare(supervisor, image, disk)
             finally:
-                keeper.close()
+                supervisor.close()
 
-    return attempt("ext4", trial)
+    return attempt("ext4", probe)
 
 
 @cache
 def try_shaping() -> ProbeResult:
-    """Lose every packet of a link on a detour through user space, and none after."""
+    """Lose every packet of a link that is routed through the user-space shaper, and none afterwards."""
 
-    def trial() -> str:
+    def probe() -> str:
         if not (namespaces := try_namespaces()).available:
             raise EnvironmentFailed(namespaces.found, namespaces.cause)
-        keeper = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        supervisor = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
         try:
             seen = []
             for shapes in ([[0, 1, {"delay_ms": 1.0}]], [[0, 1, {"loss_percent": 100.0}]], []):
-                keeper.ask("shape", shapes=shapes)
-                seen.append(keeper.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+                supervisor.ask("shape", shapes=shapes)
+                seen.append(supervisor.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
         finally:
-            keeper.close()
+            supervisor.close()
         if seen != [True, False, True]:
             raise EnvironmentFailed(f"expected packets to pass but while all are lost, found {seen}")
         return "a user-space switch works"
 
-    return attempt("shaping", trial)
+    return attempt("shaping", probe)
 
 
-def _crash_and_compare(keeper: Supervisor, image: Path, disk: Path) -> str:
-    keeper.ask("attach-disk", image=str(image), mount_point=str(disk))
-    # The mount is seen by the keeper and its children alone; /proc shows it to us.
-    file = Path(f"/proc/{keeper.pid}/root{disk}/trial")
+def _crash_and_compare(supervisor: Supervisor, image: Path, disk: Path) -> str:
+    supervisor.ask("attach-disk", image=str(image), mount_point=str(disk))
+    # Only the supervisor and its children see the mount; we reach it through /proc.
+    file = Path(f"/proc/{supervisor.pid}/root{disk}/probe")
     with file.open("wb") as written:
         written.write(bytes(1000))
         written.flush()
         os.fsync(written.fileno())
         written.write(bytes(500))
-    loss = keeper.ask("crash-disk", mount_point=str(disk))
-    if loss["files"] != {"trial": [1500, 1000]}:
+    loss = supervisor.ask("crash-disk", mount_point=str(disk))
+    if loss["files"] != {"probe": [1500, 1000]}:
         raise EnvironmentFailed(f"expected a crash to take 500 bytes of 1500, found {loss['files']}")
     return "loop device, mount and shutdown work"
 
 
 @cache
 def try_fuse() -> ProbeResult:
-    """Mount the forgetful file system, and see that it loses what was not synced and keeps what was."""
-    return attempt("fuse", fuse.trial)
+    """Mount the forgetful file system, and check that it loses unsynced data and keeps synced data."""
+    return attempt("fuse", fuse.probe)
 
 
 @cache
 def try_clock() -> ProbeResult:
-    """Bend the wall clock of a process."""
+    """Skew the wall clock of a process."""
 
-    def trial() -> str:
-        with tempfile.TemporaryDirectory(prefix="harrow-trial-", dir=place_for_programs()) as directory:
-            return wall_clock.trial(Path(directory))
+    def probe() -> str:
+        with tempfile.TemporaryDirectory(prefix="harrow-probe-", dir=place_for_programs()) as directory:
+            return wall_clock.probe(Path(directory))
 
-    return attempt("clock", trial)
+    return attempt("clock", probe)

@@ -1,4 +1,4 @@
-"""Families of mechanisms: each member offers some capabilities, and a run takes one member of each family."""
+"""Groups of mechanisms. Each mechanism has some capabilities, and a run uses one mechanism of each group."""
 
 from __future__ import annotations
 
@@ -6,60 +6,60 @@ from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
 from harness.environments.machine.feature_probes import ProbeResult, try_ext4, try_fuse
-from harness.environments.machine.selection import PageCacheChoice, choose_page_cache
+from harness.environments.machine.selection import PageCacheSelection, select_page_cache
 from nemesis.capabilities.cluster import Capability
 
-Family = Mapping[str, frozenset[Capability]]
+MechanismGroup = Mapping[str, frozenset[Capability]]
 
 ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker", "plain-broker"})
-"""What every environment can do, by whatever mechanisms; the last two are for the cluster to have, or not."""
+"""The capabilities of every environment, whatever its mechanisms; the last two depend on the cluster's shape."""
 
-DISKS: Family = {
+DISKS: MechanismGroup = {
     "ext4": frozenset({"page-cache-loss", "disk-damage", "disk-full"}),
     "fuse": frozenset({"page-cache-loss", "disk-damage", "disk-full", "disk-trouble"}),
     "page-cache": frozenset({"page-cache-loss", "disk-damage"}),
 }
 
-CLOCKS: Family = {"C compiler": frozenset({"clock"})}
+CLOCKS: MechanismGroup = {"C compiler": frozenset({"clock"})}
 
 
-def choose_disk(page_cache: str, needs: frozenset[Capability]) -> str:
-    """The disk to use: the one that was asked for, else the first that works and offers what the faults need.
+def select_disk(page_cache: str, needs: frozenset[Capability]) -> str:
+    """Select the disk: the one that the user asked for, else the first that works and has the needed capabilities.
 
-    Where no fault needs a disk to do anything, it is the one that asks nothing of the machine. Raises
-    `EnvironmentFailed` when one was asked for that this machine does not have.
+    If no fault needs a disk, it is the one that needs nothing of the machine. Raises `EnvironmentFailed` when this
+    machine lacks the one that the user asked for.
     """
     if page_cache != "auto":
-        return choose_page_cache(cast("PageCacheChoice", page_cache))
-    trials = {"ext4": try_ext4, "fuse": try_fuse}
+        return select_page_cache(cast("PageCacheSelection", page_cache))
+    probes = {"ext4": try_ext4, "fuse": try_fuse}
     wanted = needs & frozenset().union(*DISKS.values())
     if not wanted:
         return "page-cache"
     for name, capabilities in DISKS.items():
-        if wanted <= capabilities and (name not in trials or trials[name]().available):
+        if wanted <= capabilities and (name not in probes or probes[name]().available):
             return name
-    return choose_page_cache("auto")
+    return select_page_cache("auto")
 
 
-def ways(
-    needs: frozenset[Capability], always: frozenset[Capability], families: Collection[Family]
+def mechanisms_of_groups(
+    needs: frozenset[Capability], always: frozenset[Capability], groups: Collection[MechanismGroup]
 ) -> tuple[tuple[str, ...], ...]:
-    """See `harness.environments.base.Offers.ways`; `always` is what no mechanism is needed for."""
-    choices = []
+    """See `harness.environments.base.Capabilities.mechanisms_for`; `always` are those that need no mechanism."""
+    alternatives = []
     rest = needs - always
-    for family in families:
-        members = frozenset().union(*family.values())
-        if wanted := needs & members:
-            choices.append(tuple(name for name, offers in family.items() if wanted <= offers))
-        rest -= members
-    return (*choices, ()) if rest else tuple(choices)
+    for group in groups:
+        of_group = frozenset().union(*group.values())
+        if wanted := needs & of_group:
+            alternatives.append(tuple(name for name, capabilities in group.items() if wanted <= capabilities))
+        rest -= of_group
+    return (*alternatives, ()) if rest else tuple(alternatives)
 
 
-def lacking(choices: Collection[Collection[str]], trials: Mapping[str, Callable[[], ProbeResult]]) -> str | None:
-    """Why one of these choices is left without a mechanism that works; None if none is."""
-    for choice in choices:
-        tried = {name: trials[name]() if name in trials else None for name in choice}
-        if all(trial is not None and not trial.available for trial in tried.values()):
-            told = [f"{name}: {trial}" for name, trial in tried.items() if trial is not None]
-            return "; ".join(told) or "no mechanism for it"
+def why_none_works(groups: Collection[Collection[str]], probes: Mapping[str, Callable[[], ProbeResult]]) -> str | None:
+    """Why no mechanism of one of these tuples works; None if each has one that works."""
+    for names in groups:
+        results = {name: probes[name]() if name in probes else None for name in names}
+        if all(result is not None and not result.available for result in results.values()):
+            reasons = [f"{name}: {result}" for name, result in results.items() if result is not None]
+            return "; ".join(reasons) or "no mechanism for it"
     return None

@@ -1,4 +1,4 @@
-"""A node whose process this machine's kernel runs: with a log, a data directory and a disk that may forget."""
+"""A node that is a process of this machine, with a log, a data directory and a disk that can lose unsynced data."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ _TAIL_BYTES = 8192
 
 
 class Runnable(Protocol):
-    """What a machine needs to know of a system under test."""
+    """The part of a system under test that a node needs."""
 
     def command(self, plan: NodePlan) -> Sequence[str]:
         """The command that runs the node in the foreground."""
         ...
 
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
-        """The command that has a running node shut down in good order; None: SIGTERM does."""
+        """The command for a controlled shutdown of a running node; None: SIGTERM does it."""
         ...
 
     def log_patterns(self, role: NodeRole) -> Sequence[str]:
-        """Where a node logs besides its standard output and error: patterns of files in its directory."""
+        """Patterns of log files in the node's directory, besides its standard output and error."""
         ...
 
     def is_ready(self, plan: NodePlan) -> bool:
-        """Whether the node serves, by its own account."""
+        """Whether the node reports that it serves."""
         ...
 
 
 class ProcessClock(WallClock, Protocol):
-    """A wall clock that a process has to be started under."""
+    """A wall clock that is set up when a process starts."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a process needs in its environment to live by this clock."""
+        """Environment variables that make a process use this clock."""
         ...
 
 
@@ -64,12 +64,12 @@ class RunningProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """As this machine numbers it."""
+        """Process id on this machine."""
         ...
 
     @property
     def own_pid(self) -> int:
-        """As it numbers itself."""
+        """Process id in its own pid namespace."""
         ...
 
     @property
@@ -78,15 +78,15 @@ class RunningProcess(Protocol):
         ...
 
     def poll(self) -> int | None:
-        """Exit status, negative for the signal that killed it; None while it lives."""
+        """Exit status, negative for the signal that killed it; None while it runs."""
         ...
 
     def wait(self, timeout_s: float) -> int:
-        """Exit status once it ends; `TimeoutError` after that time."""
+        """Wait for its end and return its exit status; `TimeoutError` after that time."""
         ...
 
     def signal(self, signal_number: int) -> bool:
-        """Send a signal to it and to what it has started; False if it has ended."""
+        """Send a signal to it and to its children; False if it has ended."""
         ...
 
     def terminate(self) -> None:
@@ -99,38 +99,38 @@ class RunningProcess(Protocol):
 
 
 class Throttle(Protocol):
-    """Something that lets a process run for a part of the time only."""
+    """Lets a process run for a part of the time only."""
 
     def end(self) -> None:
-        """Let it run whenever it wants to."""
+        """Let it run without a limit."""
         ...
 
 
 class Host(Protocol):
-    """What runs the processes of one node, one at a time, and can be stingy with them. Errors are `NodeError`."""
+    """Runs the processes of one node, one at a time, and can limit their resources. Errors are `NodeError`."""
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
-        """Run a program in the node's network, its output appended to a file; `environment` adds to what it has."""
+        """Run a program in the node's network, its output appended to a file; `environment` adds variables."""
         ...
 
     def run_beside(self, command: Sequence[str], log: Path) -> None:
-        """Run another program where the node's process runs, and do not wait for it."""
+        """Run another program in the node's network and container, without waiting for it."""
         ...
 
     def throttle(self, process: RunningProcess, percent: int) -> Throttle:
-        """Let it run in so many percent of the time only."""
+        """Let it run only for this percentage of the time."""
         ...
 
     def limit_memory(self, process: RunningProcess) -> int:
-        """Let it have no more memory than it has; returns how many bytes that is."""
+        """Limit its memory to what it has now; returns the limit in bytes."""
         ...
 
     def unlimit_memory(self, process: RunningProcess) -> None:
-        """Let it have as much as before. Safe when it is not limited, or dead."""
+        """Remove the limit. Safe when there is none, or the process is dead."""
         ...
 
     def memory_limit(self, process: RunningProcess) -> int | None:
-        """Bytes that it may have; None: no limit but that of every day, or no process."""
+        """The limit in bytes; None: only the normal limit, or no process."""
         ...
 
 
@@ -155,12 +155,12 @@ class MachineNode(PlannedNode):
         self._process: RunningProcess | None = None
         self._files = NodeDisk(plan, disk, journal, self.is_alive)
         self._throttle: Throttle | None = None
-        self._memory_is_limited = False  # perhaps: it was asked for
+        self._memory_is_limited = False  # set when a limit is requested, whether or not it took effect
         self._lock = threading.RLock()
 
     @property
     def plan(self) -> NodePlan:
-        """Where it is."""
+        """Its id, role and paths."""
         return self._plan
 
     @property
@@ -174,7 +174,7 @@ class MachineNode(PlannedNode):
             return self._process is not None and self._process.poll() is None
 
     def is_ready(self) -> bool:
-        """Whether it serves, by its own account. A paused node cannot say so."""
+        """Whether it reports that it serves. A paused node cannot answer."""
         return self.is_alive() and not self.is_paused() and self._system.is_ready(self.plan)
 
     def await_ready(self, timeout_s: float) -> None:
@@ -204,7 +204,7 @@ class MachineNode(PlannedNode):
             )
 
     def stop(self, timeout_s: float) -> int:
-        """Controlled shutdown (SIGTERM); returns the exit status. `NodeError`, and SIGKILL, when it does not heed."""
+        """Controlled shutdown (SIGTERM); returns the exit status. After the timeout: SIGKILL and `NodeError`."""
         with self._lock:
             process = self._living()
             if (command := self._system.stop_command(self.plan, process.own_pid)) is None:
@@ -220,14 +220,14 @@ class MachineNode(PlannedNode):
                 ) from None
 
     def kill(self) -> None:
-        """SIGKILL and reap. Nothing happens to a node that is dead already."""
+        """SIGKILL and reap. Does nothing to a dead node."""
         with self._lock:
             if self._process is not None:
                 self._process.kill()
                 self.unthrottle()
 
     def pause(self) -> None:
-        """Stop the process from running, and see that it is stopped."""
+        """Stop the process, and verify that it is stopped."""
         with self._lock:
             process = self._living()
             self._journal.record("paused", node=self.node_id)
@@ -239,7 +239,7 @@ class MachineNode(PlannedNode):
                 )
 
     def resume(self) -> None:
-        """Let it run again, and see that it runs."""
+        """Continue the process, and verify that it runs."""
         with self._lock:
             process = self._living()
             process.signal(signal.SIGCONT)
@@ -256,7 +256,7 @@ class MachineNode(PlannedNode):
             return self._process is not None and self.is_alive() and process_identity.states(self._process.pid) == {"T"}
 
     def throttle(self, percent: int) -> None:
-        """Let the process run in so many percent of the time only, until `unthrottle`."""
+        """Let the process run only for this percentage of the time, until `unthrottle`."""
         with self._lock:
             process = self._living()
             self.unthrottle()
@@ -264,18 +264,18 @@ class MachineNode(PlannedNode):
             self._throttle = self._host.throttle(process, percent)
 
     def unthrottle(self) -> None:
-        """Let it run whenever it wants to. Safe when it is not throttled, or dead."""
+        """Let it run without a limit. Safe when it is not throttled, or dead."""
         with self._lock:
             if self._throttle is not None:
                 self._throttle.end()
                 self._throttle = None
 
     def running_percent(self, seconds: float) -> float:
-        """Look, again and again, whether the process may run; in how many percent of the looks it might."""
+        """Sample whether the process may run; returns the percentage of samples in which it might."""
         return resource_limits.running_percent(self._living().pid, seconds)
 
     def limit_memory(self) -> int:
-        """Let the process have no more memory than it has; returns how many bytes that is."""
+        """Limit the process's memory to what it has now; returns the limit in bytes."""
         with self._lock:
             process = self._living()
             self._journal.record("memory-limited", node=self.node_id)
@@ -286,31 +286,31 @@ class MachineNode(PlannedNode):
                 raise self._error(f"expected to limit the memory of node {self.node_id}, found: {error}") from error
 
     def unlimit_memory(self) -> None:
-        """Let it have as much as before. Safe when it is not limited, or dead."""
+        """Remove the limit. Safe when there is none, or the process is dead."""
         with self._lock:
             if self._process is not None and self._memory_is_limited:
                 self._host.unlimit_memory(self._process)
                 self._memory_is_limited = False
 
     def memory_limit(self) -> int | None:
-        """Bytes that the kernel lets the process have; None: no limit of ours, or no process."""
+        """The limit in bytes that the kernel enforces; None: no limit of ours, or no process."""
         with self._lock:
             return None if self._process is None or not self.is_alive() else self._host.memory_limit(self._process)
 
     @property
     def clock(self) -> WallClock:
-        """Its wall clock; `NodeError` in a run that needs no clock to be wrong."""
+        """Its wall clock; `NodeError` in a run without clock faults."""
         if self._clock is None:
             raise NodeError(f"expected node {self.node_id} to have a clock of its own, found that it has none")
         return self._clock
 
     @property
     def disk(self) -> Disk:
-        """What it keeps its files on."""
+        """Its disk."""
         return self._files
 
     def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
-        """Drop what the dead node had not synced, but for what survives. The node must have been killed before."""
+        """Drop the dead node's unsynced data, except what survives. The node must have been killed before."""
         with self._lock:
             if self.is_alive():
                 raise NodeError(f"expected node {self.node_id} to have been killed, found it running")
@@ -327,7 +327,7 @@ class MachineNode(PlannedNode):
                 raise self._error(f"expected to drop the page cache of node {self.node_id}, found: {error}") from error
 
     def log_tail(self) -> list[str]:
-        """The last lines that the node wrote, to its files of log and to its output."""
+        """The last lines of the node's log files and of its output."""
         further = log_files(self.plan.directory, self._system.log_patterns(self.role))
         return [line for log in (*further, self._log) for line in _tail(log)]
 

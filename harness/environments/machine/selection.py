@@ -1,4 +1,4 @@
-"""One mechanism of a family: the one that was asked for, or the first that this machine offers."""
+"""Selects the network and page-cache mechanisms: those that the user asked for, else the first that work."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Literal
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.feature_probes import ProbeResult, try_ext4, try_fuse, try_namespaces
 
-NetworkChoice = Literal["auto", "namespaces", "proxies"]
-PageCacheChoice = Literal["auto", "ext4", "fuse", "page-cache"]
+NetworkSelection = Literal["auto", "namespaces", "proxies"]
+PageCacheSelection = Literal["auto", "ext4", "fuse", "page-cache"]
 
 
-def choose_network(wanted: NetworkChoice) -> Literal["namespaces", "proxies"]:
-    """The engine to use; `EnvironmentFailed` when this one was asked for and the machine does not offer it."""
+def select_network(wanted: NetworkSelection) -> Literal["namespaces", "proxies"]:
+    """Select the network engine; `EnvironmentFailed` when the machine lacks the one that the user asked for."""
     if wanted == "proxies":
         return "proxies"
-    trial = try_namespaces()
-    if trial.available:
+    result = try_namespaces()
+    if result.available:
         return "namespaces"
     if wanted == "namespaces":
-        raise _unavailable("network", "namespaces", trial)
+        raise _unavailable("network", "namespaces", result)
     return "proxies"
 
 
-def choose_page_cache(wanted: PageCacheChoice) -> Literal["ext4", "fuse", "page-cache"]:
-    """The mechanism to use; `EnvironmentFailed` when this one was asked for and the machine does not offer it."""
+def select_page_cache(wanted: PageCacheSelection) -> Literal["ext4", "fuse", "page-cache"]:
+    """Select the page-cache mechanism; `EnvironmentFailed` when the machine lacks the one that the user asked for."""
     if wanted in ("auto", "ext4"):
-        trial = try_ext4()
-        if trial.available:
+        result = try_ext4()
+        if result.available:
             return "ext4"
         if wanted == "ext4":
-            raise _unavailable("page cache", "ext4", trial)
+            raise _unavailable("page cache", "ext4", result)
     if wanted in ("auto", "fuse"):
-        trial = try_fuse()
-        if trial.available:
+        result = try_fuse()
+        if result.available:
             return "fuse"
         if wanted == "fuse":
-            raise _unavailable("page cache", "fuse", trial)
+            raise _unavailable("page cache", "fuse", result)
     return "page-cache"
 
 
-def _unavailable(what: str, name: Literal["namespaces", "ext4", "fuse"], trial: ProbeResult) -> EnvironmentFailed:
-    return EnvironmentFailed(f"expected this machine to offer {what} by {name}, found: {trial}")
+def _unavailable(what: str, name: Literal["namespaces", "ext4", "fuse"], result: ProbeResult) -> EnvironmentFailed:
+    return EnvironmentFailed(f"expected this machine to offer {what} by {name}, found: {result}")

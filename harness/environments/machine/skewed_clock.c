@@ -1,9 +1,9 @@
-/* The wall clock of one process, bent: preloaded into it, steered by a file that is mapped into it and into the harness.
+/* Skews the wall clock of the process it is preloaded into, by a steering file that the harness maps and writes.
  *
- * Answers of clock_gettime for wall clocks, gettimeofday and time are off by
+ * The results of clock_gettime for wall clocks, gettimeofday and time are off by
  *     offset + ppm / 1e6 * (monotonic now - base).
- * The monotonic clock is left alone, so that timers keep their pace. Programs that make system calls without the C
- * library, and statically linked ones, are out of reach.
+ * The monotonic clock is unchanged, so that timers keep their pace. Programs that make system calls without the C
+ * library, and statically linked ones, are not affected.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 struct steering {
     volatile uint64_t sequence; /* odd while the harness is writing */
     volatile int64_t offset_ns, base_ns, ppm;
-    volatile uint64_t answers; /* how many times this process asked */
+    volatile uint64_t answers; /* how many times the process read the time */
 };
 
 static const int64_t NS_PER_S = 1000000000;
@@ -66,9 +66,9 @@ int clock_gettime(clockid_t clock, struct timespec *time)
         true_gettime = dlsym(RTLD_NEXT, "clock_gettime");
     int result = true_gettime(clock, time);
     if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI)) {
-        int64_t told = time->tv_sec * NS_PER_S + time->tv_nsec + error_ns();
-        time->tv_sec = told / NS_PER_S;
-        time->tv_nsec = told % NS_PER_S;
+        int64_t skewed_ns = time->tv_sec * NS_PER_S + time->tv_nsec + error_ns();
+        time->tv_sec = skewed_ns / NS_PER_S;
+        time->tv_nsec = skewed_ns % NS_PER_S;
         if (time->tv_nsec < 0) {
             time->tv_nsec += NS_PER_S;
             time->tv_sec--;
@@ -80,18 +80,18 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 int gettimeofday(struct timeval *restrict time, void *restrict zone)
 {
     (void)zone;
-    struct timespec told;
-    clock_gettime(CLOCK_REALTIME, &told);
-    time->tv_sec = told.tv_sec;
-    time->tv_usec = told.tv_nsec / 1000;
+    struct timespec skewed;
+    clock_gettime(CLOCK_REALTIME, &skewed);
+    time->tv_sec = skewed.tv_sec;
+    time->tv_usec = skewed.tv_nsec / 1000;
     return 0;
 }
 
 time_t time(time_t *seconds)
 {
-    struct timespec told;
-    clock_gettime(CLOCK_REALTIME, &told);
+    struct timespec skewed;
+    clock_gettime(CLOCK_REALTIME, &skewed);
     if (seconds)
-        *seconds = told.tv_sec;
-    return told.tv_sec;
+        *seconds = skewed.tv_sec;
+    return skewed.tv_sec;
 }

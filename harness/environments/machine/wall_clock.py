@@ -1,6 +1,7 @@
-"""A wall clock for each node: a library preloaded into its process, steered by a file (`skewed_clock.c`).
+"""Skews the wall clock of a node by a library that is preloaded into its process (`skewed_clock.c`).
 
-The library is compiled when a run needs it. The machine's own clock is never touched.
+A file mapped into the process sets the offset. The library is compiled when a run needs it. The machine's own clock is
+never changed.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _NS_PER_MS = 1_000_000
 
 
 def find_compiler() -> str | None:
-    """A C compiler, if the machine has one."""
+    """The path of a C compiler; None if the machine has none."""
     return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
 
 
 def compile_library(target: Path) -> Path:
-    """Make the library; `EnvironmentFailed` when there is no compiler, or it refuses."""
+    """Compile the library; `EnvironmentFailed` when there is no compiler, or it fails."""
     compiler = find_compiler()
     if compiler is None:
         raise EnvironmentFailed(
@@ -49,17 +50,17 @@ def compile_library(target: Path) -> Path:
 
 
 def _has_headers(compiler: str) -> bool:
-    """Whether the compiler finds the headers of the C library: they are a package of their own."""
+    """Whether the compiler finds the headers of the C library, which are a separate package."""
     command = [compiler, "-E", "-x", "c", "-o", os.devnull, "-"]
-    asked = subprocess.run(command, input="#include <stdlib.h>", capture_output=True, text=True, check=False)
-    return asked.returncode == 0
+    checked = subprocess.run(command, input="#include <stdlib.h>", capture_output=True, text=True, check=False)
+    return checked.returncode == 0
 
 
 class WallClock:
     """The clock of one node (`nemesis.capabilities.clocks.WallClock`). It outlives the node's processes."""
 
     def __init__(self, library: Path, steering: Path) -> None:
-        """Make the steering file. `library` is what `compile_library` made."""
+        """Create the steering file. `library` is the result of `compile_library`."""
         self._library = library.absolute()
         self._file = steering.absolute()
         self._file.write_bytes(bytes(mmap.PAGESIZE))
@@ -69,12 +70,12 @@ class WallClock:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment variables that put a program under this clock."""
+        """The environment variables that make a program use this clock."""
         preloaded = " ".join(filter(None, [str(self._library), os.environ.get("LD_PRELOAD")]))
         return {"LD_PRELOAD": preloaded, "HARROW_CLOCK": str(self._file)}
 
     def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
-        """Be off by so much from now on, and gain so many microseconds a second."""
+        """Set the clock's offset, and its drift in microseconds per second, from now on."""
         self._sequence += 2
         offset_ns = int(offset_ms * _NS_PER_MS)
         struct.pack_into("=Q", self._map, 0, self._sequence - 1)
@@ -82,12 +83,12 @@ class WallClock:
         struct.pack_into("=Q", self._map, 0, self._sequence)
 
     def straighten(self) -> None:
-        """Be right again."""
+        """Remove offset and drift."""
         self.bend(0.0)
 
     def error_ms(self) -> float:
-        """Ask a process under this clock for the time; by how much it is off."""
-        told = subprocess.run(
+        """Measure the clock's error with a process that uses this clock."""
+        done = subprocess.run(
             [sys.executable, "-S", "-E", "-c", _PROBE],
             env={**os.environ, **self.environment},
             capture_output=True,
@@ -95,16 +96,16 @@ class WallClock:
             check=False,
             timeout=_PROBE_TIMEOUT_S,
         )
-        if told.returncode != 0:
-            raise NodeError(f"expected a process to tell the time, found: {told.stderr.strip()}")
-        return (int(told.stdout) - (time.time_ns() - time.monotonic_ns())) / _NS_PER_MS
+        if done.returncode != 0:
+            raise NodeError(f"expected a process to report the time, found: {done.stderr.strip()}")
+        return (int(done.stdout) - (time.time_ns() - time.monotonic_ns())) / _NS_PER_MS
 
     def answers(self) -> int:
-        """How many times processes under this clock have asked for the time so far."""
+        """How many times processes with this clock have read the time so far."""
         return int(_STEERING.unpack_from(self._map)[4])
 
     def governs(self, pid: int) -> bool:
-        """Whether the process has the library and the steering file in its memory."""
+        """Whether the process has mapped the library and the steering file."""
         try:
             maps = Path(f"/proc/{pid}/maps").read_text()
         except OSError:
@@ -112,8 +113,8 @@ class WallClock:
         return str(self._library) in maps and str(self._file) in maps
 
 
-def trial(directory: Path) -> str:
-    """Compile the library, and see that it bends and straightens a clock. Raises with the reason if not."""
+def probe(directory: Path) -> str:
+    """Compile the library, and check that it sets and removes an offset. Raises with the reason if not."""
     clock = WallClock(compile_library(directory / "clock.so"), directory / "clock")
     seen = []
     for offset_ms in (0, 3_600_000, 0):

@@ -1,4 +1,4 @@
-"""Probing links with many datagrams: how many arrive, when, how often and in which order."""
+"""Measures loss, delay, duplication, reordering and rate of links with probe datagrams."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ROOM_BYTES = 65_536
 
 
 @dataclass(frozen=True)
-class Order:
-    """What to send."""
+class SampleRequest:
+    """The datagrams to send over each link."""
 
     links: Sequence[Link]
     count: int
@@ -32,11 +32,11 @@ def sample(
     sockets: Mapping[Endpoint, socket.socket],
     address: Callable[[Endpoint], tuple[str, int]],
     number: int,
-    order: Order,
+    request: SampleRequest,
 ) -> LinkSample:
-    """Send the datagrams of all links in turns, and look what arrives until all is there or the time is over."""
+    """Send the datagrams of all links in turns, and collect arrivals until all are there or the timeout passes."""
     arrivals: dict[Link, list[tuple[int, int, int]]] = defaultdict(list)  # (datagram, sent at, arrived at), ns
-    owners = {sockets[target]: target for _, target in order.links}
+    owners = {sockets[target]: target for _, target in request.links}
     poll = select.poll()
     by_descriptor = {ready.fileno(): ready for ready in owners}
     for descriptor in by_descriptor:
@@ -54,23 +54,23 @@ def sample(
                 arrivals[source, owners[ready]].append((datagram, sent_ns, time.monotonic_ns()))
         return bool(events)
 
-    filler = bytes(max(0, order.size - _HEADER.size))
-    for datagram in range(order.count):
-        for source, target in order.links:
+    filler = bytes(max(0, request.size - _HEADER.size))
+    for datagram in range(request.count):
+        for source, target in request.links:
             payload = _HEADER.pack(number, source, datagram, time.monotonic_ns()) + filler
             sockets[source].sendto(payload, address(target))
         collect(0)
-    deadline = time.monotonic() + order.timeout_s
-    wanted = order.count * len(order.links)
+    deadline = time.monotonic() + request.timeout_s
+    wanted = request.count * len(request.links)
     while sum(map(len, arrivals.values())) < wanted and (left := deadline - time.monotonic()) > 0:
         collect(left)
     while collect(0.02):  # duplicates follow at once
         pass
-    return summary(arrivals, wanted, order.size)
+    return summary(arrivals, wanted, request.size)
 
 
 def summary(arrivals: Mapping[Link, Sequence[tuple[int, int, int]]], sent: int, size: int) -> LinkSample:
-    """What became of datagrams, by what arrived over each link: number, when sent and when arrived (ns)."""
+    """Summarize the arrivals of each link: (number of the datagram, send time, arrival time), times in ns."""
     everything = [arrival for link in arrivals.values() for arrival in link]
     delays = [(arrived_ns - sent_ns) / 1e6 for _, sent_ns, arrived_ns in everything]
     return LinkSample(

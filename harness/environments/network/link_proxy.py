@@ -1,14 +1,14 @@
-"""Per-link TCP proxies: one process that carries the connections of all links, and can stop carrying one direction.
+"""Per-link TCP proxies: one process that forwards the connections of all links, and can block single directions.
 
     python -m harness.environments.network.link_proxy DESCRIPTOR
 
-For machines that allow no network namespaces. A cut is as silent as a packet filter's: bytes of the cut direction are
-held, so are the end of a stream and a reset, and a new connection over a link that is cut in either direction gets no
-answer (the kernel accepts it, nobody serves it). When the link is mended everything that was held flows on.
+For machines that allow no network namespaces. A cut is as silent as a packet filter's: the proxy holds bytes, ends of
+streams and resets of the cut direction, and a new connection over a link that is cut in either direction gets no answer
+(the kernel accepts it, but the proxy does not forward it). When the link is restored everything held is forwarded.
 
-Spoken to over a socket, a JSON line each way: first `{"routes": [[host, port, source, target, host, port], …]}`,
-where to listen, whose link it is and where to connect; then `{"blocked": [[source, target], …]}`. It ends when that
-socket closes.
+Requests are JSON lines over a socket, each with one answer: first
+`{"routes": [[host, port, source, target, host, port], …]}` (where to listen, the link, where to connect); then
+`{"blocked": [[source, target], …]}`. It exits when that socket closes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Route(NamedTuple):
-    """A port at which `source` finds one listener of `target`."""
+    """A port at which `source` reaches one listener of `target`."""
 
     host: str
     port: int
@@ -50,11 +50,11 @@ class _Flow:
         self.sink = sink
         self.held = b""  # read, but not yet taken by the sink
         self.ended = False  # the origin has sent its last byte
-        self.closed = False  # … and the sink has been told
+        self.closed = False  # … and the end was forwarded to the sink
         self.refused = False  # the sink is gone; its reset has to travel back
 
     def carry(self) -> None:
-        """Move what can be moved without waiting. Raises `ConnectionError` when the origin has reset."""
+        """Forward what can be forwarded without waiting. Raises `ConnectionError` when the origin has reset."""
         drained = False
         while True:
             if self.held:
@@ -106,7 +106,7 @@ class _Connection:
         return [self.near] if self.far is None else [self.near, self.far]
 
     def connect(self) -> socket.socket:
-        """Reach for the target. Raises `OSError` when it refuses."""
+        """Connect to the target. Raises `OSError` when it refuses."""
         far = self.far = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         far.setblocking(False)
         far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -118,7 +118,7 @@ class _Connection:
         return far
 
     def wants(self, end: socket.socket, blocked: frozenset[Link]) -> int:
-        """The events of one end that matter now. None at all while its direction is cut: a hang-up is held, too."""
+        """The epoll events of one end to wait for. None while its direction is cut: a hang-up is held, too."""
         events = 0
         for flow in self.flows:
             if flow.link in blocked or flow.closed or flow.refused:
@@ -130,7 +130,7 @@ class _Connection:
         return events
 
     def is_refused(self, blocked: frozenset[Link]) -> bool:
-        """Whether one end is gone, and the news can travel to the other."""
+        """Whether one end is gone, and its reset can be forwarded to the other."""
         return any(flow.refused and flow.link[::-1] not in blocked for flow in self.flows)
 
     def close(self, *, reset: bool) -> None:
@@ -164,7 +164,7 @@ class LinkProxy:
             self._advance(connection)
 
     def serve(self, control: socket.socket) -> None:
-        """Carry bytes, and obey, until the control socket closes."""
+        """Forward bytes, and answer requests, until the control socket closes."""
         self._epoll.register(control.fileno(), select.EPOLLIN)
         while True:
             for descriptor, _ in self._epoll.poll():
@@ -192,7 +192,7 @@ class LinkProxy:
         self._advance(connection)
 
     def _advance(self, connection: _Connection, ready: socket.socket | None = None) -> None:
-        """Do what can be done for a connection as the links are now, or only for the end that is ready."""
+        """Forward what the current cuts allow, for the whole connection or only for the end that is ready."""
         try:
             if connection.far is None:
                 if self._blocked.intersection(connection.links):
@@ -244,9 +244,9 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     control = socket.socket(fileno=int(sys.argv[1]))
-    orders = json.loads(receive_line(control)[0])
+    settings = json.loads(receive_line(control)[0])
     try:
-        proxy = LinkProxy(Route(*route) for route in orders["routes"])
+        proxy = LinkProxy(Route(*route) for route in settings["routes"])
     except OSError as error:
         control.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
         return

@@ -1,10 +1,10 @@
-"""One network namespace per endpoint and a switch between them, for the helper process that owns them.
+"""Creates one network namespace per endpoint and a switch between them, in the supervisor process.
 
-Each endpoint has one virtual cable to the switch, a namespace that forwards. A link is cut by a routing rule in the
-switch: packets that come in from the one and go to the other fall into a black hole. So a cut has one direction,
-takes established connections as well as new ones, and is as silent as a pulled cable; address resolution is only ever
-between an endpoint and the switch and is never cut. The rules are part of every distribution's kernel, work in a user
-namespace, and need no program.
+Each endpoint has one virtual cable to the switch, a namespace that forwards. A routing rule in the switch cuts a link:
+it drops packets that come in from the one endpoint and go to the other. So a cut has one direction, affects established
+connections as well as new ones, and is as silent as a pulled cable; address resolution is only ever between an endpoint
+and the switch and is never cut. The rules are part of every distribution's kernel, work in a user namespace, and need
+no program.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class _Namespace:
 
 
 class Switch:
-    """The namespaces of all endpoints and what lies between. Made by a single-threaded process that may do so.
+    """The namespaces of all endpoints and the switch. Created by a single-threaded process with the privilege to do so.
 
-    `namespaces` are the paths of those that are there already; the other endpoints get one that ends with us.
+    `namespaces` are the paths of those that exist already; the other endpoints get one that ends with this process.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint], namespaces: Mapping[Endpoint, str]) -> None:
         self._blocked: set[Link] = set()
         self._probes = 0
-        self._detour: ShaperRoute | None = None
+        self._shaper_route: ShaperRoute | None = None
         self._not_ours = Path("/proc/self/ns/net").stat().st_ino
         linux.unshare(linux.CLONE_NEWNET)
         self._wire = Wire()
@@ -81,7 +81,7 @@ class Switch:
             linux.enter_namespace(descriptor, linux.CLONE_NEWNET)
         wire = Wire()
         probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        # Kernels before 6.15 lack it: there a connection that was cut for long takes longer to come back.
+        # Kernels before 6.15 lack it: there a connection needs longer to recover from a long cut.
         if (_SETTINGS / "tcp_rto_max_ms").exists():
             _write_setting("tcp_rto_max_ms", _RETRANSMISSION_BOUND_MS)
         linux.enter_namespace(home, linux.CLONE_NEWNET)
@@ -117,7 +117,7 @@ class Switch:
         linux.enter_namespace(self._namespaces[endpoint].descriptor, linux.CLONE_NEWNET)
 
     def kill_guests(self) -> None:
-        """SIGKILL whoever lives in the namespaces that were there already. All others end with us."""
+        """SIGKILL the processes in namespaces that existed already. All others end with this process."""
         homes = {os.fstat(self._namespaces[endpoint].descriptor).st_ino for endpoint in self._guests}
         for entry in Path("/proc").iterdir() if homes else ():
             with contextlib.suppress(OSError):  # it is gone, or no process at all
@@ -125,7 +125,7 @@ class Switch:
                     os.kill(int(entry.name), signal.SIGKILL)
 
     def set_blocked(self, links: Iterable[Link]) -> None:
-        """Make exactly these links the ones that are cut."""
+        """Cut exactly these links."""
         wanted = set(links)
         for link in sorted(wanted - self._blocked):
             self._wire.add_black_hole(_port(link[0]), address(link[1]), _RULE_PRIORITY)
@@ -135,7 +135,7 @@ class Switch:
             self._blocked.remove(link)
 
     def probe(self, links: Sequence[Link], timeout_s: float) -> list[bool]:
-        """Send one datagram over each link and say which arrived within the time."""
+        """Send one datagram over each link and return which arrived within the timeout."""
         self._probes += 1
         number = self._probes.to_bytes(8, "big")
         for source, target in links:
@@ -152,25 +152,27 @@ class Switch:
         return [link in arrived for link in links]
 
     def set_shapes(self, shapes: Mapping[Link, Shape]) -> object:
-        """Make these the shapes of all links; returns what was done to packets so far, by kind.
+        """Set the shapes of all links; returns counts of affected packets so far, by kind.
 
-        The first shape opens the device that the packets go through: a run that shapes nothing does not need it.
+        The first shape opens the shaper's device: a run that shapes nothing does not need it.
         """
-        if self._detour is None:
+        if self._shaper_route is None:
             if not shapes:
                 return {}
-            self._detour = ShaperRoute(self._wire)
+            self._shaper_route = ShaperRoute(self._wire)
         ports = {endpoint: _port(endpoint) for endpoint in self._namespaces}
-        return self._detour.set_shapes(shapes, ports, {endpoint: address(endpoint) for endpoint in self._namespaces})
+        return self._shaper_route.set_shapes(
+            shapes, ports, {endpoint: address(endpoint) for endpoint in self._namespaces}
+        )
 
     def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
-        """Send so many datagrams of that size over each link, and see what becomes of them within the time."""
+        """Send `count` datagrams of that size over each link, and summarize what arrives within the timeout."""
         self._probes += 1
         return link_probes.sample(
             {endpoint: namespace.probe for endpoint, namespace in self._namespaces.items()},
             lambda endpoint: (address(endpoint), _PROBE_PORT),
             self._probes,
-            link_probes.Order(links, count, size, timeout_s),
+            link_probes.SampleRequest(links, count, size, timeout_s),
         )
 
 
@@ -182,7 +184,7 @@ def _write_setting(name: str, value: int) -> None:
 
 
 class _inside:  # noqa: N801
-    """Be in another network namespace for a few lines."""
+    """Enter another network namespace for a few lines."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,4 +1,4 @@
-"""The network between endpoints, whichever engine cuts its links."""
+"""The network between endpoints: interface of its engines, journaled cuts and shapes, the namespaces engine."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ _PROBE_TIMEOUT_S = 0.1
 
 
 class NetworkEngine(Protocol):
-    """What carries packets between endpoints and can stop carrying them."""
+    """Carries packets between endpoints, and can cut and shape links."""
 
     @property
     def how(self) -> str:
-        """In words, for the report."""
+        """Description for the report."""
         ...
 
     @property
     def addresses(self) -> Addresses:
-        """Where listeners bind and are reached."""
+        """Addresses of listeners."""
         ...
 
     def set_blocked(self, links: frozenset[Link]) -> None:
-        """Make exactly these links the ones that are cut. Called only when they change."""
+        """Cut exactly these links. Called only when they change."""
         ...
 
     def probe(self, links: Sequence[Link]) -> Sequence[bool]:
-        """Send something over each link and say which of it arrived."""
+        """Send a packet over each link and return which arrived."""
         ...
 
     def set_shapes(self, shapes: Mapping[Link, Shape]) -> Mapping[str, int]:
-        """Make these the shapes of all links; returns what was done to packets so far, by kind.
+        """Set the shapes of all links; returns counts of affected packets so far, by kind.
 
-        Not called with no shapes before it was called with some: what shapes links is opened by the first.
+        Never called with no shapes before a call with some: the first shape opens the shaper.
         """
         ...
 
     def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
-        """Send so many packets of that size over each link, and see what becomes of them within the time."""
+        """Send `count` packets of that size over each link, and summarize what arrives within the timeout."""
         ...
 
     def close(self) -> None:
-        """Release what the engine holds. Safe to call twice."""
+        """Release the engine's resources. Safe to call twice."""
         ...
 
 
@@ -71,7 +71,7 @@ class JournaledNetwork:
         self._change(lambda blocked: blocked | self._known(links))
 
     def unblock(self, links: frozenset[Link]) -> None:
-        """Mend these links."""
+        """Restore these links."""
         self._change(lambda blocked: blocked - self._known(links))
 
     def blocked(self) -> frozenset[Link]:
@@ -88,11 +88,11 @@ class JournaledNetwork:
         return frozenset(link for link, arrived in zip(asked, self._engine.probe(asked), strict=True) if arrived)
 
     def shape(self, links: frozenset[Link], shape: Shape) -> None:
-        """Treat packets of these links so, whatever was done to them before; `PLAIN` leaves them alone."""
+        """Replace the shape of these links; `PLAIN` removes it."""
         with self._lock:
             kept = {link: other for link, other in self._shapes.items() if link not in links}
             shapes = kept if shape == PLAIN else kept | dict.fromkeys(sorted(self._known(links)), shape)
-            if shapes == self._shapes:  # an engine may have to open a device, which nothing is owed to
+            if shapes == self._shapes:  # no change: do not open the shaper's device
                 return
             self._journal.record("shapes", shapes=[[*link, str(shape)] for link, shape in shapes.items()])
             self._engine.set_shapes(shapes)
@@ -103,12 +103,12 @@ class JournaledNetwork:
         return dict(self._shapes)
 
     def shaping_counts(self) -> Mapping[str, int]:
-        """What was done to packets of shaped links so far, by kind."""
+        """Counts of affected packets of shaped links so far, by kind."""
         with self._lock:
             return self._engine.set_shapes(self._shapes) if self._shapes else {}
 
     def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> LinkSample:
-        """Send so many packets of that size over each link, and see what becomes of them within the time."""
+        """Send `count` packets of that size over each link, and summarize what arrives within the timeout."""
         return self._engine.sample(sorted(self._known(links)), count, size, timeout_s)
 
     def _known(self, links: Iterable[Link]) -> frozenset[Link]:
@@ -132,7 +132,7 @@ class JournaledNetwork:
 
 @dataclass(frozen=True)
 class SameForAll:
-    """Addresses of a real network: who asks does not matter."""
+    """Addresses of a real network: they do not depend on the source."""
 
     listeners: Mapping[Endpoint, Sequence[str]]
 
@@ -141,7 +141,7 @@ class SameForAll:
         return address(node_id), port(self.listeners, node_id, listener)
 
     def reach(self, source: Endpoint, node_id: int, listener: str) -> Address:  # noqa: ARG002
-        """Where anybody connects to reach that listener."""
+        """Where any endpoint connects to reach that listener."""
         return self.bind(node_id, listener)
 
 
@@ -151,32 +151,32 @@ def port(listeners: Mapping[Endpoint, Sequence[str]], node_id: int, listener: st
 
 
 class Namespaces:
-    """The engine for machines that allow network namespaces; the keeper owns them."""
+    """The engine for machines that allow network namespaces; the supervisor owns them."""
 
     how = "a network namespace per node, links cut by routing rules in a switch between them"
 
-    def __init__(self, keeper: Supervisor, listeners: Mapping[Endpoint, Sequence[str]]) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Supervisor, listeners: Mapping[Endpoint, Sequence[str]]) -> None:
+        self._supervisor = supervisor
         self.addresses: Addresses = SameForAll(listeners)
 
     def set_blocked(self, links: frozenset[Link]) -> None:
-        """Make exactly these links the ones that are cut."""
-        self._keeper.ask("block", links=sorted(links))
+        """Cut exactly these links."""
+        self._supervisor.ask("block", links=sorted(links))
 
     def probe(self, links: Sequence[Link]) -> Sequence[bool]:
         """Send a datagram over each link."""
-        arrived: Sequence[bool] = self._keeper.ask("probe", links=list(links), timeout_s=_PROBE_TIMEOUT_S)
+        arrived: Sequence[bool] = self._supervisor.ask("probe", links=list(links), timeout_s=_PROBE_TIMEOUT_S)
         return arrived
 
     def set_shapes(self, shapes: Mapping[Link, Shape]) -> Mapping[str, int]:
         """Send the packets of shaped links through the shaper; returns its counts."""
-        told = [[*link, asdict(shape)] for link, shape in shapes.items()]
-        counts: Mapping[str, int] = self._keeper.ask("shape", shapes=told)
+        values = [[*link, asdict(shape)] for link, shape in shapes.items()]
+        counts: Mapping[str, int] = self._supervisor.ask("shape", shapes=values)
         return counts
 
     def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send datagrams over the links."""
-        return LinkSample(**self._keeper.ask("sample", links=list(links), count=count, size=size, timeout_s=timeout_s))
+        return LinkSample(**self._supervisor.ask("sample", links=list(links), count=count, size=size, timeout_s=timeout_s))
 
     def close(self) -> None:
-        """Nothing to do: the namespaces end with the keeper."""
+        """Nothing to do: the namespaces end with the supervisor."""

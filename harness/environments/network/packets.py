@@ -1,4 +1,4 @@
-"""Just enough of IPv4 and TCP (RFC 791, RFC 9293) to know whose packet it is, and to reset its connection."""
+"""Parses addresses of IPv4 packets and builds TCP resets for their connections (RFC 791, RFC 9293)."""
 
 from __future__ import annotations
 

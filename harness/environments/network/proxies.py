@@ -1,7 +1,7 @@
-"""The network engine for machines without namespaces: the harness's side of the link proxies (`link_proxy`).
+"""The network engine for machines without namespaces: starts and controls the link proxies (`link_proxy`).
 
-Everybody lives on loopback. A run takes a network 127.N.0.0/16: node number T binds at 127.N.0.T, and endpoint number S
-finds it at 127.N.S.T, where the proxies listen for that link.
+All endpoints are on loopback. A run uses a network 127.N.0.0/16: node number T binds at 127.N.0.T, and endpoint number
+S reaches it at 127.N.S.T, where the proxies listen for that link.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class _PerLink:
-    """Addresses that depend on who asks."""
+    """Addresses that depend on the source."""
 
     network: int
     first_port: int
@@ -52,12 +52,12 @@ class _PerLink:
 
 
 class Proxies:
-    """A process that carries all links, and probes that go through it."""
+    """The proxy process of all links, and probe connections through it."""
 
     how = "a proxy per link on loopback, which holds the bytes of a direction that is cut"
 
     def __init__(self, listeners: Mapping[Endpoint, Sequence[str]], environment: Mapping[str, str]) -> None:
-        """Start the proxies on ports that are free."""
+        """Start the proxies on free ports."""
         self._helper, self.addresses, probe_ports, probe_server = _start(listeners, environment)
         self._probes = 0
         self._ends: dict[Link, tuple[socket.socket, socket.socket]] = {}
@@ -71,11 +71,11 @@ class Proxies:
                 there.setblocking(False)
 
     def set_blocked(self, links: frozenset[Link]) -> None:
-        """Make exactly these links the ones that are cut."""
+        """Cut exactly these links."""
         self._helper.ask(blocked=sorted(links))
 
     def probe(self, links: Sequence[Link]) -> Sequence[bool]:
-        """Send a word over each link, on a connection that has been there from the beginning."""
+        """Send a number over each link, on a connection that was opened at the start."""
         self._probes += 1
         word = self._probes.to_bytes(_WORD_BYTES, "big")
         waiting: dict[int, tuple[Link, socket.socket]] = {}
@@ -90,7 +90,7 @@ class Proxies:
         while waiting and (left := deadline - time.monotonic()) > 0:
             for descriptor, _ in poll.poll(left * 1000):
                 link, receiver = waiting[descriptor]
-                # Words that were held by an earlier cut come first; the last one is the one that counts.
+                # Numbers that an earlier cut held come first; only the last one counts.
                 if receiver.recv(65_536)[-_WORD_BYTES:] == word:
                     arrived.add(link)
                     poll.unregister(descriptor)
@@ -117,7 +117,7 @@ class Proxies:
 def _start(
     listeners: Mapping[Endpoint, Sequence[str]], environment: Mapping[str, str]
 ) -> tuple[Helper, _PerLink, dict[Link, Address], socket.socket]:
-    """Start the proxies in the first network of 127.0.0.0/8, tried at random, in which all ports are free."""
+    """Start the proxies in a random network of 127.0.0.0/8 in which all ports are free."""
     endpoints = (CLIENTS, *listeners)
     reason = ""
     for _ in range(_ATTEMPTS):

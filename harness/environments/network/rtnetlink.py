@@ -1,8 +1,8 @@
-"""Just enough of rtnetlink (RFC 3549, rtnetlink(7)) to wire namespaces together and to cut links between them.
+"""Configures interfaces, addresses, routes and rules over rtnetlink (RFC 3549, rtnetlink(7)).
 
-Written by hand so that neither iproute2 nor nftables needs to be installed. A `Wire` talks to the network namespace
-in which it was made, wherever its process goes afterwards. Every request is acknowledged by the kernel; a refusal is
-an `OSError`.
+Written by hand so that neither iproute2 nor nftables needs to be installed. A `Wire` stays in the network namespace in
+which it was created, even if its process enters another. The kernel acknowledges every request; an error is an
+`OSError`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _ip(kind: int, address: str) -> bytes:
 
 
 class Wire:
-    """A netlink socket in the namespace that the process is in when it is made."""
+    """A netlink socket in the namespace in which it is created."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -65,11 +65,11 @@ class Wire:
         self._sequence = 0
 
     def close(self) -> None:
-        """Give the socket up."""
+        """Close the socket."""
         self._socket.close()
 
     def add_pair(self, name: str, peer_name: str, peer_namespace: int) -> None:
-        """Add a pair of virtual Ethernet interfaces, one end here, the other in the namespace of that descriptor."""
+        """Add a pair of virtual Ethernet interfaces, one end here, the other in the namespace of the descriptor."""
         peer = _INTERFACE.pack(0, 0, 0, 0, 0) + _text(_IFLA_IFNAME, peer_name)
         peer += _number(_IFLA_NET_NS_FD, peer_namespace)
         data = _attribute(_VETH_INFO_PEER | _NLA_F_NESTED, peer)
@@ -78,27 +78,27 @@ class Wire:
         self._ask(_RTM_NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body + _attribute(_IFLA_LINKINFO | _NLA_F_NESTED, kind))
 
     def bring_up(self, index: int) -> None:
-        """Let an interface carry packets."""
+        """Bring an interface up."""
         self._ask(_RTM_NEWLINK, 0, _INTERFACE.pack(0, 0, index, _IFF_UP, _IFF_UP))
 
     def add_address(self, index: int, address: str) -> None:
-        """Give an interface an address of its own (/32, no network)."""
+        """Add an address to an interface (/32, no network)."""
         body = _ADDRESS.pack(socket.AF_INET, 32, 0, _RT_SCOPE_UNIVERSE, index)
         body += _ip(_IFA_LOCAL, address) + _ip(_IFA_ADDRESS, address)
         self._ask(_RTM_NEWADDR, _NLM_F_CREATE | _NLM_F_EXCL, body)
 
     def add_host_route(self, address: str, index: int) -> None:
-        """Reach one address through an interface."""
+        """Route one address through an interface."""
         body = _route(32, _RT_SCOPE_LINK, 0) + _ip(_RTA_DST, address) + _number(_RTA_OIF, index)
         self._ask(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, body)
 
     def add_default_route(self, gateway: str, index: int) -> None:
-        """Reach everything else through a gateway that is on the other end of an interface."""
+        """Route everything else through a gateway on the other end of an interface."""
         body = _route(0, _RT_SCOPE_UNIVERSE, _RTNH_F_ONLINK) + _ip(_RTA_GATEWAY, gateway) + _number(_RTA_OIF, index)
         self._ask(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, body)
 
     def add_black_hole(self, incoming: str, target: str, priority: int) -> None:
-        """Drop, without a word, packets for `target` that come in by the interface named `incoming`."""
+        """Silently drop packets for `target` that come in by the interface named `incoming`."""
         self._ask(_RTM_NEWRULE, _NLM_F_CREATE | _NLM_F_EXCL, _black_hole(incoming, target, priority))
 
     def remove_black_hole(self, incoming: str, target: str, priority: int) -> None:
@@ -106,15 +106,15 @@ class Wire:
         self._ask(_RTM_DELRULE, 0, _black_hole(incoming, target, priority))
 
     def add_shaper_route(self, incoming: str, target: str, priority: int, table: int) -> None:
-        """Have another table route packets for `target` that come in by the interface named `incoming`."""
-        self._ask(_RTM_NEWRULE, _NLM_F_CREATE | _NLM_F_EXCL, _detour(incoming, target, priority, table))
+        """Route packets for `target` that come in by the interface named `incoming` by another table."""
+        self._ask(_RTM_NEWRULE, _NLM_F_CREATE | _NLM_F_EXCL, _shaper_rule(incoming, target, priority, table))
 
     def remove_shaper_route(self, incoming: str, target: str, priority: int, table: int) -> None:
         """Undo `add_shaper_route`."""
-        self._ask(_RTM_DELRULE, 0, _detour(incoming, target, priority, table))
+        self._ask(_RTM_DELRULE, 0, _shaper_rule(incoming, target, priority, table))
 
     def add_route_into(self, index: int, table: int) -> None:
-        """Have a table send everything into an interface."""
+        """Route everything in a table to an interface."""
         header = _ROUTE.pack(socket.AF_INET, 0, 0, 0, table, _RTPROT_STATIC, _RT_SCOPE_LINK, _RTN_UNICAST, 0)
         self._ask(_RTM_NEWROUTE, _NLM_F_CREATE | _NLM_F_EXCL, header + _number(_RTA_OIF, index))
 
@@ -138,7 +138,7 @@ def _black_hole(incoming: str, target: str, priority: int) -> bytes:
     return _rule(incoming, target, priority, 0, _FR_ACT_BLACKHOLE)
 
 
-def _detour(incoming: str, target: str, priority: int, table: int) -> bytes:
+def _shaper_rule(incoming: str, target: str, priority: int, table: int) -> bytes:
     return _rule(incoming, target, priority, table, _FR_ACT_TO_TABLE)
 
 

@@ -1,14 +1,14 @@
-"""The user-space switch: packets of links that are shaped take a detour through this process.
+"""The user-space shaper: delays, loses, duplicates, reorders, limits and resets the packets of shaped links.
 
     python -m harness.environments.network.shaper TUN CONTROL
 
 TUN is a descriptor of an interface in the switch's namespace, CONTROL a socket, both inherited. A routing rule sends
-the packets of a shaped link into the interface; what is written back to it goes on to its destination. So a kernel
+the packets of a shaped link into the interface; packets written back to it go on to their destination. So a kernel
 without netem, or a user without privileges, still has delay, jitter, loss, duplication, reordering, bandwidth and
-resets, and links that are not shaped pay nothing.
+resets, and links that are not shaped are not slowed.
 
-Spoken to a JSON line each way: `{"shapes": [[source address, destination address, {shape}], …]}` makes these the
-shapes of all links; answered with the counts so far, `{"lost": …, …}`. It ends when that socket closes.
+Requests are JSON lines: `{"shapes": [[source address, destination address, {shape}], …]}` sets the shapes of all
+links; the answer is the counts so far, `{"lost": …, …}`. It exits when that socket closes.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from nemesis.capabilities.shapes import PLAIN, Shape
 _PACKET_BYTES = 65_536
 _QUEUE_S = 1.0
 _OVERTAKEN_S = 0.02
-"""How long a packet is held that others shall overtake."""
+"""How long a reordered packet is held back."""
 
 
 @dataclass
 class _Link:
     shape: Shape
     free_at_s: float = 0.0  # when the last packet has left the bottleneck
-    last_due_s: float = 0.0  # packets keep their order
+    last_due_s: float = 0.0  # so that packets keep their order
 
 
 class Shaper:
-    """Decides what becomes of each packet, and when. Not safe to use from several threads."""
+    """Decides for each packet whether and when to deliver it. Not safe to use from several threads."""
 
     def __init__(self) -> None:
         self._links: dict[tuple[str, str], _Link] = {}
@@ -52,11 +52,11 @@ class Shaper:
         self.counts: Counter[str] = Counter()
 
     def set_shapes(self, shapes: dict[tuple[str, str], Shape]) -> None:
-        """Make these the shapes of all links. What waits is still delivered as it was promised."""
+        """Set the shapes of all links. Packets already queued keep their delivery times."""
         self._links = {ends: _Link(shape) for ends, shape in shapes.items()}
 
     def take(self, packet: bytes, now_s: float) -> None:
-        """A packet has come; put it, or what becomes of it, among those that wait."""
+        """Apply the link's shape to a packet, and queue the result for delivery."""
         link = self._links.get(packets.ends(packet)) or _Link(PLAIN)
         shape = link.shape
         self.counts["taken"] += 1
@@ -88,14 +88,14 @@ class Shaper:
             self._wait(due_s, packet)
 
     def due(self, now_s: float) -> list[bytes]:
-        """Packets whose time has come, in order."""
+        """Remove and return the packets that are due, in order."""
         gone = []
         while self._waiting and self._waiting[0][0] <= now_s:
             gone.append(heapq.heappop(self._waiting)[2])
         return gone
 
     def rest_s(self, now_s: float) -> float | None:
-        """Seconds until the next packet is due; None if none waits."""
+        """Seconds until the next packet is due; None if the queue is empty."""
         return max(0.0, self._waiting[0][0] - now_s) if self._waiting else None
 
     def _wait(self, due_s: float, packet: bytes) -> None:
@@ -107,7 +107,7 @@ class Shaper:
 
 
 def serve(tun: int, control: socket.socket) -> None:
-    """Carry packets, and obey, until the control socket closes."""
+    """Deliver packets, and answer requests, until the control socket closes."""
     shaper = Shaper()
     poll = select.poll()
     poll.register(tun, select.POLLIN)
@@ -122,8 +122,8 @@ def serve(tun: int, control: socket.socket) -> None:
             line, _ = receive_line(control)
             if not line:
                 return
-            told = json.loads(line)["shapes"]
-            shaper.set_shapes({(source, target): Shape(**shape) for source, target, shape in told})
+            shapes = json.loads(line)["shapes"]
+            shaper.set_shapes({(source, target): Shape(**shape) for source, target, shape in shapes})
             control.sendall(json.dumps(shaper.counts).encode() + b"\n")
         for packet in shaper.due(time.monotonic()):
             os.write(tun, packet)
@@ -135,7 +135,7 @@ def _read(tun: int, shaper: Shaper) -> None:
             packet = os.read(tun, _PACKET_BYTES)
         except BlockingIOError:
             return
-        if packet[0] >> 4 == 4:  # the kernel announces itself by IPv6
+        if packet[0] >> 4 == 4:  # the kernel also sends IPv6 announcements
             shaper.take(packet, time.monotonic())
 
 

@@ -1,4 +1,4 @@
-"""The keeper's side of the user-space switch (`shaper`): its interface, its process, and the rules that lead there."""
+"""Routes shaped links through the user-space shaper (`shaper`): its interface, its process, its routing rules."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _REVERSE_PATH_FILTERS = ("all", _INTERFACE)
 
 
 class ShaperRoute:
-    """A way around for shaped links. Made in the switch's namespace, by the process that owns it."""
+    """The shaper and the routes to it. Created in the switch's namespace, by the supervisor."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._rules: set[tuple[str, str]] = set()
         tun = linux.open_tun(_INTERFACE)
-        for name in _REVERSE_PATH_FILTERS:  # packets come back from another side than they went
+        for name in _REVERSE_PATH_FILTERS:  # packets return by another interface
             linux.write_setting(f"/proc/sys/net/ipv4/conf/{name}/rp_filter", "0")
         index = socket.if_nametoindex(_INTERFACE)
         wire.bring_up(index)
         wire.add_route_into(index, _TABLE)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._control.settimeout(_ANSWER_TIMEOUT_S)
-        keeper = os.getpid()
+        supervisor = os.getpid()
 
         def prepare() -> None:
             linux.die_with_parent(signal.SIGKILL)
-            if os.getppid() != keeper:
+            if os.getppid() != supervisor:
                 os._exit(1)
 
         with theirs:
-            # Held for as long as we live: it ends when our end of its socket closes.
+            # It ends when our end of its socket closes.
             self._process = subprocess.Popen(
                 module_command("harness.environments.network.shaper", str(tun), str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
@@ -57,12 +57,12 @@ class ShaperRoute:
         os.close(tun)
 
     def set_shapes(self, shapes: Mapping[Link, Shape], port: Mapping[int, str], address: Mapping[int, str]) -> object:
-        """Make these the shapes of all links; returns what was done to packets so far, by kind.
+        """Set the shapes of all links; returns counts of affected packets so far, by kind.
 
-        `port` names the switch's interface of each endpoint, `address` is where the endpoint is.
+        `port` is the name of the switch's interface to each endpoint, `address` the endpoint's address.
         """
-        told = [[address[a], address[b], asdict(shape)] for (a, b), shape in shapes.items()]
-        self._control.sendall(json.dumps({"shapes": told}).encode() + b"\n")
+        values = [[address[a], address[b], asdict(shape)] for (a, b), shape in shapes.items()]
+        self._control.sendall(json.dumps({"shapes": values}).encode() + b"\n")
         line, _ = receive_line(self._control)
         if not line:
             raise OSError(0, "expected an answer of the shaper, found that it died")

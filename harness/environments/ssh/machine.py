@@ -1,4 +1,4 @@
-"""One node's machine, as the harness holds it: logged in, installed, with an agent that may be lost and found again."""
+"""One node's machine: logs in, installs the package, starts the agent, and reconnects after a power loss."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from nemesis.capabilities.cluster import NodeError
 
 PROBE_PORT = 9099
 _STOP_PATIENCE_S = 30.0
-"""Beyond the time that a node has to shut down."""
+"""Added to the timeout of a node's shutdown."""
 
 
 class NotThere(NodeError):
-    """The machine was without power, or was left, before it answered."""
+    """The machine lost its power, or was disconnected, before it answered."""
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What all agents of a run are to be told."""
+class AgentSettings:
+    """The settings common to all agents of a run."""
 
     token: str
     disk: Literal["ext4", "fuse", "power-cut", ""]
@@ -47,37 +47,37 @@ class Wishes:
 class Machine:
     """Safe to use from several threads."""
 
-    def __init__(self, plan: NodePlan, system: System, fleet: Fleet, wishes: Wishes) -> None:
+    def __init__(self, plan: NodePlan, system: System, fleet: Fleet, settings: AgentSettings) -> None:
         self.plan = plan
         self._system = system
         self._fleet = fleet
-        self._wishes = wishes
+        self._settings = settings
         self._link: AgentLink | None = None
-        self._missing = ""  # why it did not come back when its power was cut
+        self._missing = ""  # why it did not come back after a power cut
         self._lost = threading.Lock()
-        self._bridge = Bridge(plan.socket, self._tell_stream)
+        self._bridge = Bridge(plan.socket, self._send_stream)
         self.facts: Facts | None = None
         self.came_back: Callable[[], None] = lambda: None
-        """Called when the machine is there again after a loss of power, before anything runs on it."""
+        """Called when the machine is back after a power loss, before anything runs on it."""
 
     @property
     def host(self) -> SshHost:
-        """Where it is."""
+        """How the machine is reached."""
         return self._fleet.host(self.plan.node_id)
 
     @property
     def settings_plan(self) -> NodePlan:
-        """For the node's settings: written here, they name what is there."""
+        """The plan for the node's settings: they are written here, but with paths of the machine."""
         remote = self._there()
         return replace(self.plan, data=remote.data, socket=remote.socket, seen_at=remote.directory)
 
     @property
     def is_there(self) -> bool:
-        """Whether an agent is there to be asked; not while the machine is without power."""
+        """Whether an agent is connected; not while the machine is without power."""
         return self._link is not None
 
     def attach(self) -> None:
-        """Log in, install, start the agent and give it the node's settings. Raises `EnvironmentFailed`."""
+        """Log in, install, start the agent and send it the node's settings. Raises `EnvironmentFailed`."""
         try:
             self._attach()
         except (EnvironmentFailed, AgentGone) as error:
@@ -89,8 +89,8 @@ class Machine:
         try:
             self.facts = facts = self._fleet.facts or examine(connection)
             path = install(connection, facts)
-            orders = orders_for(self.plan, self._there(), self._system, host, facts, self._wishes)
-            link = AgentLink(connection, path, orders, self._bridge.take)
+            config = agent_config(self.plan, self._there(), self._system, host, facts, self._settings)
+            link = AgentLink(connection, path, config, self._bridge.take)
             for file in sorted(self.plan.directory.rglob("*")):
                 if file.is_file():
                     name = str(file.relative_to(self.plan.directory))
@@ -102,7 +102,7 @@ class Machine:
         self._link = link
 
     def ask(self, do: str, patience_s: float | None = None, /, **details: Any) -> Any:  # noqa: ANN401
-        """Ask the agent; `NodeError` when it refuses or is gone, `NotThere` when that is for want of power."""
+        """Send a request to the agent; `NodeError` when it refuses or is gone, `NotThere` after a power loss."""
         link = self._link
         if link is None:
             if self._missing:
@@ -114,17 +114,17 @@ class Machine:
         except AgentGone as gone:
             if self._link is link:
                 raise NodeError(self._with_last_words(gone)) from gone
-            # What asks is a thread beside the one that cuts the power, and had the link before it was cut.
+            # Another thread has cut the power since this one read the link.
             raise NotThere(
                 f"expected host {self.host.name} to {do}, found that it lost its power or was left meanwhile"
             ) from gone
 
     def call(self, do: str, what: str, /, **details: object) -> Any:  # noqa: ANN401
-        """Ask the agent to call a method of one of its parts."""
+        """Call a method of one of the agent's parts."""
         return self.ask(do, what=what, details=details)
 
     def lose_power(self) -> None:
-        """Cut the power, have the machine back, and attach to it again. `NodeError` when it does not come back."""
+        """Cut the power, restart the machine, and attach to it again. `NodeError` when it does not come back."""
         with self._lost:
             link, self._link = self._link, None
             try:
@@ -141,20 +141,20 @@ class Machine:
         self.came_back()
 
     def stop_node(self, pid: int, timeout_s: float) -> int:
-        """Have the node shut down in good order; its exit status."""
+        """Shut the node down in a controlled way; returns its exit status."""
         command = self._system.stop_command(self._there(), pid)
-        told = None if command is None else _as_there(command, self.host)
-        return int(self.ask("stop", timeout_s + _STOP_PATIENCE_S, command=told, timeout_s=timeout_s))
+        remote_command = None if command is None else _as_there(command, self.host)
+        return int(self.ask("stop", timeout_s + _STOP_PATIENCE_S, command=remote_command, timeout_s=timeout_s))
 
     def fetch_logs(self) -> None:
-        """Have on this machine what the node has logged."""
+        """Copy the node's logs to this machine."""
         for name in self.call("files", "log_names"):
             target = self.plan.directory / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(unpack(self.call("files", "read_log", name=name)))
 
     def close(self) -> None:
-        """Have the agent undo everything. Safe to call twice."""
+        """Disconnect; the agent undoes its changes. Safe to call twice."""
         self._bridge.close()
         link, self._link = self._link, None
         if link is not None:
@@ -165,27 +165,27 @@ class Machine:
         return f"{error}; {words}" if words else str(error)
 
     def _there(self) -> NodePlan:
-        return there(self.plan, self.host, self._wishes.token)
+        return there(self.plan, self.host, self._settings.token)
 
-    def _tell_stream(self, part: Mapping[str, object]) -> None:
+    def _send_stream(self, part: Mapping[str, object]) -> None:
         if (link := self._link) is not None:
-            link.tell("stream", **part)
+            link.notify("stream", **part)
         elif "end" not in part:
             self._bridge.take({"stream": part["number"], "end": True})
 
 
 def there(plan: NodePlan, host: SshHost, token: str) -> NodePlan:
-    """The node's plan as its machine sees it."""
+    """The node's plan with paths of its machine."""
     directory = _directory(host, token, plan.node_id)
     return replace(plan, directory=directory, data=directory / "data", socket=directory / "control")
 
 
-def orders_for(
-    plan: NodePlan, remote: NodePlan, system: System, host: SshHost, facts: Facts, wishes: Wishes
+def agent_config(
+    plan: NodePlan, remote: NodePlan, system: System, host: SshHost, facts: Facts, settings: AgentSettings
 ) -> AgentConfig:
-    """What a node's agent is told."""
+    """The config of a node's agent."""
     return AgentConfig(
-        token=wishes.token,
+        token=settings.token,
         node_id=plan.node_id,
         role=plan.role,
         place=host.directory,
@@ -194,22 +194,22 @@ def orders_for(
         socket=str(remote.socket),
         command=_as_there(system.command(remote), host),
         log_patterns=list(system.log_patterns(plan.role)),
-        disk=wishes.disk,
-        device=host.device if wishes.disk == "power-cut" else "",
-        clock=wishes.clock,
-        library=base64.b64encode(wishes.library).decode(),
+        disk=settings.disk,
+        device=host.device if settings.disk == "power-cut" else "",
+        clock=settings.clock,
+        library=base64.b64encode(settings.library).decode(),
         filter="nft" if "nft" in facts.has else "iptables",
         netem="netem" in facts.has,
         harness=facts.harness_address,
         ssh_port=facts.ssh_port,
-        peers={str(node_id): address for node_id, address in wishes.peers.items() if node_id != plan.node_id},
+        peers={str(node_id): address for node_id, address in settings.peers.items() if node_id != plan.node_id},
         entropy=base64.b64encode(secrets.token_bytes(64)).decode() if host.device else "",
         probe_address=("0.0.0.0", PROBE_PORT),  # noqa: S104 - from the clients and from the other machines
     )
 
 
-def orders_to_heal(node_id: int, token: str, host: SshHost, facts: Facts) -> AgentConfig:
-    """What an agent is told that shall undo what one before it has left."""
+def healing_config(node_id: int, token: str, host: SshHost, facts: Facts) -> AgentConfig:
+    """The config of an agent that cleans up after an earlier one."""
     directory = str(_directory(host, token, node_id))
     return AgentConfig(
         token=token,
@@ -240,5 +240,5 @@ def _directory(host: SshHost, token: str, node_id: int) -> Path:
 
 
 def _as_there(command: Sequence[str], host: SshHost) -> list[str]:
-    """The command with the machine's own Python in the place of ours."""
+    """Replace our Python in a command by the machine's."""
     return [host.python if word == sys.executable else word for word in command]

@@ -1,4 +1,4 @@
-"""The network between machines: each machine's packet filter and queues do its part, probes show what it comes to."""
+"""The network engine between machines: sets each machine's packet filter and queues, and probes the links."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from nemesis.capabilities.shapes import LinkSample, Shape
 
 _PROBE_TIMEOUT_S = 0.3
 _SETTLE_S = 0.05
-_OFFSET_LOOKS = 3
+_OFFSET_SAMPLES = 3
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class FleetAddresses:
-    """Where listeners bind and are reached (`harness.environments.base.Addresses`)."""
+    """Addresses of listeners (`harness.environments.base.Addresses`)."""
 
     fleet: Fleet
     listeners: Mapping[Endpoint, Sequence[str]]
 
     def bind(self, node_id: int, listener: str) -> Address:
-        """Clients are heard at one address, other nodes at another, which may be the same."""
+        """The address for clients, or that for other nodes, which may be the same."""
         address = self.fleet.bind(node_id) if listener == "CLIENT" else self.fleet.host(node_id).peer
         return address, port(self.listeners, node_id, listener)
 
@@ -61,30 +61,30 @@ class OnTheMachines:
         self._shapes: dict[int, list[tuple[int, int, Shape]]] = {node_id: [] for node_id in machines}
 
     def set_blocked(self, links: frozenset[Link]) -> None:
-        """Make exactly these links the ones that are cut: each machine where its own end is concerned."""
+        """Cut exactly these links: each machine gets the rules for its own end."""
         with self._lock:
             wanted = {node_id: [link for link in sorted(links) if node_id in link] for node_id in self._machines}
             changed = [node_id for node_id in self._machines if wanted[node_id] != self._rules[node_id]]
             self._rules = wanted
-            self._on(changed, self._tell_rules)
+            self._on(changed, self._send_rules)
 
     def set_shapes(self, shapes: Mapping[Link, Shape]) -> Mapping[str, int]:
-        """Make these the shapes of all links; returns what was done to packets so far, by kind."""
+        """Set the shapes of all links; returns counts of affected packets so far, by kind."""
         with self._lock:
             self._shapes = {
                 node_id: [(a, b, shape) for (a, b), shape in sorted(shapes.items()) if node_id in (a, b)]
                 for node_id in self._machines
             }
-            counts = self._on(list(self._machines), self._tell_shapes)
+            counts = self._on(list(self._machines), self._send_shapes)
         return {"reset": sum(count.get("reset", 0) for count in counts)}
 
-    def tell_again(self, node_id: int) -> None:
-        """Tell a machine that was started anew what holds."""
+    def reapply(self, node_id: int) -> None:
+        """Send the current rules and shapes to a restarted machine."""
         with self._lock:
             if self._rules[node_id]:
-                self._tell_rules(node_id)
+                self._send_rules(node_id)
             if self._shapes[node_id]:
-                self._tell_shapes(node_id)
+                self._send_shapes(node_id)
 
     def probe(self, links: Sequence[Link]) -> Sequence[bool]:
         """Send a datagram over each link."""
@@ -92,21 +92,21 @@ class OnTheMachines:
         return [bool(arrived[link]) for link in links]
 
     def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
-        """Send datagrams over the links; their times are compared by what the machines say of their clocks."""
+        """Send datagrams over the links; their times are corrected by the offsets of the machines' clocks."""
         there = [node_id for node_id, machine in self._machines.items() if machine.is_there]
         offsets = {CLIENTS: 0, **dict(zip(there, self._each(there, self._offset), strict=True))}
         arrived = self._send(links, count, size, timeout_s, _SETTLE_S)
-        told = {
+        corrected = {
             (source, target): [
                 (datagram, sent_ns - offsets[source], at_ns - offsets[target]) for _, datagram, sent_ns, at_ns in found
             ]
             for (source, target), found in arrived.items()
             if found
         }
-        return summary(told, count * len(links), size)
+        return summary(corrected, count * len(links), size)
 
     def close(self) -> None:
-        """Stop probing; the rules go with the agents. Safe to call twice."""
+        """Stop probing; the rules end with the agents. Safe to call twice."""
         self._pool.shutdown()
         self._prober.close()
 
@@ -131,10 +131,10 @@ class OnTheMachines:
             left_s = max(timeout_s / 2, deadline - time.monotonic())
             if endpoint == CLIENTS:
                 return self._prober.await_arrivals(number, wanted[CLIENTS], left_s, settle_s)
-            told = self._machines[endpoint].ask(
+            found = self._machines[endpoint].ask(
                 "arrivals", number=number, wanted=wanted[endpoint], timeout_s=left_s, settle_s=settle_s
             )
-            return [(one[0], one[1], one[2], one[3]) for one in told]
+            return [(one[0], one[1], one[2], one[3]) for one in found]
 
         self._each(self._there(targets), send)
         there = self._there(wanted)
@@ -145,7 +145,7 @@ class OnTheMachines:
         }
 
     def _there(self, endpoints: Mapping[Endpoint, object]) -> Sequence[Endpoint]:
-        """Those that can be asked: not a machine without power."""
+        """The endpoints that can answer: not a machine without power."""
         return [one for one in endpoints if one == CLIENTS or self._machines[one].is_there]
 
     def _where(self, source: Endpoint, target: Endpoint) -> Address:
@@ -156,26 +156,26 @@ class OnTheMachines:
         return facts.harness_address, self._prober.port
 
     def _offset(self, node_id: int) -> int:
-        """By how much a machine's monotonic clock is ahead of ours, in ns: half a round trip is the error."""
-        looks = []
-        for _ in range(_OFFSET_LOOKS):
+        """How far a machine's monotonic clock is ahead of ours, in ns, within half a round trip."""
+        samples = []
+        for _ in range(_OFFSET_SAMPLES):
             before = time.monotonic_ns()
             theirs = self._machines[node_id].ask("now")
             after = time.monotonic_ns()
-            looks.append((after - before, theirs - (before + after) // 2))
-        return int(min(looks)[1])
+            samples.append((after - before, theirs - (before + after) // 2))
+        return int(min(samples)[1])
 
-    def _tell_rules(self, node_id: int) -> None:
+    def _send_rules(self, node_id: int) -> None:
         self._machines[node_id].ask("rules", blocked=self._rules[node_id])
 
-    def _tell_shapes(self, node_id: int) -> Mapping[str, int]:
-        told = [[a, b, asdict(shape)] for a, b, shape in self._shapes[node_id]]
-        counts: Mapping[str, int] = self._machines[node_id].ask("shapes", shapes=told)
+    def _send_shapes(self, node_id: int) -> Mapping[str, int]:
+        shapes = [[a, b, asdict(shape)] for a, b, shape in self._shapes[node_id]]
+        counts: Mapping[str, int] = self._machines[node_id].ask("shapes", shapes=shapes)
         return counts
 
     def _on(self, node_ids: Sequence[int], work: Callable[[int], _Result]) -> list[_Result]:
         return self._each([node_id for node_id in node_ids if self._machines[node_id].is_there], work)
 
     def _each(self, endpoints: Sequence[Endpoint], work: Callable[[Endpoint], _Result]) -> list[_Result]:
-        """Do it for all of them at once."""
+        """Run `work` for all of them in parallel."""
         return list(self._pool.map(work, endpoints))

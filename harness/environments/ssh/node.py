@@ -1,4 +1,4 @@
-"""A node on a machine that is reached by SSH: what faults ask of it is asked of its agent."""
+"""A node on a machine reached by SSH; forwards faults to the machine's agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SshNode(PlannedNode):
     """Implements `nemesis.capabilities.cluster.Node`."""
 
     def __init__(self, machine: Machine, system: System, journal: Journal, *, own_power: bool) -> None:
-        """`own_power`: the page cache is lost with the machine's power, not by its agent."""
+        """`own_power`: the page cache is lost by a power cut, not by the agent."""
         self._machine = machine
         self._system = system
         self._journal = journal
@@ -33,12 +33,12 @@ class SshNode(PlannedNode):
 
     @property
     def plan(self) -> NodePlan:
-        """Where it is, as the harness sees it."""
+        """Its id, role and paths, as the harness sees them."""
         return self._machine.plan
 
     @property
     def pid(self) -> int | None:
-        """Process id of the latest start, as its machine numbers it."""
+        """Process id of the latest start, on its machine."""
         pid: int | None = self._state()["pid"]
         return pid
 
@@ -51,7 +51,7 @@ class SshNode(PlannedNode):
         return bool(self._state()["paused"])
 
     def is_ready(self) -> bool:
-        """Whether it serves, by its own account. A paused node cannot say so."""
+        """Whether it reports that it serves. A paused node cannot answer."""
         state = self._state()
         return bool(state["alive"]) and not state["paused"] and self._system.is_ready(self.plan)
 
@@ -67,54 +67,54 @@ class SshNode(PlannedNode):
         self._call("start")
 
     def stop(self, timeout_s: float) -> int:
-        """Shut down in good order; returns the exit status."""
+        """Controlled shutdown; returns the exit status."""
         return self._machine.stop_node(self.pid or 0, timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL and reap. Nothing happens to a node that is dead already."""
+        """SIGKILL and reap. Does nothing to a dead node."""
         self._call("kill")
 
     def pause(self) -> None:
-        """Stop the process from running, and see that it is stopped."""
+        """Stop the process, and verify that it is stopped."""
         self._journal.record("paused", node=self.node_id)
         self._call("pause")
 
     def resume(self) -> None:
-        """Let it run again, and see that it runs."""
+        """Continue the process, and verify that it runs."""
         self._call("resume")
         self._journal.record("resumed", node=self.node_id)
 
     def throttle(self, percent: int) -> None:
-        """Let the process run in so many percent of the time only, until `unthrottle`."""
+        """Let the process run only for this percentage of the time, until `unthrottle`."""
         self._journal.record("throttled", node=self.node_id, percent=percent)
         self._call("throttle", percent=percent)
 
     def unthrottle(self) -> None:
-        """Let it run whenever it wants to. Safe when it is not throttled, or dead."""
+        """Let it run without a limit. Safe when it is not throttled, or dead."""
         if self._machine.is_there:
             self._call("unthrottle")
 
     def running_percent(self, seconds: float) -> float:
-        """In how many percent of many looks the process might run."""
+        """The percentage of samples in which the process might run."""
         return float(self._call("running_percent", seconds=seconds))
 
     def limit_memory(self) -> int:
-        """Let the process have no more address space than it has; returns how many bytes that is."""
+        """Limit the process's address space to its current size; returns the limit in bytes."""
         self._journal.record("memory-limited", node=self.node_id)
         return int(self._call("limit_memory"))
 
     def unlimit_memory(self) -> None:
-        """Let it have as much as before. Safe when it is not limited, or dead."""
+        """Remove the limit. Safe when there is none, or the process is dead."""
         if self._machine.is_there:
             self._call("unlimit_memory")
 
     def memory_limit(self) -> int | None:
-        """Bytes of address space that the kernel lets the process have; None: no limit, or no process."""
+        """The limit of address space in bytes that the kernel enforces; None: no limit, or no process."""
         limit: int | None = self._call("memory_limit")
         return limit
 
     def log_tail(self) -> Sequence[str]:
-        """The last lines that the node logged; none when nobody can tell."""
+        """The last lines of the node's log; empty when the agent cannot be reached."""
         try:
             lines: Sequence[str] = self._call("log_tail")
         except NodeError:
@@ -123,7 +123,7 @@ class SshNode(PlannedNode):
 
     @property
     def disk(self) -> Disk:
-        """What it keeps its files on."""
+        """Its disk."""
         return self._files
 
     @property
@@ -132,7 +132,7 @@ class SshNode(PlannedNode):
         return self._clock
 
     def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
-        """Drop what the dead node had not synced, but for what survives. The node must have been killed before."""
+        """Drop the dead node's unsynced data, except what survives. The node must have been killed before."""
         with self._lock:
             if self.is_alive():
                 raise NodeError(f"expected node {self.node_id} to have been killed, found it running")
@@ -154,8 +154,8 @@ class SshNode(PlannedNode):
         return PageCacheLoss("power-cut", lost_bytes - survived, files, survived)
 
     def _states(self) -> Mapping[str, FileState]:
-        told = self._machine.call("files", "states")
-        return {name: FileState(size, tuple(blocks)) for name, (size, blocks) in told.items()}
+        states = self._machine.call("files", "states")
+        return {name: FileState(size, tuple(blocks)) for name, (size, blocks) in states.items()}
 
     def _state(self) -> Mapping[str, Any]:
         try:
@@ -175,7 +175,7 @@ class SshDisk:
         self._machine = machine
         self._journal = journal
         self.trouble: Trouble | None = None
-        """The trouble that holds now."""
+        """The current trouble."""
 
     def files(self) -> Mapping[str, int]:
         """Sizes of all files, by name."""
@@ -183,11 +183,11 @@ class SshDisk:
         return sizes
 
     def flip_bit(self, name: str, bit: int) -> None:
-        """Turn one bit of a file."""
+        """Flip one bit of a file."""
         self._change("flip_bit", name=name, bit=bit)
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         self._change("truncate", name=name, size=size)
 
     def remove(self, name: str) -> None:
@@ -195,31 +195,31 @@ class SshDisk:
         self._change("remove", name=name)
 
     def wipe(self) -> int:
-        """Remove everything; returns how many bytes that were."""
+        """Remove all files; returns their size in bytes."""
         return int(self._change("wipe"))
 
     def keep_copy(self) -> int:
-        """Copy everything to where the node does not see it; returns how many bytes."""
+        """Copy all files to a directory that the node does not see; returns their size in bytes."""
         return int(self._call("keep_copy"))
 
     def go_back_to_copy(self) -> int:
-        """Put the copy in the place of what is there; returns by how many bytes there is less."""
+        """Replace all files by the copy; returns by how many bytes they shrank."""
         return int(self._change("go_back_to_copy"))
 
     def make_trouble(self, trouble: Trouble, delay_ms: int = 0) -> None:
-        """Have the disk fail from now on."""
+        """Make the disk fail from now on."""
         self._journal.record("disk-trouble", node=self._machine.plan.node_id, trouble=trouble)
         self._call("make_trouble", trouble=trouble, delay_ms=delay_ms)
         self.trouble = trouble
 
     def end_trouble(self) -> None:
-        """Have it work again."""
+        """Make it work again."""
         if self._machine.is_there:
             self._call("end_trouble")
         self.trouble = None
 
     def met_trouble(self) -> int:
-        """How many requests have met with the trouble that holds."""
+        """How many requests the current trouble has affected."""
         return int(self._call("met_trouble"))
 
     def _change(self, what: str, **details: object) -> Any:  # noqa: ANN401
@@ -231,37 +231,37 @@ class SshDisk:
 
 
 class SshClock:
-    """Implements `nemesis.capabilities.clocks.WallClock`. After a loss of power a machine has the same wrong clock."""
+    """Implements `nemesis.capabilities.clocks.WallClock`. The clock's error survives a power loss."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._bent: tuple[float, int] = 0.0, 0
 
     def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
-        """Be off by so much from now on, and gain so many microseconds a second."""
+        """Set the clock's offset, and its drift in microseconds per second, from now on."""
         self._call("bend", offset_ms=offset_ms, drift_ppm=drift_ppm)
         self._bent = offset_ms, drift_ppm
 
     def bend_again(self) -> None:
-        """Be off again as it was, on a machine that has been started anew."""
+        """Set the same offset and drift again on a restarted machine."""
         if self._bent != (0.0, 0):
             self.bend(*self._bent)
 
     def straighten(self) -> None:
-        """Be right again."""
+        """Remove offset and drift."""
         self._bent = 0.0, 0
         self._call("straighten")
 
     def error_ms(self) -> float:
-        """By how much it is off."""
+        """The clock's error."""
         return float(self._call("error_ms"))
 
     def answers(self) -> int:
-        """How many times the node's processes have asked for the time so far, as far as that is counted."""
+        """How many times the node's processes have read the time so far; 0 if that is not counted."""
         return int(self._call("answers"))
 
     def governs(self, pid: int) -> bool:
-        """Whether the process lives by this clock."""
+        """Whether the process uses this clock."""
         return bool(self._call("governs", pid=pid))
 
     def _call(self, what: str, **details: object) -> Any:  # noqa: ANN401

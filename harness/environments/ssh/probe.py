@@ -1,4 +1,4 @@
-"""Whether this machine can reach nodes by SSH."""
+"""Probes whether this machine can connect to nodes by SSH."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from harness.environments.machine.feature_probes import ProbeResult, attempt
 
 
 def try_ssh() -> ProbeResult:
-    """Look for the library; hosts are asked when a run names them."""
+    """Check for the library; hosts are examined when a run names them."""
 
-    def trial() -> str:
+    def probe() -> str:
         if importlib.util.find_spec("paramiko") is None:
             raise EnvironmentFailed("no Python package paramiko", Missing("Python package", "paramiko"))
         return "installed"
 
-    return attempt("ssh", trial)
+    return attempt("ssh", probe)

@@ -1,1 +1,1 @@
-"""Disks that can forget, fail and be damaged, and how a node's disk is seen by faults."""
+"""Disks that can lose unsynced data, fail and be damaged, and a node's disk as faults see it."""

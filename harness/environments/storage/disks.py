@@ -1,8 +1,8 @@
-"""Disks that can lose their page cache, for the keeper: ext4 on a loop device, stopped as a power cut stops it.
+"""Disks that can lose their page cache, in the supervisor: ext4 on a loop device, shut down as by a power cut.
 
 The order is the only safe one: the processes are dead, the file system is shut down without flushing even its
-journal, it is unmounted, and mounted again, which runs the journal's recovery. What was synced is there; what was not
-is gone as far as ext4 had not written it by itself (it commits its journal every five seconds, and at any sync).
+journal, it is unmounted, and mounted again, which runs the journal's recovery. Synced data is there; unsynced data is
+gone unless ext4 had written it by itself (it commits its journal every five seconds, and at any sync).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNMOUNT_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class FileState:
-    """A file as it reads at one moment: its size and a checksum of each block."""
+    """A file's contents at one moment: its size and a checksum of each block."""
 
     size: int
     blocks: tuple[int, ...]
@@ -47,9 +47,9 @@ def read_states(directory: Path) -> dict[str, FileState]:
 
 
 def losses(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> tuple[int, dict[str, tuple[int, int]]]:
-    """Bytes lost in all, and for each file that changed its size before and after.
+    """The total of lost bytes, and the size before and after of each file that changed.
 
-    A file that shrank lost the difference; a block whose contents went back lost its length.
+    A file that shrank lost the difference; a block whose contents were reverted lost its length.
     """
     lost = 0
     changed = {}
@@ -60,8 +60,8 @@ def losses(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> t
             continue
         changed[name] = (old.size, new.size)
         common = min(old.size, new.size) // _BLOCK_BYTES
-        went_back = sum(a != b for a, b in zip(old.blocks[:common], new.blocks[:common], strict=True))
-        lost += max(0, old.size - new.size) + went_back * _BLOCK_BYTES
+        reverted = sum(a != b for a, b in zip(old.blocks[:common], new.blocks[:common], strict=True))
+        lost += max(0, old.size - new.size) + reverted * _BLOCK_BYTES
     return lost, changed
 
 
@@ -72,7 +72,7 @@ class _Device(NamedTuple):
 
 
 class Disks:
-    """Mounted images. The loop devices free themselves when neither we nor a mount hold them any more."""
+    """Mounted images. The kernel frees a loop device when neither this process nor a mount holds it."""
 
     def __init__(self) -> None:
         self._devices: dict[Path, _Device] = {}
@@ -94,13 +94,13 @@ class Disks:
         self._devices[mount_point] = _Device(image, device, descriptor)
 
     def crash(self, mount_point: Path) -> dict[str, object]:
-        """Lose what was not synced. Nobody may have a file open there."""
+        """Lose unsynced data. No process may have a file open there."""
         self.make_room(mount_point)
         before = read_states(mount_point)
         linux.shut_down_file_system(mount_point)
         unmount_when_idle(mount_point)
-        # On a device of its own: whoever began a mount namespace meanwhile keeps the dead file system alive, and
-        # mounting the same device again would give just that. What its journal had committed goes to the image first.
+        # On a new device: a mount namespace created meanwhile keeps the dead file system alive, and mounting the same
+        # device again would return that one. Committed journal data goes to the image first.
         dead = self._devices.pop(mount_point)
         os.fsync(dead.descriptor)
         os.close(dead.descriptor)
@@ -109,12 +109,12 @@ class Disks:
         return {"lost_bytes": lost_bytes, "files": files}
 
     def fill(self, mount_point: Path) -> None:
-        """Take all the room that is left, with a file that the node does not see: it has no name."""
+        """Fill all free space with an unnamed file, which the node does not see."""
         self.make_room(mount_point)
         descriptor = os.open(mount_point, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
         self._ballast[mount_point] = descriptor
         position, size = 0, 1 << 40
-        while size >= _BLOCK_BYTES:  # what is free cannot be had in one piece, and part of it is the file system's own
+        while size >= _BLOCK_BYTES:  # free space is fragmented, and part of it is reserved
             try:
                 os.posix_fallocate(descriptor, position, size)
                 position += size
@@ -124,13 +124,13 @@ class Disks:
                 size //= 2
 
     def make_room(self, mount_point: Path) -> None:
-        """Give the room back that `fill` took. Safe when it did not."""
+        """Free the space that `fill` took. Safe when it did not."""
         if (descriptor := self._ballast.pop(mount_point, None)) is not None:
             os.close(descriptor)
 
     def detach(self, mount_point: Path, copy: Path) -> None:
-        """Copy what is on the disk to a directory that outlives it, then unmount it."""
-        with contextlib.suppress(shutil.Error):  # a file that cannot be copied shall not keep the disk mounted
+        """Copy the disk's files to a directory that outlives it, then unmount it."""
+        with contextlib.suppress(shutil.Error):  # a file that cannot be copied must not prevent the unmount
             shutil.copytree(mount_point, copy, symlinks=True)
         self.make_room(mount_point)
         unmount_when_idle(mount_point)
@@ -138,13 +138,13 @@ class Disks:
 
 
 def _remove_lost_and_found(mount_point: Path) -> None:
-    """Brokers take every directory among their logs for a partition; begin with none, durably."""
+    """Remove `lost+found`, durably: brokers take every directory among their logs for a partition."""
     (mount_point / "lost+found").rmdir()
     sync_directory(mount_point)
 
 
 def unmount_when_idle(mount_point: Path) -> None:
-    """Unmount, waiting for processes that were killed a moment ago to let go."""
+    """Unmount, waiting for recently killed processes to release the disk."""
 
     def unmounted() -> bool:
         try:

@@ -1,12 +1,12 @@
-"""A directory tree that remembers what was synced, and can take back everything else.
+"""A directory tree that tracks what was synced, and can undo everything else.
 
-Changes go straight to the tree, so that reading is plain reading. Beside it is kept how to undo what was not synced:
-for files their durable size and the durable bytes that were overwritten, for names a list of what was created,
-removed and renamed. This is strict POSIX: `fsync` of a file makes its bytes durable, not its name; that takes an
-`fsync` of the directory. (ext4 and XFS happen to do more, and so hide such mistakes.)
+Changes go directly to the tree, so that reads need no translation. An undo log covers unsynced changes: for files
+their durable size and the durable bytes that were overwritten, for names a list of what was created, removed and
+renamed. This is strict POSIX: `fsync` of a file makes its bytes durable, not its name; that takes an `fsync` of the
+directory. (ext4 and XFS happen to do more, and so hide such mistakes.)
 
-Descriptors of files and directories are kept open meanwhile, so that undoing does not depend on what they are called
-by then. Not safe to use from several threads.
+Descriptors of files and directories are kept open meanwhile, so that undoing does not depend on their later names. Not
+safe to use from several threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.environments.storage.disks import losses, read_states
 
 @dataclass
 class _Unsynced:
-    """What a file was when it was last synced."""
+    """The state of a file when it was last synced."""
 
     descriptor: int
     size: int
@@ -36,8 +36,8 @@ class _Unsynced:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A name in a directory, whatever the directory is called."""
+class _DirectoryEntry:
+    """A name in a directory, identified by inode, since the directory can be renamed."""
 
     descriptor: int
     directory: int  # inode
@@ -46,7 +46,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _NameChange:
-    places: tuple[_Place, ...]
+    entries: tuple[_DirectoryEntry, ...]
     take_back: Callable[[], None]
     forget: Callable[[], None]
 
@@ -97,7 +97,7 @@ class ForgetfulTree:
 
     @staticmethod
     def _save(unsynced: _Unsynced, start: int, end: int) -> None:
-        """Keep the durable bytes in a range that is about to change; what is not there any more was kept before."""
+        """Save the durable bytes in a range that is about to change; bytes already truncated were saved before."""
         if data := os.pread(unsynced.descriptor, max(0, min(end, unsynced.size) - start), start):
             unsynced.overwritten.append((start, data))
 
@@ -110,12 +110,12 @@ class ForgetfulTree:
 
     def remove(self, path: str) -> None:
         """Remove a file or an empty directory."""
-        place = self._place(path)
+        entry = self._entry(path)
         grave = self._bury(self._real(path))
         self._names.append(
             _NameChange(
-                (place,),
-                take_back=lambda: os.rename(grave, place.name, dst_dir_fd=place.descriptor),
+                (entry,),
+                take_back=lambda: os.rename(grave, entry.name, dst_dir_fd=entry.descriptor),
                 forget=lambda: _delete(grave),
             )
         )
@@ -124,7 +124,7 @@ class ForgetfulTree:
         """Rename, replacing what has the new name."""
         if os.path.lexists(self._real(new)):
             self.remove(new)
-        source, target = self._place(old), self._place(new)
+        source, target = self._entry(old), self._entry(new)
         os.rename(self._real(old), self._real(new))  # noqa: PTH104
         self._names.append(
             _NameChange(
@@ -141,7 +141,7 @@ class ForgetfulTree:
         directory = os.fstat(descriptor).st_ino
         kept = []
         for change in self._names:
-            if any(place.directory == directory for place in change.places):
+            if any(entry.directory == directory for entry in change.entries):
                 change.forget()
                 _close(change)
             else:
@@ -149,15 +149,15 @@ class ForgetfulTree:
         self._names = kept
 
     def _created(self, path: str) -> None:
-        place = self._place(path)
+        entry = self._entry(path)
 
         def take_back() -> None:
             try:
-                os.unlink(place.name, dir_fd=place.descriptor)
+                os.unlink(entry.name, dir_fd=entry.descriptor)
             except IsADirectoryError:
-                shutil.rmtree(place.name, dir_fd=place.descriptor)
+                shutil.rmtree(entry.name, dir_fd=entry.descriptor)
 
-        self._names.append(_NameChange((place,), take_back, forget=_nothing))
+        self._names.append(_NameChange((entry,), take_back, forget=_nothing))
 
     def _bury(self, real: str) -> str:
         self._graves += 1
@@ -165,21 +165,21 @@ class ForgetfulTree:
         os.rename(real, grave)  # noqa: PTH104
         return grave
 
-    def _place(self, path: str) -> _Place:
+    def _entry(self, path: str) -> _DirectoryEntry:
         parent, name = os.path.split(self._real(path))
         descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        return _Place(descriptor, os.fstat(descriptor).st_ino, name)
+        return _DirectoryEntry(descriptor, os.fstat(descriptor).st_ino, name)
 
     def _real(self, path: str) -> str:
         return f"{self.root}{path}"
 
-    # --- the crash ---------------------------------------------------------------------------------------------------
+    # --- crash -------------------------------------------------------------------------------------------------------
 
     def crash(self) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Take back what was not synced; returns bytes lost and the files that changed (size before, after)."""
+        """Undo unsynced changes; returns bytes lost and the files that changed (size before, after)."""
         before = read_states(self.root)
         for change in reversed(self._names):
-            with contextlib.suppress(FileNotFoundError):  # it went with something that was taken back before
+            with contextlib.suppress(FileNotFoundError):  # it was removed by an earlier undo step
                 change.take_back()
             _close(change)
         for unsynced in self._files.values():
@@ -191,12 +191,12 @@ class ForgetfulTree:
 
 
 def _nothing() -> None:
-    """There is nothing to forget."""
+    """Nothing to delete."""
 
 
 def _close(change: _NameChange) -> None:
-    for place in change.places:
-        os.close(place.descriptor)
+    for entry in change.entries:
+        os.close(entry.descriptor)
 
 
 def _delete(grave: str) -> None:

@@ -1,4 +1,4 @@
-"""The harness's side of the forgetful file system (`fuse_process`)."""
+"""Mounts and controls the forgetful file system (`fuse_process`), which loses unsynced data in a crash."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ class FuseMount:
         self._helper = Helper(_MODULE, {"backing": str(backing), "mount_point": str(mount_point)}, environment)
 
     def crash(self) -> PageCacheLoss:
-        """Lose what was not synced."""
+        """Lose unsynced data."""
         loss = self._helper.ask(do="crash")
         files = {name: (before, after) for name, (before, after) in loss["files"].items()}
         return PageCacheLoss("fuse", loss["lost_bytes"], files)
 
     def make_trouble(self, trouble: Trouble, delay_ms: int) -> None:
-        """Have it fail from now on."""
+        """Make it fail from now on."""
         if trouble in ("read-error", "error"):
             self._forget_clean_pages()
         self._helper.ask(do="trouble", trouble=trouble, delay_ms=delay_ms)
 
     def end_trouble(self) -> None:
-        """Have it work again."""
+        """Make it work again."""
         self._helper.ask(do="end-trouble")
 
     def met_trouble(self) -> int:
-        """How many requests have met with trouble."""
+        """How many requests the trouble has affected."""
         met: int = self._helper.ask(do="met-trouble")
         return met
 
     def _forget_clean_pages(self) -> None:
-        """Reads that the kernel answers out of its cache never meet a disk."""
+        """Drop clean pages: reads that the kernel answers from its cache never reach the file system."""
         for path in self._mount_point.rglob("*"):
             if path.is_file():
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -68,13 +68,13 @@ class FuseMount:
                     os.close(descriptor)
 
     def close(self) -> None:
-        """Unmount, and put the files where they were seen."""
+        """Unmount, and move the files to the mount point."""
         self._helper.close()
         put_back(self._backing, self._mount_point)
 
 
 class FuseMounts:
-    """The page cache's loss by a file system of our own (`page_cache.PageCache`)."""
+    """Page-cache loss by a FUSE file system of our own (`page_cache.PageCache`)."""
 
     name = "fuse"
     how = "a FUSE file system per node, which takes back what was not synced"
@@ -93,7 +93,7 @@ class FuseMounts:
         self._mounts[plan.node_id] = FuseMount(backing, mount_point, self._environment)
 
     def lose(self, plan: NodePlan) -> PageCacheLoss:
-        """Drop what the dead node had not synced."""
+        """Drop the dead node's unsynced data."""
         return self._mounts[plan.node_id].crash()
 
     def view(self, plan: NodePlan) -> Path:
@@ -104,15 +104,15 @@ class FuseMounts:
         """Nothing to do: the changes went through the file system itself."""
 
     def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:
-        """Have the file system fail from now on."""
+        """Make the file system fail from now on."""
         self._mounts[plan.node_id].make_trouble(trouble, delay_ms)
 
     def end_trouble(self, plan: NodePlan) -> None:
-        """Have it work again."""
+        """Make it work again."""
         self._mounts[plan.node_id].end_trouble()
 
     def met_trouble(self, plan: NodePlan) -> int:
-        """How many requests have met with trouble."""
+        """How many requests the trouble has affected."""
         return self._mounts[plan.node_id].met_trouble()
 
     def release(self, plan: NodePlan) -> None:
@@ -122,7 +122,7 @@ class FuseMounts:
 
 
 def put_back(backing: Path, mount_point: Path) -> None:
-    """Unmount what is left of a mount, and put the files where they were seen. Safe when that has been done."""
+    """Unmount a remaining mount, and move the files to the mount point. Safe when that has been done."""
     unmount(mount_point)
     if not wait_until(lambda: not linux.is_mounted(mount_point), _UNMOUNT_TIMEOUT_S):
         get = "" if shutil.which("fusermount3") else "apt-get install fuse3, and "
@@ -134,8 +134,8 @@ def put_back(backing: Path, mount_point: Path) -> None:
     shutil.rmtree(backing, ignore_errors=True)
 
 
-def trial() -> str:
-    """Mount one, and see that it loses what was not synced and keeps what was. Raises with the reason if not."""
+def probe() -> str:
+    """Mount one, and check that it loses unsynced data and keeps synced data. Raises with the reason if not."""
     if shutil.which("fusermount3") is None:
         raise EnvironmentFailed("no program fusermount3", Missing("program", "fusermount3"))
     if importlib.util.find_spec("mfusepy") is None:
@@ -144,12 +144,12 @@ def trial() -> str:
         raise EnvironmentFailed(
             f"no file {_MOUNTED}, and fusermount3 does not unmount without", Missing("file", _MOUNTED)
         )
-    os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))  # as fusermount3 does, which asks as this user
-    with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+    os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))  # as fusermount3 does, as this user
+    with tempfile.TemporaryDirectory(prefix="harrow-probe-") as directory:
         disk = Path(directory, "disk")
         mount = FuseMount(Path(directory, "backing"), disk, {})
         try:
-            with (disk / "trial").open("wb", buffering=0) as file:
+            with (disk / "probe").open("wb", buffering=0) as file:
                 file.write(bytes(1000))
                 os.fsync(file.fileno())
                 file.write(bytes(500))
@@ -157,6 +157,6 @@ def trial() -> str:
             loss = mount.crash()
         finally:
             mount.close()
-    if loss.files != {"trial": (1500, 1000)}:
+    if loss.files != {"probe": (1500, 1000)}:
         raise EnvironmentFailed(f"expected a crash to take 500 bytes of 1500, found {dict(loss.files)}")
     return "mount and crash work"

@@ -1,10 +1,10 @@
-"""The forgetful file system as a process: one mount, for one node.
+"""Serves the forgetful file system: one FUSE mount, for one node.
 
     python -m harness.environments.storage.fuse_process DESCRIPTOR
 
-Spoken to over a socket, a JSON line each way: first `{"backing": …, "mount_point": …}`, answered once it is mounted;
-then `{"do": "crash"}`, answered with
-what was lost, or a request for trouble (`troubles`). It unmounts and ends when that socket closes.
+Requests are JSON lines over a socket, each with one answer: first `{"backing": …, "mount_point": …}`, answered once it
+is mounted; then `{"do": "crash"}`, answered with the losses, or a request for trouble (`troubles`). It unmounts and
+exits when that socket closes.
 """
 
 # ruff: noqa: ARG002 - the operations have the signatures that mfusepy gives them
@@ -33,7 +33,7 @@ from harness.environments.storage.forgetful import ForgetfulTree
 from harness.environments.storage.troubles import Troubles
 
 _END_TIMEOUT_S = 1.0
-"""How long the file system may take to end when it is unmounted."""
+"""Timeout for the end of the file system after it is unmounted."""
 
 _LIBFUSE = "libfuse3.so.3"
 
@@ -51,10 +51,10 @@ _ROOM = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f
 def _operations(
     base: type, tree: ForgetfulTree, lock: threading.Lock, mounted: threading.Event, troubles: Troubles
 ) -> Any:  # noqa: ANN401
-    """The file system's operations, as a subclass of mfusepy's (which is there only if it is installed).
+    """The file system's operations, as a subclass of mfusepy's (which need not be installed).
 
-    A handle is a descriptor of the file behind. Paths may be missing where there is a handle: the file may be
-    without a name by then.
+    A handle is a descriptor of the backing file. With a handle the path may be missing: the file may have lost its
+    name.
     """
 
     class Operations(base):  # type: ignore[misc]
@@ -156,7 +156,7 @@ def _operations(
             os.utime(self._named(path), ns=times)
 
         def _named(self, path: str | None) -> str:
-            if path is None:  # mfusepy does not hand over the handle
+            if path is None:  # mfusepy does not pass the handle
                 raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
             return f"{tree.root}{path}"
 
@@ -164,18 +164,18 @@ def _operations(
 
 
 def _name_library() -> None:
-    """Tell mfusepy what the loader finds: it asks ldconfig and compilers itself, which a small VM does not have."""
+    """Set the library for mfusepy, which looks for it with ldconfig and compilers, which a small VM lacks."""
     if "FUSE_LIBRARY_PATH" in os.environ or find_library("fuse") or find_library("fuse3"):
         return
     try:
         ctypes.CDLL(_LIBFUSE)
     except OSError:
-        return  # it is not there, and mfusepy says so
+        return  # it is missing, and mfusepy reports that
     os.environ["FUSE_LIBRARY_PATH"] = _LIBFUSE
 
 
 def _mount(base: type) -> Any:  # noqa: ANN401
-    """The mount of mfusepy, mended: for `ftruncate` it forgets to hand over the handle."""
+    """The mount of mfusepy, fixed: for `ftruncate` it does not pass the handle."""
 
     class Mount(base):  # type: ignore[misc]
         def truncate_fuse_3(self, path: bytes | None, length: int, fip: Any) -> Any:  # noqa: ANN401
@@ -186,7 +186,7 @@ def _mount(base: type) -> Any:  # noqa: ANN401
 
 
 class _Complaints:
-    """What is written to standard error until the file system is mounted: a refusal's reason, in FUSE's words alone."""
+    """Captures standard error until the file system is mounted: FUSE reports errors only there."""
 
     def __init__(self) -> None:
         self._before = os.dup(_STANDARD_ERROR)
@@ -194,26 +194,26 @@ class _Complaints:
         os.dup2(self._kept, _STANDARD_ERROR)
 
     def end(self) -> None:
-        """Have standard error be what it was."""
+        """Restore standard error."""
         os.dup2(self._before, _STANDARD_ERROR)
 
     def words(self) -> str:
-        """All that was said, in one line."""
+        """The captured text, in one line."""
         return "; ".join(os.pread(self._kept, _COMPLAINTS_BYTES, 0).decode(errors="replace").split("\n")).strip("; ")
 
 
 def _number(words: str) -> int:
-    """The error that FUSE names in words; 0 if it names none."""
+    """The error number of FUSE's message; 0 if it has none."""
     return next((number for number in _REFUSALS if os.strerror(number) in words), 0)
 
 
 def unmount(mount_point: Path) -> None:
-    """Unmount a FUSE file system, if there is one, whether or not its process lives and files are open."""
+    """Unmount a FUSE file system, if there is one, even if its process is dead or files are open."""
     if not linux.is_mounted(mount_point):
         return
     try:
         subprocess.run(["fusermount3", "-u", "-z", mount_point], capture_output=True, check=False)
-    except FileNotFoundError:  # it has gone since the mount, or from our path; root can do without it
+    except FileNotFoundError:  # removed since the mount, or not in our path; root does not need it
         with contextlib.suppress(PermissionError):
             linux.unmount(mount_point, lazily=True)
 
@@ -225,11 +225,11 @@ def main() -> None:
     harness = socket.socket(fileno=int(sys.argv[1]))
     harness.set_inheritable(False)
     line, _ = receive_line(harness)
-    if not line:  # it has ended meanwhile
+    if not line:  # the harness has ended meanwhile
         return
-    orders = json.loads(line)
-    mount_point = Path(orders["mount_point"])
-    tree = ForgetfulTree(Path(orders["backing"], TREE), Path(orders["backing"], GRAVEYARD))
+    settings = json.loads(line)
+    mount_point = Path(settings["mount_point"])
+    tree = ForgetfulTree(Path(settings["backing"], TREE), Path(settings["backing"], GRAVEYARD))
     lock = threading.Lock()
     mounted = threading.Event()
     over = threading.Event()
@@ -239,11 +239,11 @@ def main() -> None:
         with contextlib.suppress(OSError):
             harness.sendall(json.dumps(reply).encode() + b"\n")
 
-    def obey() -> None:
+    def answer_requests() -> None:
         mounted.wait()
         if over.is_set():
             return
-        said.end()
+        complaints.end()
         answer({"result": None})
         while line := receive_line(harness)[0]:
             try:
@@ -252,8 +252,8 @@ def main() -> None:
                 answer({"error": str(error)})
         troubles.end()
         unmount(mount_point)
-        # Somebody who has begun a mount namespace meanwhile still has it mounted, and the kernel would not let us go.
-        # All that was written is with us already: the kernel holds nothing back.
+        # A mount namespace created meanwhile still has it mounted, and the kernel would not let this process exit.
+        # All writes have reached this process already: the kernel buffers none.
         if not over.wait(_END_TIMEOUT_S):
             os._exit(0)
 
@@ -277,9 +277,9 @@ def main() -> None:
     except (ImportError, OSError) as error:
         answer({"error": str(error)})
         return
-    said = _Complaints()
-    obedient = threading.Thread(target=obey)
-    obedient.start()
+    complaints = _Complaints()
+    answering = threading.Thread(target=answer_requests)
+    answering.start()
     try:
         _mount(mfusepy.FUSE)(
             _operations(mfusepy.Operations, tree, lock, mounted, troubles),
@@ -293,7 +293,7 @@ def main() -> None:
             negative_timeout=0,
         )
     except RuntimeError as error:
-        words = said.words()
+        words = complaints.words()
         answer(
             {
                 "error": f"the file system could not be mounted ({words or f'FUSE error {error}'})",

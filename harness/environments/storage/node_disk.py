@@ -1,4 +1,4 @@
-"""A node's disk as faults see it: files behind the node's back, and trouble where the mechanism can make it."""
+"""A node's disk as faults see it: changes to files of a dead node, and disk trouble that the mechanism supports."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class NodeDisk:
         self._journal = journal
         self._is_alive = is_alive
         self.trouble: Trouble | None = None
-        """The trouble that holds now."""
-        self._to_mend = False  # some trouble was asked for, whether it came to hold or not
+        """The current trouble."""
+        self._to_mend = False  # trouble was requested, whether or not it took effect
 
     def files(self) -> Mapping[str, int]:
         """Sizes of all files, by name."""
@@ -42,7 +42,7 @@ class NodeDisk:
             }
 
     def flip_bit(self, name: str, bit: int) -> None:
-        """Turn one bit of a file."""
+        """Flip one bit of a file."""
         with self._changing("flip a bit of") as root:
             descriptor = os.open(root / name, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -53,7 +53,7 @@ class NodeDisk:
                 os.close(descriptor)
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         with self._changing("truncate a file of") as root:
             descriptor = os.open(root / name, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -69,14 +69,14 @@ class NodeDisk:
             sync_directory((root / name).parent)
 
     def wipe(self) -> int:
-        """Remove everything; returns how many bytes that were."""
+        """Remove all files; returns their size in bytes."""
         size = sum(self.files().values())
         with self._changing("wipe") as root:
             _empty(root)
         return size
 
     def keep_copy(self) -> int:
-        """Copy everything to where the node does not see it; returns how many bytes."""
+        """Copy all files to a directory that the node does not see; returns their size in bytes."""
         with self._failing("copy"):
             copy = self._plan.directory / _COPY
             shutil.rmtree(copy, ignore_errors=True)
@@ -84,7 +84,7 @@ class NodeDisk:
             return sum(path.stat().st_size for path in copy.rglob("*") if path.is_file())
 
     def go_back_to_copy(self) -> int:
-        """Put the copy in the place of what is there; returns by how many bytes there is less."""
+        """Replace all files by the copy; returns by how many bytes they shrank."""
         before = sum(self.files().values())
         with self._changing("roll back") as root:
             _empty(root)
@@ -94,7 +94,7 @@ class NodeDisk:
         return before - sum(self.files().values())
 
     def make_trouble(self, trouble: Trouble, delay_ms: int = 0) -> None:
-        """Have the disk fail from now on."""
+        """Make the disk fail from now on."""
         with self._failing("trouble"):
             self._journal.record("disk-trouble", node=self._plan.node_id, trouble=trouble)
             self._to_mend = True
@@ -102,7 +102,7 @@ class NodeDisk:
             self.trouble = trouble
 
     def end_trouble(self) -> None:
-        """Have it work again. Does nothing to a disk that never had trouble."""
+        """Make it work again. Does nothing to a disk that never had trouble."""
         if not self._to_mend:
             return
         with self._failing("mend"):
@@ -111,7 +111,7 @@ class NodeDisk:
             self._to_mend = False
 
     def met_trouble(self) -> int:
-        """How many requests have met with the trouble that holds."""
+        """How many requests the current trouble has affected."""
         with self._failing("ask"):
             return self._mechanism.met_trouble(self._plan)
 
@@ -133,7 +133,7 @@ class NodeDisk:
 
 
 def _empty(root: Path) -> None:
-    """Remove all below a directory, durably, from the leaves up."""
+    """Remove everything below a directory, durably, from the leaves up."""
     for entry in root.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             _empty(entry)

@@ -1,10 +1,10 @@
-"""Ways to lose a node's page cache: a disk per node that forgets what was not synced.
+"""Mechanisms to lose a node's page cache: a disk per node that loses unsynced data.
 
 | name | how | needs |
 |---|---|---|
 | `ext4` | an ext4 image on a loop device, shut down without flushing its journal, and mounted again | root, e2fsprogs |
-| `fuse` | a file system of our own that remembers what was synced and takes back the rest | FUSE, mfusepy |
-| `page-cache` | the system under test keeps that ledger itself | nothing |
+| `fuse` | a file system of our own that tracks what was synced and undoes the rest | FUSE, mfusepy |
+| `page-cache` | the system under test keeps a ledger of synced data itself | nothing |
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.store.journal import Journal
 from nemesis.capabilities.disks import PageCacheLoss, Trouble
 
 IMAGE_BYTES = 1 << 30
-"""Size of a node's image; it is sparse, and takes the room of what was written."""
+"""Size of a node's image; it is sparse, and uses only the space of written blocks."""
 
 
 class PageCache(Protocol):
@@ -31,58 +31,58 @@ class PageCache(Protocol):
 
     name: str
     how: str
-    """In words, for the report."""
+    """Description for the report."""
     storage: Literal["files", "page-cache"]
-    """What the system under test must do itself."""
+    """The storage mode of the system under test."""
 
     def prepare(self, plan: NodePlan) -> None:
-        """Make the node's disk and have it at `plan.data`."""
+        """Create the node's disk at `plan.data`."""
         ...
 
     def lose(self, plan: NodePlan) -> PageCacheLoss:
-        """Drop what the dead node had not synced."""
+        """Drop the dead node's unsynced data."""
         ...
 
     def release(self, plan: NodePlan) -> None:
-        """Take the disk away, leaving its files at `plan.data`. Safe when there is none."""
+        """Remove the disk, leaving its files at `plan.data`. Safe when there is none."""
         ...
 
     def view(self, plan: NodePlan) -> Path:
-        """Where the harness sees the node's files."""
+        """The path at which the harness sees the node's files."""
         ...
 
     def changed_behind(self, plan: NodePlan) -> None:
-        """Hear that the dead node's files were changed through `view`."""
+        """Called after the dead node's files were changed through `view`."""
         ...
 
     def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:
-        """Have the disk fail from now on; `HelperRefused` for a trouble that this mechanism cannot make."""
+        """Make the disk fail from now on; `HelperRefused` for a trouble that this mechanism does not support."""
         ...
 
     def end_trouble(self, plan: NodePlan) -> None:
-        """Have it work again."""
+        """Make it work again."""
         ...
 
     def met_trouble(self, plan: NodePlan) -> int:
-        """How many requests have met with trouble."""
+        """How many requests the trouble has affected."""
         ...
 
 
 class Ext4Images:
-    """Disks that the keeper mounts where only it and its children see them."""
+    """Disks that the supervisor mounts where only it and its children see them."""
 
     name = "ext4"
     how = "an ext4 image per node, shut down without flushing and mounted again"
     storage: Literal["files", "page-cache"] = "files"
 
-    def __init__(self, keeper: Supervisor, journal: Journal, image_bytes: int = IMAGE_BYTES) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Supervisor, journal: Journal, image_bytes: int = IMAGE_BYTES) -> None:
+        self._supervisor = supervisor
         self._journal = journal
         self._image_bytes = image_bytes
         self._attached: set[int] = set()
 
     def prepare(self, plan: NodePlan) -> None:
-        """Make an image and mount it."""
+        """Create an image and mount it."""
         image = _image(plan)
         plan.data.mkdir(parents=True, exist_ok=True)
         self._journal.record(
@@ -91,12 +91,12 @@ class Ext4Images:
         with image.open("wb") as file:
             file.truncate(self._image_bytes)
         make_file_system(image)
-        self._keeper.ask("attach-disk", image=str(image.absolute()), mount_point=str(plan.data.absolute()))
+        self._supervisor.ask("attach-disk", image=str(image.absolute()), mount_point=str(plan.data.absolute()))
         self._attached.add(plan.node_id)
 
     def lose(self, plan: NodePlan) -> PageCacheLoss:
         """Shut the file system down, unmount it, mount it again."""
-        loss = self._keeper.ask("crash-disk", mount_point=str(plan.data.absolute()))
+        loss = self._supervisor.ask("crash-disk", mount_point=str(plan.data.absolute()))
         files = {name: (before, after) for name, (before, after) in loss["files"].items()}
         return PageCacheLoss(self.name, loss["lost_bytes"], files)
 
@@ -105,34 +105,34 @@ class Ext4Images:
         if plan.node_id in self._attached:
             self._attached.remove(plan.node_id)
             copy = plan.data.with_name("data.copy").absolute()
-            self._keeper.ask("detach-disk", mount_point=str(plan.data.absolute()), copy=str(copy))
+            self._supervisor.ask("detach-disk", mount_point=str(plan.data.absolute()), copy=str(copy))
             copy.replace(plan.data)
         _image(plan).unlink(missing_ok=True)
 
     def view(self, plan: NodePlan) -> Path:
-        """The mount is seen by the keeper and its children alone; /proc shows it to us."""
-        return Path(f"/proc/{self._keeper.pid}/root{plan.data.absolute()}")
+        """Only the supervisor and its children see the mount; we reach it through /proc."""
+        return Path(f"/proc/{self._supervisor.pid}/root{plan.data.absolute()}")
 
     def changed_behind(self, plan: NodePlan) -> None:
-        """Nothing to do: a file system remembers nothing else."""
+        """Nothing to do: a file system keeps no other record."""
 
     def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:  # noqa: ARG002
-        """Take all the room that there is."""
+        """Fill all free space."""
         if trouble != "full":
             raise HelperRefused(f"an ext4 image cannot be in trouble of the kind {trouble}; use --page-cache fuse")
-        self._keeper.ask("fill-disk", mount_point=str(plan.data.absolute()))
+        self._supervisor.ask("fill-disk", mount_point=str(plan.data.absolute()))
 
     def end_trouble(self, plan: NodePlan) -> None:
-        """Give the room back."""
-        self._keeper.ask("empty-disk", mount_point=str(plan.data.absolute()))
+        """Free the space."""
+        self._supervisor.ask("empty-disk", mount_point=str(plan.data.absolute()))
 
     def met_trouble(self, plan: NodePlan) -> int:
-        """A file system does not count who finds it full: one, if it is."""
+        """One if the disk is full: a file system does not count failed requests."""
         return int(os.statvfs(self.view(plan)).f_bavail == 0)
 
 
 class Ledger:
-    """The system under test knows what it synced, and drops the rest when told (`System.lose_page_cache`)."""
+    """The system under test records what it synced, and drops the rest on request (`System.lose_page_cache`)."""
 
     name = "page-cache"
     how = "a ledger in the broker's own storage of what was synced; the rest is dropped"
@@ -142,11 +142,11 @@ class Ledger:
         self._system = system
 
     def prepare(self, plan: NodePlan) -> None:
-        """Make the data directory."""
+        """Create the data directory."""
         plan.data.mkdir(parents=True, exist_ok=True)
 
     def lose(self, plan: NodePlan) -> PageCacheLoss:
-        """Leave it to the system."""
+        """Request it from the system."""
         files = self._system.lose_page_cache(plan)
         return PageCacheLoss(self.name, sum(max(0, before - after) for before, after in files.values()), files)
 
@@ -158,11 +158,11 @@ class Ledger:
         return plan.data
 
     def changed_behind(self, plan: NodePlan) -> None:
-        """Tell the system, whose ledger it is."""
+        """Notify the system, which keeps the ledger."""
         self._system.disk_changed(plan)
 
     def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:  # noqa: ARG002
-        """Ordinary files are on the machine's own disk."""
+        """Not supported: ordinary files are on the machine's own disk."""
         raise HelperRefused(f"the machine's own disk shall not be in trouble of the kind {trouble}")
 
     def end_trouble(self, plan: NodePlan) -> None:
@@ -174,12 +174,12 @@ class Ledger:
 
 
 def find_mkfs() -> str | None:
-    """The program that makes an ext4; it is often not in a plain user's path."""
+    """The path of mkfs.ext4, which is often not in a plain user's PATH."""
     return shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def make_file_system(image: Path) -> None:
-    """Put an empty ext4 into an image."""
+    """Format an image with an empty ext4."""
     program = find_mkfs()
     if program is None:
         raise EnvironmentFailed("expected the program mkfs.ext4, found none", Missing("program", "mkfs.ext4"))

@@ -1,7 +1,7 @@
-"""What a loss of power may leave of bytes that were not synced: a part of them is written back after all was lost.
+"""Restores a part of the unsynced bytes after a power loss, as a real disk may keep them.
 
-A file system that forgets everything is the worst case but one: real disks keep some of the sectors. After the crash
-any subset of what was appended may be put back, because a disk might have kept it; what was synced is never touched.
+Losing all unsynced data is not the only possible outcome: real disks keep some sectors. After the crash any subset of
+the appended bytes may be restored, because a disk might have kept it; synced data is never changed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def contents(directory: Path) -> Mapping[str, bytes]:
 
 
 def restore(directory: Path, before: Mapping[str, bytes], survival: Survival, seed: int) -> int:
-    """Write back, durably, what survives of the tails that were lost; returns how many bytes.
+    """Write back, durably, the surviving part of the lost tails; returns its size in bytes.
 
-    Files whose very name was lost stay lost, and so do overwritten bytes.
+    Files whose name was lost stay lost, and so do overwritten bytes.
     """
     draws = random.Random(seed)  # noqa: S311 - chaos, not secrets
     survived = 0

@@ -1,4 +1,4 @@
-"""How the forgetful file system can fail: what becomes of a request while the disk is in trouble."""
+"""Injects disk trouble into requests of the forgetful file system: errors, stalls, slowness and false syncs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAILS: dict[Trouble, tuple[frozenset[Request], int]] = {
 
 
 class Troubles:
-    """The trouble that holds now. Safe to use from several threads: one sets it, another meets it."""
+    """The current trouble. Safe to use from several threads: one sets it, another applies it to requests."""
 
     def __init__(self) -> None:
         self._trouble: Trouble | None = None
@@ -29,10 +29,10 @@ class Troubles:
         self._over = threading.Event()
         self._over.set()
         self.met = 0
-        """How many requests have met with it."""
+        """How many requests it has affected."""
 
     def make(self, trouble: Trouble, delay_ms: int) -> None:
-        """Be in trouble from now on."""
+        """Start a trouble."""
         self.end()
         self.met = 0
         self._delay_s = delay_ms / 1000
@@ -40,12 +40,12 @@ class Troubles:
         self._trouble = trouble
 
     def end(self) -> None:
-        """Work again; what was stalled or slow goes on at once."""
+        """End the trouble; stalled and slow requests continue at once."""
         self._trouble = None
         self._over.set()
 
     def meet(self, request: Request) -> bool:
-        """Let a request meet the trouble, if there is any. Raises `OSError`; False for a sync that is a lie."""
+        """Apply the current trouble, if any, to a request. Raises `OSError`; False for a sync to be faked."""
         trouble = self._trouble
         if trouble is None:
             return True

@@ -64,7 +64,9 @@ def _orders(stage: Stage) -> Sequence[Mapping[str, object]]:
             "bootstrap": bootstrap(stage),
             "topics": {TOPIC: spec.partitions},
             "workload": spec.workload,
-            "groups": {group: stage.system.keeper_of(group) for group in GROUPS} if spec.workload == "groups" else {},
+            "groups": {group: stage.system.offsets_partition_of(group) for group in GROUPS}
+            if spec.workload == "groups"
+            else {},
             "client": spec.client,
             "acks": spec.acks_number,
             "idempotence": spec.idempotence,

@@ -1,6 +1,6 @@
-"""What stands beside each node of a broker that is not our own, and gives it the admin endpoint that ours has.
+"""The sidecar of each node of a third-party broker, which gives it the admin endpoint of our own broker.
 
-`launch` is the node's process: it forks the attendant and becomes the broker. The attendant (`serve`) asks the broker
-over its own listener, from within the node's network, so that no cut link hides the answer; what it learns is told
-over a Unix socket in the shape of the broker's admin endpoint (docs/internals/architecture.md).
+`launch` is the node's process: it forks the sidecar and becomes the broker. The sidecar (`serve`) queries the broker
+over its own listener, from within the node's network, so that no cut link hides the answer, and serves the results
+over a Unix socket in the format of our broker's admin endpoint (docs/internals/architecture.md).
 """

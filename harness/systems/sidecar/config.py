@@ -1,4 +1,4 @@
-"""What an attendant is told: a JSON file in the node's directory."""
+"""The config of a sidecar: a JSON file in the node's directory."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ Ready = Literal["kafka", "port", "command"]
 
 @dataclass(frozen=True)
 class SidecarConfig:
-    """One node: how its broker is run, and where it is asked."""
+    """How to run the broker of one node, and where to query it."""
 
     node_id: int
     role: Literal["broker", "controller"]
-    prepare: Sequence[Sequence[str]]  # commands before each start, each of which may be repeated
+    prepare: Sequence[Sequence[str]]  # commands to run before each start; each must be repeatable
     command: Sequence[str]
     environment: Mapping[str, str]  # on top of the harness's own
     directory: str
     data: str
     socket: str
-    address: tuple[str, int]  # of the listener that is asked
-    nodes: Mapping[str, int]  # "host:port" as brokers tell it to clients → node id
+    address: tuple[str, int]  # of the listener that is queried
+    nodes: Mapping[str, int]  # "host:port" as advertised to clients → node id
     ready: Ready
     ready_command: Sequence[str]
 
     def dumps(self) -> str:
-        """As JSON."""
+        """Format as JSON."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
     def load(cls, path: Path) -> SidecarConfig:
-        """Read what `dumps` wrote."""
+        """Read a file written by `dumps`."""
         raw = json.loads(path.read_text())
         host, port = raw.pop("address")
         return cls(address=(host, port), **raw)

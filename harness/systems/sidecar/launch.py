@@ -1,7 +1,7 @@
-"""A node's process: `python -m harness.systems.sidecar.launch ORDERS.json`.
+"""Starts a node: forks its sidecar and becomes the broker. `python -m harness.systems.sidecar.launch CONFIG.json`.
 
-It prepares what is to be prepared, forks the attendant, and becomes the broker: process id, signals and exit status
-are the broker's own. Exit status 4, with one line, when there is no broker to become.
+It runs the commands that prepare the node, forks the sidecar, and executes the broker: process id, signals and exit
+status are the broker's own. Exit status 4, with one line, when the broker cannot be run.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ FAILED = 4
 _PREPARE_TIMEOUT_S = 60.0
 
 
-def launch(orders: SidecarConfig) -> int:
-    """Become the broker; returns only when that cannot be done."""
-    Path(orders.data).mkdir(parents=True, exist_ok=True)
-    os.chdir(orders.directory)
-    environment = {**os.environ, **orders.environment}
-    for command in orders.prepare:
+def launch(config: SidecarConfig) -> int:
+    """Become the broker; returns only on failure."""
+    Path(config.data).mkdir(parents=True, exist_ok=True)
+    os.chdir(config.directory)
+    environment = {**os.environ, **config.environment}
+    for command in config.prepare:
         status = _run(command, environment)
         if status:
             return _give_up(f"expected `{' '.join(command)}` to prepare the node, found that it {status}")
     broker = os.getpid()
     if os.fork() == 0:
-        from harness.systems.sidecar.serve import attend  # takes half a second, for which the broker shall not wait
+        from harness.systems.sidecar.serve import serve  # takes half a second; the broker does not wait for it
 
-        attend(orders, broker)
+        serve(config, broker)
         os._exit(0)
     try:
-        os.execvpe(orders.command[0], list(orders.command), environment)  # noqa: S606
+        os.execvpe(config.command[0], list(config.command), environment)  # noqa: S606
     except OSError as error:
-        return _give_up(f"expected to run {orders.command[0]!r}, found: {error.strerror}")
+        return _give_up(f"expected to run {config.command[0]!r}, found: {error.strerror}")
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> str:
-    """Run to the end; what went wrong, empty if nothing did."""
+    """Run to the end; returns what went wrong, empty on success."""
     try:
         done = subprocess.run(command, env=environment, timeout=_PREPARE_TIMEOUT_S, check=False)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""What a Kafka-protocol broker can be asked about itself, in the shape of our own broker's admin endpoint.
+"""Queries a Kafka-protocol broker about its state, in the format of our own broker's admin endpoint.
 
-A broker tells of the partitions that it leads where they begin and end; of a partition that it follows the protocol
-tells clients nothing, so its positions are null. Broker ids are those of the harness: a broker that calls itself
-otherwise is known by the address that it tells to clients.
+A broker reports start and end offsets of the partitions that it leads; for a partition that it follows the protocol
+gives clients none, so its positions are null. Broker ids are those of the harness: a broker with other ids is
+identified by its advertised address.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.wire import Connection, NodeSilent, Untyped
 
 ANSWER_S = 0.4
-"""A little less than the harness waits for the attendant."""
+"""A little less than the harness waits for the sidecar."""
 
 _FETCH_BYTES = 1 << 20
-_FETCH_WAIT_MS = 100  # not 0: some brokers then answer with nothing whatever they have
+_FETCH_WAIT_MS = 100  # not 0: some brokers then always return no records
 _FETCH_VERSION_MAX = 12  # topics by name
-_METADATA_VERSION_MAX = 9  # from 10 on topics may be told by id alone
+_METADATA_VERSION_MAX = 9  # from 10 on topics may be identified by id alone
 _LATEST, _EARLIEST = -1, -2
 _CONSUMER = -1
 _QUORUM_TOPIC = "__cluster_metadata"
@@ -41,18 +41,18 @@ _QUORUM_TOPIC = "__cluster_metadata"
 Json = dict[str, Any]
 
 
-class Asked:
-    """A node, as its attendant asks it. For one thread at a time."""
+class BrokerProbe:
+    """Queries one node. For one thread at a time."""
 
-    def __init__(self, orders: SidecarConfig) -> None:
-        self._orders = orders
-        self._connection = Connection(orders.address, ANSWER_S)
+    def __init__(self, config: SidecarConfig) -> None:
+        self._config = config
+        self._connection = Connection(config.address, ANSWER_S)
 
     def state(self) -> Json:
-        """Tell what the node believes. Raises `NodeSilent` while it is not ready."""
+        """The node's state. Raises `NodeSilent` while it is not ready."""
         self._see_ready()
-        known: Json = {"node": self._orders.node_id, "role": self._orders.role, "lifecycle": "running"}
-        if self._orders.role == "controller":
+        known: Json = {"node": self._config.node_id, "role": self._config.role, "lifecycle": "running"}
+        if self._config.role == "controller":
             return {**known, "partitions": [], "quorum": self._quorum()}
         metadata = self._connection.ask(
             MetadataRequest(topics=None, allow_auto_topic_creation=False),
@@ -61,7 +61,7 @@ class Asked:
         )
         names = self._names(metadata.brokers)
         partitions = list(_partitions(metadata.topics, names, self._eligible(metadata.topics)))
-        own = [each for each in partitions if each["leader"] == self._orders.node_id]
+        own = [each for each in partitions if each["leader"] == self._config.node_id]
         positions = self._positions(own)
         for each in partitions:
             where = (each["topic"], each["partition"])
@@ -71,20 +71,20 @@ class Asked:
         return {**known, "broker_epoch": -1, "partitions": partitions}
 
     def _role(self, partition: Json) -> str:
-        me = self._orders.node_id
+        me = self._config.node_id
         return "leader" if partition["leader"] == me else "follower" if me in partition["replicas"] else "none"
 
     def _see_ready(self) -> None:
-        if self._orders.ready == "port":
+        if self._config.ready == "port":
             try:
-                socket.create_connection(self._orders.address, ANSWER_S).close()
+                socket.create_connection(self._config.address, ANSWER_S).close()
             except OSError as error:
                 raise NodeSilent(str(error)) from error
-        elif self._orders.ready == "command":
+        elif self._config.ready == "command":
             try:
                 done = subprocess.run(
-                    self._orders.ready_command,
-                    env={**os.environ, **self._orders.environment},
+                    self._config.ready_command,
+                    env={**os.environ, **self._config.environment},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -94,32 +94,32 @@ class Asked:
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise NodeSilent(str(error)) from error
             if done.returncode != 0:
-                raise NodeSilent(f"{self._orders.ready_command[0]} ended with status {done.returncode}")
+                raise NodeSilent(f"{self._config.ready_command[0]} ended with status {done.returncode}")
 
     def _names(self, brokers: Sequence[Untyped]) -> Mapping[int, int]:
-        """What a broker calls itself → its node id."""
+        """The broker's own id → its node id."""
         return {
-            broker.node_id: self._orders.nodes.get(f"{broker.host}:{broker.port}", broker.node_id) for broker in brokers
+            broker.node_id: self._config.nodes.get(f"{broker.host}:{broker.port}", broker.node_id) for broker in brokers
         }
 
     def _eligible(self, topics: Sequence[Untyped]) -> Mapping[tuple[str, int], Sequence[int]]:
-        """ELRs (KIP-966), from a broker that has them."""
+        """ELRs (KIP-966), from a broker that supports them."""
         names = [topic.name for topic in topics if not topic.is_internal]
         if not names or not self._connection.supports(DescribeTopicPartitionsRequest):
             return {}
-        asked = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
-        told = self._connection.ask(
-            DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2_000, cursor=None),
+        requested = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
+        response = self._connection.ask(
+            DescribeTopicPartitionsRequest(topics=requested, response_partition_limit=2_000, cursor=None),
             DescribeTopicPartitionsResponse,
         )
         return {
             (topic.name, partition.partition_index): partition.eligible_leader_replicas or ()
-            for topic in told.topics
+            for topic in response.topics
             for partition in topic.partitions
         }
 
     def _positions(self, partitions: Sequence[Json]) -> Mapping[tuple[str, int], tuple[int, int]]:
-        """Where these partitions begin, and where they end for a client: at the high watermark."""
+        """Start offsets of these partitions, and their ends as clients see them: the high watermarks."""
         starts, ends = self._offsets(partitions, _EARLIEST), self._offsets(partitions, _LATEST)
         return {where: (starts[where], ends[where]) for where in starts.keys() & ends.keys()}
 
@@ -133,29 +133,29 @@ class Asked:
                 partition_index=each["partition"], current_leader_epoch=-1, timestamp=timestamp, max_num_offsets=1
             )
             topics.setdefault(each["topic"], []).append(wanted)
-        asked = [kind(name=name, partitions=wanted) for name, wanted in topics.items()]
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=asked)
-        told = self._connection.ask(request, ListOffsetsResponse, at_most=7)
+        requested = [kind(name=name, partitions=wanted) for name, wanted in topics.items()]
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=requested)
+        response = self._connection.ask(request, ListOffsetsResponse, at_most=7)
         return {
             (topic.name, partition.partition_index): partition.offset
-            for topic in told.topics
+            for topic in response.topics
             for partition in topic.partitions
             if partition.error_code == 0
         }
 
     def _quorum(self) -> Json | None:
-        """The quorum of controllers, by the account of its leader (KIP-595); None if this node cannot tell.
+        """The quorum of controllers, as its leader reports it (KIP-595); None if this node cannot answer.
 
-        Only controllers are asked: a broker passes the question on to them, and may wait for long.
+        Only controllers are queried: a broker forwards the request to them, and may wait for long.
         """
         if not self._connection.supports(DescribeQuorumRequest):
             return None
         kind = DescribeQuorumRequest.TopicData
-        asked = [kind(topic_name=_QUORUM_TOPIC, partitions=[kind.PartitionData(partition_index=0)])]
-        told = self._connection.ask(DescribeQuorumRequest(topics=asked), DescribeQuorumResponse)
-        for topic in told.topics:
+        requested = [kind(topic_name=_QUORUM_TOPIC, partitions=[kind.PartitionData(partition_index=0)])]
+        response = self._connection.ask(DescribeQuorumRequest(topics=requested), DescribeQuorumResponse)
+        for topic in response.topics:
             for partition in topic.partitions:
-                if told.error_code == 0 and partition.error_code == 0:
+                if response.error_code == 0 and partition.error_code == 0:
                     return {
                         "leader": partition.leader_id,
                         "epoch": partition.leader_epoch,
@@ -165,7 +165,7 @@ class Asked:
         return None
 
     def log(self, topic: str, partition: int, offset: int, limit: int) -> Json:
-        """Read records below the high watermark, as a client reads them. Raises `NodeSilent`."""
+        """Read records below the high watermark, as a client does. Raises `NodeSilent`."""
         records: list[tuple[int, int, int | None, None, str | None]] = []
         end = offset + 1
         while len(records) < limit and (position := records[-1][0] + 1 if records else offset) < end:
@@ -198,8 +198,8 @@ class Asked:
             forgotten_topics_data=[],
             rack_id="",
         )
-        told = self._connection.ask(request, FetchResponse, at_most=_FETCH_VERSION_MAX)
-        for answered in told.responses:
+        response = self._connection.ask(request, FetchResponse, at_most=_FETCH_VERSION_MAX)
+        for answered in response.responses:
             for data in answered.partitions:
                 if data.error_code != 0:
                     raise NodeSilent(f"a fetch of {topic}-{partition} was answered with error {data.error_code}")

@@ -1,4 +1,4 @@
-"""The attendant's side: HTTP on a Unix socket, for as long as the broker lives.
+"""Serves the sidecar's HTTP on a Unix socket until the broker ends.
 
 It answers `GET /state` and `GET /log` as Harrow's own broker does, with status 503 while the broker does not answer.
 """
@@ -17,16 +17,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from harness.systems.sidecar.config import SidecarConfig
-from harness.systems.sidecar.probe import Asked
+from harness.systems.sidecar.probe import BrokerProbe
 from harness.systems.sidecar.wire import NodeSilent
 
 
-def attend(orders: SidecarConfig, broker: int) -> None:
+def serve(config: SidecarConfig, broker: int) -> None:
     """Serve until the process `broker` has ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # goes to the whole group; a broker that shuts down is still asked
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # goes to the whole group; a broker that shuts down is still queried
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end = os.pidfd_open(broker)
-    server = _Server(orders.socket, _handler(Asked(orders)))
+    server = _Server(config.socket, _handler(BrokerProbe(config)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     select.select([end], [], [])
 
@@ -35,8 +35,8 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
 
-def _handler(asked: Asked) -> type[BaseHTTPRequestHandler]:
-    turn = threading.Lock()  # one connection to the broker, one question at a time
+def _handler(probe: BrokerProbe) -> type[BaseHTTPRequestHandler]:
+    turn = threading.Lock()  # one connection to the broker, one request at a time
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -44,7 +44,7 @@ def _handler(asked: Asked) -> type[BaseHTTPRequestHandler]:
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             try:
                 with turn:
-                    answer = _answer(asked, url.path, query)
+                    answer = _answer(probe, url.path, query)
             except NodeSilent as silence:
                 self._say(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(silence)})
             else:
@@ -67,9 +67,9 @@ def _handler(asked: Asked) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _answer(asked: Asked, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+def _answer(probe: BrokerProbe, path: str, query: dict[str, str]) -> dict[str, Any] | None:
     if path == "/state":
-        return asked.state()
+        return probe.state()
     if path == "/log":
-        return asked.log(query["topic"], int(query["partition"]), int(query["offset"]), int(query["limit"]))
+        return probe.log(query["topic"], int(query["partition"]), int(query["offset"]), int(query["limit"]))
     return None

@@ -1,7 +1,7 @@
-"""An attendant by itself: `python -m harness.systems.sidecar.standalone ORDERS.json PID`.
+"""Runs a sidecar outside the broker's container: `python -m harness.systems.sidecar.standalone CONFIG.json PID`.
 
-For a broker in a container of somebody's image, where nothing of ours can run. It is a process of the machine outside,
-in the broker's network; what asks whether the broker is ready is run among the broker's files.
+For a broker from an image in which nothing of ours can run. It is a process of the host machine, in the broker's
+network; the readiness command runs in the container's file system.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.systems.sidecar.config import SidecarConfig
-from harness.systems.sidecar.serve import attend
+from harness.systems.sidecar.serve import serve
 
 
 def main() -> None:
-    """Attend the process until it ends; one that has ended already needs nobody."""
-    orders, broker = SidecarConfig.load(Path(sys.argv[1])), int(sys.argv[2])
-    if orders.ready == "command":
+    """Serve until the process ends; return at once if it has ended already."""
+    config, broker = SidecarConfig.load(Path(sys.argv[1])), int(sys.argv[2])
+    if config.ready == "command":
         enter = (shutil.which("nsenter") or "nsenter", f"--target={broker}", "--mount", "--root", "--wd")
-        orders = replace(orders, ready_command=(*enter, *orders.ready_command))
+        config = replace(config, ready_command=(*enter, *config.ready_command))
     with contextlib.suppress(ProcessLookupError):
-        attend(orders, broker)
+        serve(config, broker)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One connection to one broker, spoken with kafka-python's messages: no bootstrap, no retries, no other broker."""
+"""One connection to one broker, with kafka-python's messages: no bootstrap, no retries, no other broker."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from typing import Any
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 Untyped = Any
-"""A message of kafka-python, which carries no types."""
+"""A message of kafka-python, which has no types."""
 
-CLIENT_ID = "harrow-attendant"
+CLIENT_ID = "harrow-sidecar"
 _FRAME_BYTES_MAX = 64 << 20
 
 
 class NodeSilent(Exception):
-    """The node gave no answer, or not one to what was asked. The message says what was found."""
+    """The node gave no answer, or not one to the request. The message says what was found."""
 
 
 class Connection:
-    """Connects with the first question, and again after whatever went wrong."""
+    """Connects on the first request, and again after any error."""
 
     def __init__(self, address: tuple[str, int], timeout_s: float) -> None:
         self._address = address
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._versions: dict[int, tuple[int, int]] = {}
-        self._asked = 0
+        self._requests = 0
 
     def ask(self, request: Untyped, answer: Untyped, *, at_most: int | None = None) -> Untyped:
-        """Ask in the latest version that both sides know, at most that. Raises `NodeSilent`."""
-        with self._to_be_answered(request):
+        """Send a request in the latest version that both sides know, up to `at_most`. Raises `NodeSilent`."""
+        with self._errors_as_silence(request):
             self._connect()
             return self._exchange(request, answer, self._version(request, at_most))
 
     def supports(self, request: Untyped) -> bool:
-        """Whether the broker speaks this message. Raises `NodeSilent`."""
-        with self._to_be_answered(ApiVersionsRequest):
+        """Whether the broker supports this message. Raises `NodeSilent`."""
+        with self._errors_as_silence(ApiVersionsRequest):
             self._connect()
         return request.API_KEY in self._versions
 
     @contextmanager
-    def _to_be_answered(self, request: Untyped) -> Iterator[None]:
-        """What a broker sends may be anything: whatever the decoder makes of it, it is no answer."""
+    def _errors_as_silence(self, request: Untyped) -> Iterator[None]:
+        """Convert all errors to `NodeSilent`: a broker may send anything, and the decoder may fail in any way."""
         try:
             yield
         except (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
@@ -53,7 +53,7 @@ class Connection:
             raise NodeSilent(f"{request.name}: {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
-        """Disconnect; the next question connects again."""
+        """Disconnect; the next request connects again."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -62,8 +62,8 @@ class Connection:
         if self._socket is not None:
             return
         self._socket = socket.create_connection(self._address, self._timeout_s)
-        told = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
-        self._versions = {api.api_key: (api.min_version, api.max_version) for api in told.api_keys}
+        response = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def _version(self, request: Untyped, at_most: int | None) -> int:
         low, high = self._versions.get(request.API_KEY, (0, -1))
@@ -74,15 +74,15 @@ class Connection:
 
     def _exchange(self, request: Untyped, answer: Untyped, version: int) -> Untyped:
         assert self._socket is not None
-        self._asked += 1
+        self._requests += 1
         request.API_VERSION = version
-        request.with_header(correlation_id=self._asked, client_id=CLIENT_ID)
+        request.with_header(correlation_id=self._requests, client_id=CLIENT_ID)
         self._socket.sendall(request.encode(header=True, framed=True))
         size = int.from_bytes(self._receive(4), "big")
         if not 4 <= size <= _FRAME_BYTES_MAX:
             raise ValueError(f"a frame of {size} bytes")
         frame = self._receive(size)
-        if int.from_bytes(frame[:4], "big") != self._asked:
+        if int.from_bytes(frame[:4], "big") != self._requests:
             raise ValueError("the answer to another question")
         return answer.decode(frame, version=version, header=True)
 

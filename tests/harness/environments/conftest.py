@@ -24,7 +24,7 @@ from harness.store.journal import Journal
 from tests.support.real_faults import standing
 from tests.support.stand_in import StandIn
 
-TRIALS: dict[str, Callable[[], ProbeResult]] = {
+PROBES: dict[str, Callable[[], ProbeResult]] = {
     "namespaces": try_namespaces,
     "shaping": try_shaping,
     "ext4": try_ext4,
@@ -44,8 +44,8 @@ MakeEnvironment = Callable[..., MachineEnvironment]
 
 def need(mechanism: str) -> None:
     """Skip where the machine does not offer a mechanism."""
-    if mechanism in TRIALS and not (trial := TRIALS[mechanism]()).available:
-        pytest.skip(f"{mechanism}: {trial.found}")
+    if mechanism in PROBES and not (result := PROBES[mechanism]()).available:
+        pytest.skip(f"{mechanism}: {result.found}")
 
 
 def make_in(environment: str, directory: Path, system: System | None = None, **choices: Any) -> MachineEnvironment:

@@ -1,4 +1,4 @@
-"""Acts of administration on a real cluster, by its own account before, while and after."""
+"""Administration faults on a real cluster: the state that it reports before, during and after them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_min_isr_is_raised_for_a_while(environment: MachineEnvironment, site: Si
     assert administrator.setting(TOPIC, "min.insync.replicas") == "1"
 
 
-def test_what_the_cluster_refuses_is_told(environment: MachineEnvironment) -> None:
+def test_a_refusal_of_the_cluster_is_reported(environment: MachineEnvironment) -> None:
     with pytest.raises(NodeError, match=r"expected to create-topic harrow, found: .*TopicAlreadyExists"):
         environment.cluster.administrator.create_topic(TOPIC, 1, 1)
 

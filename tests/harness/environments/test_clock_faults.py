@@ -1,4 +1,4 @@
-"""Faults of wall clocks on real nodes: what time the node itself is told, and how its timers go."""
+"""Faults of wall clocks on real nodes: the node reads a wrong time, and its timers keep their pace."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def error_s(environment: MachineEnvironment, node: int = 1) -> float:
 
 
 @pytest.mark.parametrize("offset_s", [-31_536_000, -60, 0.5, 3600])
-def test_a_node_is_told_a_wrong_time_and_no_other_is(
-    environment: MachineEnvironment, site: Site, offset_s: float
-) -> None:
+def test_only_the_faulted_node_reads_a_wrong_time(environment: MachineEnvironment, site: Site, offset_s: float) -> None:
     with fire(site, "clock-jump", (1,), {"offset-ms": str(offset_s * 1000)}) as fault:
         assert error_s(environment) == pytest.approx(offset_s, abs=0.1)
         assert error_s(environment, 2) == pytest.approx(0, abs=0.1)

@@ -1,4 +1,4 @@
-"""The files for people who run containers by hand: they say what the code says."""
+"""The container files for running by hand match the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of disks, each on a real node, by every mechanism that can do it: what the node meets, and what is left."""
+"""Faults of disks, each on a real node, by every mechanism that supports it: their effect, and the remaining data."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def read(environment: MachineEnvironment, file: str = LOG) -> bytes:
 
 @contextmanager
 def writing(work: Callable[[], None]) -> Iterator[None]:
-    """Have the node work on its disk meanwhile; a trouble is met by whoever asks for something."""
+    """Have the node work on its disk meanwhile: only requests meet a trouble."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     yield

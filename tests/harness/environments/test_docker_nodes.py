@@ -55,7 +55,7 @@ def _cut(environment: DockerEnvironment) -> set[tuple[int, int]]:
     return set(links - environment.cluster.network.reached(links))
 
 
-def test_a_node_is_a_container_and_so_is_who_holds_its_network(environment: DockerEnvironment) -> None:
+def test_a_node_is_a_container_and_another_holds_its_network(environment: DockerEnvironment) -> None:
     names = {container.name for container in containers_of(connect(), _token(environment))}
     ends = [f"{what}-{node}" for what in ("network", "node") for node in (1, 2, 3, 100)]
     assert names == {f"harrow-{_token(environment)}-{end}" for end in ends}
@@ -112,7 +112,7 @@ def test_a_program_beside_the_node_runs_in_its_container(environment: DockerEnvi
         ("page-cache-loss", "node 1 lost 500 bytes"),
     ],
 )
-def test_a_fault_of_a_node_takes_hold_and_heals(
+def test_a_fault_of_a_node_takes_effect_and_heals(
     environment: DockerEnvironment, site: Site, kind: str, evidence: str
 ) -> None:
     node = environment.cluster.nodes[1]
@@ -136,7 +136,7 @@ def test_a_fault_of_a_node_takes_hold_and_heals(
         ("halves", (1, 2), {(a, b) for a in (1, 2) for b in (3, 100)} | {(b, a) for a in (1, 2) for b in (3, 100)}),
     ],
 )
-def test_a_fault_of_the_network_takes_hold_and_heals(
+def test_a_fault_of_the_network_takes_effect_and_heals(
     environment: DockerEnvironment, site: Site, kind: str, targets: tuple[int, ...], cut: set[tuple[int, int]]
 ) -> None:
     with fire(site, kind, targets, {"direction": "in", "controller": "rest", "clients": "both"}):
@@ -185,7 +185,7 @@ def test_an_image_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_engine_whose_processes_are_not_ours_is_told_and_left_clean(
+def test_an_engine_on_a_remote_machine_is_reported_and_left_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need("docker")
@@ -203,7 +203,7 @@ def test_what_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, missing: s
     else:
         need("docker")
         monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
-    trial = try_docker.__wrapped__()
-    assert not trial.available
-    assert trial.found.startswith("no Python package docker" if missing == "package" else "no Docker engine answers")
-    assert "\n" not in trial.found
+    result = try_docker.__wrapped__()
+    assert not result.available
+    assert result.found.startswith("no Python package docker" if missing == "package" else "no Docker engine answers")
+    assert "\n" not in result.found

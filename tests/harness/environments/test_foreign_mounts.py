@@ -1,4 +1,4 @@
-"""Disks of ours of which somebody else has a copy: a mount namespace that was begun while they were mounted."""
+"""Disks that are also mounted in another process's mount namespace, created while they were mounted."""
 
 from __future__ import annotations
 

@@ -88,13 +88,13 @@ def test_a_program_is_a_fork_of_the_server_and_so_is_what_it_starts(server: Path
 
 
 def test_a_client_ends_as_its_program_did_and_serves_others_meanwhile(server: Path) -> None:
-    """SSH tells the harness the exit status of an agent that is gone: 137 for one that ran out of memory."""
+    """SSH reports to the harness the exit status of an agent that is gone: 137 for one that ran out of memory."""
     client = [sys.executable, "-IS", str(fork_client.__file__), str(server)]
     running = int((server.parent / "pid").read_text())
     with subprocess.Popen([*client, "slow"]) as slow:
         assert wait_until(lambda: len(_children(running)) == 1, 20.0)
-        told = subprocess.run([*client, "told"], input=b"hello\n", capture_output=True, check=False, timeout=30)
-        assert told.returncode == 1
+        done = subprocess.run([*client, "told"], input=b"hello\n", capture_output=True, check=False, timeout=30)
+        assert done.returncode == 1
         assert slow.poll() is None
         (program,) = _children(running)
         os.kill(program, signal.SIGKILL)
@@ -125,7 +125,7 @@ def test_a_fork_that_goes_on_is_waited_for_only_so_long(tmp_path: Path) -> None:
     assert done.stdout.split() == ["-9", "-9"]
 
 
-def test_where_nothing_is_ready_programs_are_started_as_ever() -> None:
+def test_without_imported_programs_a_new_interpreter_starts() -> None:
     child = forks.start([sys.executable, "-m", "this"], os.environ, (None, subprocess.DEVNULL, None))
     assert isinstance(child, subprocess.Popen)
     assert child.wait(20) == 0

@@ -80,7 +80,7 @@ def test_a_directory_with_something_in_it_cannot_be_removed(disk: tuple[FuseMoun
     assert caught.value.errno == errno.ENOTEMPTY
 
 
-def test_opening_anew_starts_empty_or_refuses_as_asked(disk: tuple[FuseMount, Path]) -> None:
+def test_opening_again_truncates_or_refuses_as_requested(disk: tuple[FuseMount, Path]) -> None:
     _, root = disk
     (root / "a").write_bytes(b"old")
     with pytest.raises(FileExistsError):

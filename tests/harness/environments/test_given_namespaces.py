@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def guest() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a network namespace that nobody of ours has made."""
+    """A process in a network namespace that another program created."""
     with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as process:
         own = Path("/proc/self/ns/net").readlink()
         assert wait_until(lambda: Path(f"/proc/{process.pid}/ns/net").readlink() != own, 5)
@@ -28,25 +28,25 @@ def guest() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def _keeper(namespace: str) -> Supervisor:
+def _supervisor(namespace: str) -> Supervisor:
     return Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
 
 
 def test_it_is_wired_to_the_others_and_its_links_can_be_cut(guest: subprocess.Popen[bytes]) -> None:
-    keeper = _keeper(f"/proc/{guest.pid}/ns/net")
+    supervisor = _supervisor(f"/proc/{guest.pid}/ns/net")
     try:
         seen = []
         for links in ([], [(0, 1)], []):
-            keeper.ask("block", links=links)
-            seen.append(keeper.ask("probe", links=[(0, 1), (1, 0)], timeout_s=0.1))
+            supervisor.ask("block", links=links)
+            seen.append(supervisor.ask("probe", links=[(0, 1), (1, 0)], timeout_s=0.1))
     finally:
-        keeper.close()
+        supervisor.close()
     assert seen == [[True, True], [False, True], [True, True]]
 
 
-def test_whoever_lives_there_ends_with_the_keeper_and_nobody_else(guest: subprocess.Popen[bytes]) -> None:
+def test_only_its_processes_end_with_the_supervisor(guest: subprocess.Popen[bytes]) -> None:
     with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as stranger:
-        _keeper(f"/proc/{guest.pid}/ns/net").close()
+        _supervisor(f"/proc/{guest.pid}/ns/net").close()
         assert guest.wait(10) == -signal.SIGKILL
         assert stranger.poll() is None
         stranger.kill()
@@ -54,4 +54,4 @@ def test_whoever_lives_there_ends_with_the_keeper_and_nobody_else(guest: subproc
 
 def test_the_machines_own_namespace_is_refused() -> None:
     with pytest.raises(HelperRefused, match="expected another namespace than the machine's own"):
-        _keeper(f"/proc/{os.getpid()}/ns/net")
+        _supervisor(f"/proc/{os.getpid()}/ns/net")

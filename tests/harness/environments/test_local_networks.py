@@ -127,14 +127,14 @@ def test_a_new_connection_over_a_cut_link_gets_no_answer(make_environment: MakeE
     two = environment.plans[1]
     environment.cluster.network.block(frozenset({(2, 0)}))
     host, port = environment.addresses.reach(0, 2, "CLIENT")
-    talk = (
+    script = (
         "import socket, sys\n"
         "try:\n"
         f"    s = socket.create_connection(({host!r}, {port}), timeout=0.5); s.sendall(b'hello\\n'); s.recv(1)\n"
         "except TimeoutError:\n"
         "    print('no answer', flush=True)\n"
     )
-    client = environment.spawn_client(["python3", "-c", talk], two.directory / "client.log")
+    client = environment.spawn_client(["python3", "-c", script], two.directory / "client.log")
     assert client.stdout.readline() == b"no answer\n"
     assert order(two, do="heard") == []
 

@@ -1,4 +1,4 @@
-"""Faults of the network, each on real nodes: what packets do while it holds, and after."""
+"""Faults of the network, each on real nodes: their effect on packets, and its end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _cut(environment: MachineEnvironment) -> set[tuple[int, int]]:
     return set(links - environment.cluster.network.reached(links))
 
 
-def test_on_a_majority_ring_everybody_hears_a_majority_of_its_own(environment: MachineEnvironment, site: Site) -> None:
+def test_on_a_majority_ring_each_node_hears_a_majority_of_its_own(environment: MachineEnvironment, site: Site) -> None:
     with fire(site, "majority-ring", NODES, {"order": "5"}):
         cut = _cut(environment)
     heard = {node: {node} | {other for other in NODES if other != node and (other, node) not in cut} for node in NODES}
@@ -78,7 +78,7 @@ def test_brokers_lose_the_controllers_and_nothing_else(environment: MachineEnvir
     assert not _cut(environment)
 
 
-def test_clients_lose_the_brokers_and_nobody_else_does(environment: MachineEnvironment, site: Site) -> None:
+def test_only_clients_lose_the_brokers(environment: MachineEnvironment, site: Site) -> None:
     with fire(site, "clients-from-brokers", (1, 3)):
         assert _cut(environment) == {(0, 1), (1, 0), (0, 3), (3, 0)}
     assert not _cut(environment)
@@ -166,8 +166,8 @@ def test_a_partition_of_everything_takes_less_than_fifty_milliseconds(environmen
 
 
 def test_every_kind_of_network_fault_is_shown_here() -> None:
-    elsewhere = {"isolate", "halves", "one-way"}  # tests of networks, whose cuts they are
-    here = {name for name, kind in KINDS.items() if kind.needs & {"network", "network-shaping"}} - elsewhere
+    tested_in_other_files = {"isolate", "halves", "one-way"}  # tests of networks, whose cuts they are
+    here = {name for name, kind in KINDS.items() if kind.needs & {"network", "network-shaping"}} - tested_in_other_files
     assert here == {
         "majority-ring",
         "bridge",

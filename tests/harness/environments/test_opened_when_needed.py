@@ -1,4 +1,4 @@
-"""Mechanisms are opened when a fault needs them: undoing what was never done asks nothing of the machine."""
+"""Mechanisms are opened only when a fault needs them: healing without a fault does nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINK = frozenset({(1, 2)})
 
 
 class Engine:
-    """Carries nothing, and writes down what it was asked to do."""
+    """Carries nothing, and records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[object] = []
@@ -42,7 +42,7 @@ def network(engine: Engine, tmp_path: Path) -> JournaledNetwork:
     return JournaledNetwork((0, 1, 2), engine, Journal(tmp_path))
 
 
-def test_a_network_that_nobody_touched_is_mended_without_asking_the_engine(
+def test_healing_an_untouched_network_does_not_call_the_engine(
     network: JournaledNetwork, engine: Engine, tmp_path: Path
 ) -> None:
     SharedLinks(network).clear()
@@ -79,13 +79,13 @@ def test_shapes_are_undone_even_when_cuts_cannot_be(
 
 
 class Nothing:
-    """A mechanism that no fault has asked for: whoever touches it is wrong."""
+    """A mechanism that no fault has requested: any use of it is an error."""
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"{name} was asked for")
 
 
-def test_a_node_to_which_nothing_was_done_is_mended_without_touching_it(tmp_path: Path) -> None:
+def test_healing_an_untouched_node_uses_no_mechanism(tmp_path: Path) -> None:
     plan = NodePlan(1, "broker", tmp_path, tmp_path, tmp_path / "socket", "files")
     journal = Journal(tmp_path)
     NodeDisk(plan, Nothing(), journal, lambda: True).end_trouble()

@@ -1,4 +1,4 @@
-"""Commands of modules of ours are known for what they run."""
+"""Commands of our modules are recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of processes, each on real nodes: it takes hold, is held, and heals."""
+"""Faults of processes, each on real nodes: each takes effect, lasts, and heals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _pids(environment: MachineEnvironment) -> dict[int, int | None]:
     return {number: node.pid for number, node in environment.cluster.nodes.items()}
 
 
-def test_a_power_cut_takes_everybody_at_once(environment: MachineEnvironment, site: Site) -> None:
+def test_a_power_cut_kills_all_nodes_at_once(environment: MachineEnvironment, site: Site) -> None:
     before = _pids(environment)
     with fire(site, "power-cut", (1, 2, 3, 100)) as fault:
         assert "killed and reaped" in fault.evidence
@@ -114,6 +114,6 @@ def test_what_a_fault_left_is_mended(environment: MachineEnvironment, site: Site
 
 
 def test_every_kind_of_process_fault_is_shown_here() -> None:
-    elsewhere = {"kill", "pause", "restart"}  # tests of nodes
-    mine = {name for name, kind in KINDS.items() if kind.needs <= {"process", "starvation"}} - elsewhere
+    tested_in_other_files = {"kill", "pause", "restart"}  # tests of nodes
+    mine = {name for name, kind in KINDS.items() if kind.needs <= {"process", "starvation"}} - tested_in_other_files
     assert mine == {"power-cut", "crash-loop", "rolling-restart", "cpu-starvation", "out-of-memory"}

@@ -12,7 +12,7 @@ from harness.commands.cli import main
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.connection.ssh import Answer, Connection
 from harness.environments.ssh.fleet.facts import examine
-from harness.environments.ssh.fleet.hosts import SshHost, from_told
+from harness.environments.ssh.fleet.hosts import SshHost, host_from_json
 from harness.environments.ssh.fleet.inventory import for_nodes, load
 from harness.store.heal import heal
 from harness.store.journal import Journal
@@ -25,7 +25,7 @@ def inventory(place: Path, text: str) -> Path:
     return place / "hosts.toml"
 
 
-def test_what_all_hosts_share_is_said_once_and_may_be_said_otherwise(tmp_path: Path) -> None:
+def test_a_setting_of_all_hosts_can_be_overridden_by_each(tmp_path: Path) -> None:
     one, two = load(
         inventory(
             tmp_path,
@@ -69,7 +69,7 @@ def test_every_node_needs_a_host_of_its_own(tmp_path: Path) -> None:
 
 def test_a_host_outlives_the_journal(tmp_path: Path) -> None:
     host = SshHost("a", "a.example", 2222, "admin", tmp_path / "key", sudo=True)
-    assert from_told(host.told()) == host
+    assert host_from_json(host.to_json()) == host
 
 
 def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -96,9 +96,9 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 def test_what_cannot_be_is_a_misuse_and_nothing_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
 ) -> None:
-    status, told = run([*arguments, "--store", str(tmp_path / "store")], capsys)
+    status, message = run([*arguments, "--store", str(tmp_path / "store")], capsys)
     assert status == 2
-    assert line in told
+    assert line in message
     assert not (tmp_path / "store").exists()
 
 
@@ -109,27 +109,29 @@ def test_a_host_that_does_not_answer_is_named_before_anything_starts(
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
         hosts = "".join(f'[[host]]\naddress = "127.0.0.1:{port}"\npeer-address = "10.9.9.{n}"\n' for n in range(4))
-        status, told = run(["--inventory", str(inventory(tmp_path, hosts)), "--store", str(tmp_path / "store")], capsys)
+        status, message = run(
+            ["--inventory", str(inventory(tmp_path, hosts)), "--store", str(tmp_path / "store")], capsys
+        )
     assert status == 2
-    assert told.startswith(f"harrow: expected host 127.0.0.1:{port} to answer SSH at 127.0.0.1:{port}, found: ")
+    assert message.startswith(f"harrow: expected host 127.0.0.1:{port} to answer SSH at 127.0.0.1:{port}, found: ")
     assert not (tmp_path / "store").exists()
 
 
-def test_a_host_that_cannot_be_healed_is_told_and_the_rest_is_healed(tmp_path: Path) -> None:
+def test_a_host_that_cannot_be_healed_is_reported_and_the_rest_is_healed(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.record("run", token="0123456789abcdef", sockets=str(tmp_path / "sockets"))
     (tmp_path / "sockets").mkdir()
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         host = SshHost("far", "127.0.0.1", closed.getsockname()[1])
-        journal.record("ssh", node=1, **host.told())
+        journal.record("ssh", node=1, **host.to_json())
         lines = heal(tmp_path)
     assert "expected host far to answer SSH at 127.0.0.1" in lines[0]
     assert lines[1].endswith("sockets deleted")
 
 
 class FakeConnection(Connection):
-    """A machine that says what a test wants."""
+    """A machine with answers given by the test."""
 
     def __init__(self, answer: Answer, **settings: Any) -> None:
         self.host = SshHost("far", "far.example", **settings)
@@ -142,7 +144,7 @@ class FakeConnection(Connection):
 GOOD = "ends 10.0.0.9 5000 10.0.0.1 22\nuser 0\npython 3 12 x86_64\nhas nft\nhas ext4\npackage 0123\n"
 
 
-def test_a_machine_is_known_by_what_it_says_of_itself() -> None:
+def test_facts_are_read_from_a_machines_answer() -> None:
     facts = examine(FakeConnection(Answer(0, GOOD, "")))
     assert (facts.python, facts.machine, facts.has) == ((3, 12), "x86_64", {"nft", "ext4"})
     assert (facts.packages, facts.harness_address, facts.ssh_port) == ({"0123"}, "10.0.0.9", 22)
@@ -166,7 +168,9 @@ def test_a_machine_is_known_by_what_it_says_of_itself() -> None:
         ),
     ],
 )
-def test_a_machine_that_cannot_be_a_node_says_why(answer: Answer, settings: dict[str, Any], line: str) -> None:
+def test_a_machine_that_cannot_be_a_node_is_refused_with_the_reason(
+    answer: Answer, settings: dict[str, Any], line: str
+) -> None:
     with pytest.raises(EnvironmentFailed) as raised:
         examine(FakeConnection(answer, **settings))
     assert line in str(raised.value)

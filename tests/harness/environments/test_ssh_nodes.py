@@ -73,7 +73,7 @@ def _cut(environment: SshEnvironment) -> set[tuple[int, int]]:
     return set(links - environment.cluster.network.reached(links))
 
 
-def test_a_machine_tells_what_it_has_and_who_we_are(environment: SshEnvironment) -> None:
+def test_a_machine_reports_its_features_and_our_address(environment: SshEnvironment) -> None:
     machine = environment._fleet
     connection = Connection(machine.host(1), machine.dial(1))
     facts = examine(connection)
@@ -85,7 +85,7 @@ def test_a_machine_tells_what_it_has_and_who_we_are(environment: SshEnvironment)
 
 @pytest.fixture
 def definition(tmp_path: Path) -> Path:
-    """Of a broker that is on the host, and tells where it is by what its shell knows."""
+    """Defines a broker on the host that reports its place from its shell's environment."""
     file = tmp_path / "there.toml"
     file.write_text(
         "name = 'there'\ninstall = 'install it'\nversion = ['sh', '-c', 'echo {{ values.place }} 9']\n"
@@ -95,17 +95,17 @@ def definition(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_host_tells_which_broker_it_has_and_by_which_python(environment: SshEnvironment, definition: Path) -> None:
+def test_a_host_reports_its_broker_and_its_python(environment: SshEnvironment, definition: Path) -> None:
     machine = environment._fleet
     with closing(Connection(machine.host(1), machine.dial(1))) as connection:
         place = on_host(load(definition), connection)
-    told = place.values["place"]
-    assert told.startswith(f"{place.env['HOME']}/there 10.77.0.254 "), "it was asked over the connection"
-    assert place.version == f"{told} 9"
+    messages = place.values["place"]
+    assert messages.startswith(f"{place.env['HOME']}/there 10.77.0.254 "), "it was asked over the connection"
+    assert place.version == f"{messages} 9"
     assert place.python == machine.host(1).python
 
 
-def test_the_hosts_of_an_inventory_are_asked_before_anything_is_started(definition: Path, tmp_path: Path) -> None:
+def test_the_hosts_of_an_inventory_are_examined_before_anything_is_started(definition: Path, tmp_path: Path) -> None:
     need_servers()
     with server_on_loopback(tmp_path / "lab") as inventory:
         alone = {"brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
@@ -114,7 +114,7 @@ def test_the_hosts_of_an_inventory_are_asked_before_anything_is_started(definiti
     assert "/there 127.0.0.1 " in system.places[1].values["place"], "it was asked over the connection"
 
 
-def test_a_host_that_lacks_the_broker_is_told_by_name(environment: SshEnvironment, definition: Path) -> None:
+def test_a_host_that_lacks_the_broker_is_named(environment: SshEnvironment, definition: Path) -> None:
     machine = environment._fleet
     definition.write_text(definition.read_text().replace("version = ['sh', '-c',", "version = ['no-such-broker',"))
     connection = Connection(machine.host(1), machine.dial(1))
@@ -127,7 +127,7 @@ def test_a_host_that_lacks_the_broker_is_told_by_name(environment: SshEnvironmen
 
 
 @pytest.mark.parametrize("wrong", ["key", "known_hosts"])
-def test_a_stranger_is_not_let_in_and_lets_nobody_in(environment: SshEnvironment, wrong: str, tmp_path: Path) -> None:
+def test_a_wrong_key_on_either_side_is_refused(environment: SshEnvironment, wrong: str, tmp_path: Path) -> None:
     import paramiko
 
     file = tmp_path / "file"
@@ -138,8 +138,8 @@ def test_a_stranger_is_not_let_in_and_lets_nobody_in(environment: SshEnvironment
     fleet = environment._fleet
     with pytest.raises(EnvironmentFailed) as raised:
         Connection(replace(fleet.host(1), **{wrong: file}), fleet.dial(1))
-    told = {"key": "to let root in with the key", "known_hosts": "expected to know the key of host host-1"}
-    assert told[wrong] in str(raised.value)
+    messages = {"key": "to let root in with the key", "known_hosts": "expected to know the key of host host-1"}
+    assert messages[wrong] in str(raised.value)
 
 
 def test_a_machine_is_one_runs_at_a_time(environment: SshEnvironment, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_machine_is_one_runs_at_a_time(environment: SshEnvironment, tmp_path: 
         machine.close()
 
 
-def test_processes_are_killed_paused_and_started_anew(environment: SshEnvironment, site: Site) -> None:
+def test_processes_are_killed_paused_and_restarted(environment: SshEnvironment, site: Site) -> None:
     before = {number: node.pid for number, node in environment.cluster.nodes.items()}
     with fire(site, "power-cut", (1, 2, 100)) as fault:
         assert "killed and reaped" in fault.evidence
@@ -200,7 +200,7 @@ def test_links_are_cut_and_the_harness_is_not(
     assert not _cut(environment)
 
 
-def test_a_cut_takes_established_connections_without_a_word(environment: SshEnvironment, site: Site) -> None:
+def test_a_cut_silently_takes_established_connections(environment: SshEnvironment, site: Site) -> None:
     one, two = environment.plans[0], environment.plans[1]
     order(one, do="dial", to=environment.addresses.reach(1, 2, "BROKER"), **{"as": "held"})
     order(one, do="say", text="before", **{"as": "held"})
@@ -240,7 +240,7 @@ def test_what_was_synced_stays_and_the_rest_is_lost(environment: SshEnvironment,
         assert environment.cluster.nodes[1].disk.files() == {"0.log": 6000}
 
 
-def test_a_disk_is_damaged_filled_and_copied_from_afar(environment: SshEnvironment, site: Site) -> None:
+def test_a_disk_is_damaged_filled_and_copied_remotely(environment: SshEnvironment, site: Site) -> None:
     node, plan = environment.cluster.nodes[2], environment.plans[1]
     order(plan, do="append", file="0.log", bytes=1000, sync=True)
     with fire(site, "bit-flip", (2,), {"files": "log", "pick": "5"}) as fault:
@@ -293,8 +293,8 @@ def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed
         made.cluster.network.block(frozenset({(0, 1)}))
         node = made.cluster.nodes[1]
         pid = node.pid
-        keeper = _parent(pid)
-        agent = _parent(keeper)
+        supervisor = _parent(pid)
+        agent = _parent(supervisor)
         server = made._fleet.servers[1].pid
         os.kill(agent, 9)
         with pytest.raises(
@@ -304,8 +304,8 @@ def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed
         assert wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10.0)
         assert "harrow_" in _rules(server)
         assert (place / "hosts" / "1" / "runs").iterdir()
-        told = _heal(place / "run", made)
-        assert any("rules" in line for line in told)
+        messages = _heal(place / "run", made)
+        assert any("rules" in line for line in messages)
         assert "harrow_" not in _rules(server)
         assert not list((place / "hosts" / "1" / "runs").iterdir())
     finally:

@@ -1,4 +1,4 @@
-"""Parts of the environment `ssh` that need no machine: archives, rules, queues, talk."""
+"""Parts of the environment `ssh` that need no machine: archives, rules, queues, RPC."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_package_has_what_a_node_needs_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "told"),
+    ("shape", "expected"),
     [
         (Shape(), ""),
         (Shape(delay_ms=50), "delay 50ms"),
@@ -54,8 +54,8 @@ def test_the_package_has_what_a_node_needs_and_no_more() -> None:
         (Shape(reset=True), ""),
     ],
 )
-def test_a_shape_is_told_to_netem(shape: Shape, told: str) -> None:
-    assert arguments(shape) == told
+def test_a_shape_has_these_netem_arguments(shape: Shape, expected: str) -> None:
+    assert arguments(shape) == expected
 
 
 def test_rules_of_either_filter_spare_the_control_channel_before_all_others() -> None:
@@ -127,7 +127,7 @@ def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("look", "told"),
+    ("look", "expected"),
     [
         ("[ -e $place/disk ]", "found it\n"),
         ('for one in $place/*; do [ $one = $place/disk ] && d=$one; done; [ -n "$d" ]', "found it\n"),
@@ -135,22 +135,22 @@ def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
     ],
 )
 def test_a_guest_waits_for_what_was_plugged_in_and_says_what_did_not_come(
-    look: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    look: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guest, "_TRIES", 2)
     (tmp_path / "disk").touch()
-    line = f"{guest.wait_order(look, 'the disk')} && echo found it"
+    line = f"{guest.wait_command(look, 'the disk')} && echo found it"
     done = subprocess.run(
         ["sh", "-c", line], check=False, env={**os.environ, "place": str(tmp_path)}, capture_output=True, text=True
     )
-    assert (done.stdout, done.returncode) == (told, 0 if "found" in told else 1)
+    assert (done.stdout, done.returncode) == (expected, 0 if "found" in expected else 1)
 
 
 @pytest.mark.parametrize("said", [None, b"", b'{"QMP": {}}\r\n', b'{"QMP": {}}\r\n{"retu'])
 def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environment(
     said: bytes | None, tmp_path: Path
 ) -> None:
-    """QEMU listens before it has made its machine; one that cannot may end with a connection not yet accepted."""
+    """QEMU listens before it has created its machine; if that fails, it may end before it accepts a connection."""
     path = tmp_path / "qmp"
     with ThreadPoolExecutor(1) as caller:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -166,7 +166,7 @@ def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environmen
             calling.result(20.0)
 
 
-_TRIAL = """
+_PROBE = """
 import socket
 from harness.environments.ssh.vms.cache import keep
 from harness.environments.ssh.agent.firewall import Firewall, Rules
@@ -190,7 +190,7 @@ def dials(port):
         return type(error).__name__
     return "connected"
 
-firewall = Firewall("KIND", "trial", "127.0.0.9", 2222)
+firewall = Firewall("KIND", "probe", "127.0.0.9", 2222)
 servers = [socket.create_server(("127.0.0.1", port)) for port in (2222, 3333)]
 seen = [passes()]
 firewall.set(Rules(not_from=("127.0.0.9",)))
@@ -210,7 +210,7 @@ print(seen)
 def test_either_packet_filter_drops_resets_counts_and_forgets(kind: str, program: str) -> None:
     if os.geteuid() != 0 or shutil.which(program, path="/usr/sbin:/usr/bin:/sbin") is None:
         pytest.skip(f"{program} is wanted, and root")
-    script = f"ip link set lo up; exec {sys.executable} -c '{_TRIAL.replace('KIND', kind)}'"
+    script = f"ip link set lo up; exec {sys.executable} -c '{_PROBE.replace('KIND', kind)}'"
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
     done = subprocess.run(
         ["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, check=False, env=environment

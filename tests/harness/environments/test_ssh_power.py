@@ -1,4 +1,4 @@
-"""What a thread is told that asks a machine while another cuts its power, and what is told of an agent that is gone."""
+"""Requests to a machine while another thread cuts its power, and errors of an agent that is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh import machine as module
 from harness.environments.ssh.connection.rpc import Request
-from harness.environments.ssh.machine import Machine, NotThere, Wishes
+from harness.environments.ssh.machine import AgentSettings, Machine, NotThere
 from harness.environments.ssh.node import SshNode
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
@@ -23,7 +23,7 @@ _WAIT_S = 20.0
 
 
 class _Agent:
-    """Answers what it is asked, but for the state of the node while the test has not said so."""
+    """Answers requests, but for the state of the node only after the test allows it."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
@@ -55,7 +55,7 @@ def fleet(agent: _Agent, monkeypatch: pytest.MonkeyPatch) -> FakeFleet:
 
 @pytest.fixture
 def machine(fleet: FakeFleet, tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(plan_in(tmp_path), StandIn(), fleet, Wishes("token", "power-cut", "", b"", {1: "10.0.0.1"}))
+    made = Machine(plan_in(tmp_path), StandIn(), fleet, AgentSettings("token", "power-cut", "", b"", {1: "10.0.0.1"}))
     made.attach()
     yield made
     made.close()
@@ -99,23 +99,23 @@ def test_what_is_done_to_a_machine_that_loses_its_power_meanwhile_is_not_done(
             asking.result(_WAIT_S)
 
 
-def test_an_agent_that_ends_with_the_power_on_is_an_error_that_tells_its_end(
+def test_an_agent_that_ends_with_the_power_on_is_an_error_that_describes_its_end(
     agent: _Agent, fleet: FakeFleet, machine: Machine, tmp_path: Path
 ) -> None:
     node = SshNode(machine, StandIn(), Journal(tmp_path), own_power=True)
     channel = machine._link._channel
     channel.exit_status, channel._errors = 137, b"Traceback:\nMemoryError\n"
     fleet.connections[-1].lose()
-    told = (
+    message = (
         "expected the agent on host vm-1 to answer, found that it is gone: it ended with status 137, "
         "and said last: Traceback: MemoryError; its VM ended with status -9"
     )
     with pytest.raises(NodeError) as first:
         node.is_alive()
-    assert str(first.value) == told
+    assert str(first.value) == message
     with pytest.raises(NodeError) as again:
         machine.ask("now")
-    assert str(again.value) == told
+    assert str(again.value) == message
 
 
 def test_a_machine_that_does_not_come_back_is_missed_with_the_reason_and_not_taken_for_a_dead_node(
@@ -127,9 +127,9 @@ def test_a_machine_that_does_not_come_back_is_missed_with_the_reason_and_not_tak
         raise EnvironmentFailed("expected QEMU to netdev_add, found: the port is taken")
 
     monkeypatch.setattr(fleet, "cut_power", refuse)
-    told = "expected host vm-1 to come back after its loss of power, found: expected QEMU to netdev_add"
-    with pytest.raises(NodeError, match=told):
+    message = "expected host vm-1 to come back after its loss of power, found: expected QEMU to netdev_add"
+    with pytest.raises(NodeError, match=message):
         machine.lose_power()
-    with pytest.raises(NodeError, match=told):
+    with pytest.raises(NodeError, match=message):
         node.is_alive()
     assert not machine.is_there

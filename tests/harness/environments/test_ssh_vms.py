@@ -14,7 +14,7 @@ import pytest
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.kernel.process_identity import of_run
-from harness.environments.ssh.capabilities import OFFERS_OF_VMS
+from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
 from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.vms.probe import need_vms, try_vms
 from harness.store.journal import Journal
@@ -33,8 +33,8 @@ LINKS = frozenset({(1, 2), (2, 1)})
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnvironment]:
-    if not (trial := try_vms()).available:
-        pytest.skip(trial.found)
+    if not (result := try_vms()).available:
+        pytest.skip(result.found)
     from harness.environments.ssh.vms.fleet import VmFleet
     from tests.support.ssh_lab import FarStandIn
 
@@ -45,7 +45,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnviron
         2,
         0,
         VmFleet(),
-        OFFERS_OF_VMS,
+        CAPABILITIES_OF_VMS,
         needs=frozenset({"clock"}),
         journal=Journal(place / "run"),
     )
@@ -161,7 +161,7 @@ def test_the_disk_of_a_vm_is_filled(environment: SshEnvironment, site: Site) -> 
 def test_a_thread_that_watches_the_nodes_sees_losses_of_power_as_deaths(
     environment: SshEnvironment, site: Site
 ) -> None:
-    """As the main phase does, but so often that an inquiry is likely to be under way when the power goes."""
+    """As in the main phase, but so often that a request is likely to be pending when the power is cut."""
     done = threading.Event()
 
     def watch() -> set[bool]:
@@ -184,13 +184,11 @@ def test_a_thread_that_watches_the_nodes_sees_losses_of_power_as_deaths(
 _PARENT = r"sed -n 's/^PPid:\t//p' /proc/{}/status"
 
 
-def test_an_agent_that_is_gone_from_a_vm_is_told_with_how_it_ended_and_how_its_vm_is(
-    environment: SshEnvironment, site: Site
-) -> None:
-    """The agent is the keeper's parent, and the keeper is the node's."""
+def test_an_error_of_a_gone_agent_describes_its_end_and_its_vm(environment: SshEnvironment, site: Site) -> None:
+    """The agent is the supervisor's parent, and the supervisor is the node's."""
     node, vm = environment.cluster.nodes[2], environment._fleet._vms[2]
-    keeper = vm.order(_PARENT.format(node.pid)).strip()
-    vm.order(f"kill -9 $({_PARENT.format(keeper)})")
+    supervisor = vm.run(_PARENT.format(node.pid)).strip()
+    vm.run(f"kill -9 $({_PARENT.format(supervisor)})")
     with pytest.raises(
         NodeError, match="host vm-2 to answer, found that it is gone: it ended with status 137; its VM runs"
     ):
@@ -218,8 +216,8 @@ def test_no_two_vms_draw_the_same_numbers(environment: SshEnvironment, site: Sit
     assert drawn[0] != drawn[1]
 
 
-def test_a_machine_without_room_is_told_so_before_anything_starts() -> None:
-    if not (trial := try_vms()).available:
-        pytest.skip(trial.found)
+def test_a_machine_without_memory_is_refused_before_anything_starts() -> None:
+    if not (result := try_vms()).available:
+        pytest.skip(result.found)
     with pytest.raises(EnvironmentFailed, match=r"expected \d+ MiB of free memory for 1000000 VMs, found"):
         need_vms(1_000_000)

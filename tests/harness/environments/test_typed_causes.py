@@ -1,4 +1,4 @@
-"""What trials and helpers met reaches whoever chooses a remedy, as data."""
+"""Causes of failed probes and helpers reach the selection of remedies, as data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_error_of_the_kernel_says_its_number_and_what_it_was_about() -> None:
     assert cause_of(ValueError("of another kind")) is None
 
 
-def test_a_keeper_s_refusal_arrives_as_it_was_met() -> None:
+def test_a_supervisors_refusal_has_its_cause() -> None:
     if os.geteuid() == 0:
         settings = Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, "/no/such/namespace")])
         met = Refused(errno.ENOENT, "/no/such/namespace")
@@ -50,7 +50,7 @@ def test_a_keeper_s_refusal_arrives_as_it_was_met() -> None:
     assert caught.value.cause == met
 
 
-def test_fuse_s_own_words_for_a_refused_mount_are_kept_off_the_terminal(
+def test_fuses_message_for_a_refused_mount_does_not_reach_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mfusepy.py").write_text(_MOUNT_THAT_FAILS)

@@ -1,4 +1,4 @@
-"""A cluster that is known from a definition alone, asked over the protocol: Harrow's own broker, as if it were not."""
+"""A cluster from a definition alone, queried over the protocol: Harrow's own broker, treated as a foreign one."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Standing:
         plan = node._machine.settings_plan if isinstance(node, SshNode) else node.plan
         return plan.own_directory
 
-    def attendants(self) -> set[int]:
+    def sidecars(self) -> set[int]:
         token = next(entry["token"] for entry in read_journal(self.directory) if "token" in entry)
-        told = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in of_run(token)}
-        return {pid for pid, command in told.items() if b"harness.systems.sidecar." in command}
+        commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in of_run(token)}
+        return {pid for pid, command in commands.items() if b"harness.systems.sidecar." in command}
 
 
 def soon(condition, what: str) -> None:
@@ -88,18 +88,18 @@ def _on_hosts(directory: Path) -> Iterator[Standing]:
     definition.write_text(OWN_AS_FOREIGN)
     spec = spec_for(definition, brokers=2, replication_factor=2, min_insync_replicas=1, inventory="lab.toml")
     system = ForeignBroker(spec, load(definition), dict.fromkeys((1, 2, 100), here(load(definition))))
-    offers = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
+    capabilities = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
     fleet = NamespaceFleet(directory / "hosts", spec.nodes)
     yield Standing(
-        SshEnvironment(directory, system, 2, 1, fleet, offers, journal=Journal(directory)), system, directory
+        SshEnvironment(directory, system, 2, 1, fleet, capabilities, journal=Journal(directory)), system, directory
     )
 
 
 @contextmanager
 def _on_this_machine(directory: Path, where: str) -> Iterator[Standing]:
     in_containers = where != "local"
-    if in_containers and not (trial := try_docker()).available:
-        pytest.skip(trial.found)
+    if in_containers and not (result := try_docker()).available:
+        pytest.skip(result.found)
     definition = directory / "own.toml"
     with _image(where == "image") as name:
         definition.write_text(OWN_AS_FOREIGN if name is None else f'image = "{name}"\n{FROM_IMAGE}')
@@ -144,22 +144,22 @@ producer.close()
 
 def send(standing: Standing, values: range) -> None:
     """As a client, from within the cluster's network."""
-    orders = json.dumps([standing.bootstrap(), values.start, values.stop])
+    config = json.dumps([standing.bootstrap(), values.start, values.stop])
     log = standing.directory / "sender.log"
-    sender = standing.environment.spawn_client([sys.executable, "-c", _SEND, orders], log)
+    sender = standing.environment.spawn_client([sys.executable, "-c", _SEND, config], log)
     assert sender.wait(PATIENCE_S) == 0, log.read_text()
 
 
 def where_partitions_end(standing: Standing) -> dict[int, int]:
-    """Of each partition of the topic, once all replicas are in sync and each leader, and nobody else, tells."""
+    """The end of each partition of the topic, once all replicas are in sync and only the leaders report it."""
     cluster, plans = standing.environment.cluster, standing.environment.plans
     soon(lambda: all(len(view.isr) == 2 for view in cluster.partitions()), "a node that was tormented was not in sync")
     views = cluster.partitions()
-    soon(lambda: all(end.agreed for end in ends(standing.system, plans, views)), "the leaders did not tell")
+    soon(lambda: all(end.agreed for end in ends(standing.system, plans, views)), "the leaders did not report")
     return {end.partition: end.end_offset for end in ends(standing.system, plans, views)}
 
 
-def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing) -> None:
+def test_the_cluster_reports_its_partitions_and_their_ends(standing: Standing) -> None:
     start = where_partitions_end(standing)
     send(standing, range(1, 31))
     assert where_partitions_end(standing) == {0: start[0] + 30, 1: start[1]}
@@ -171,7 +171,7 @@ def test_the_cluster_tells_its_partitions_and_where_they_end(standing: Standing)
     assert all(view.leader in (1, 2) for view in views)
 
 
-def test_the_quorum_is_known_by_its_leaders_account(standing: Standing) -> None:
+def test_the_quorum_is_known_from_its_leader(standing: Standing) -> None:
     assert standing.environment.cluster.active_controller() == 100
     voter = standing.environment.cluster.voters()[0]
     assert (voter.controller, voter.role, voter.leader) == (100, "leader", 100)
@@ -188,13 +188,13 @@ def test_a_replicas_log_is_what_clients_can_read(standing: Standing) -> None:
     assert all(record.leader_epoch >= 0 and record.crc for record in records)
 
 
-def test_a_node_is_the_broker_itself_with_its_environment_and_an_attendant_beside_it(standing: Standing) -> None:
+def test_a_node_is_the_broker_itself_with_its_environment_and_a_sidecar(standing: Standing) -> None:
     node = standing.environment.cluster.nodes[1]
     command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
     python = b"python3" if isinstance(standing.system, BrokerFromImage) else sys.executable.encode()
     assert command[:3] == [python, b"-m", b"broker.shell"]
     assert b"MARK=node-1" in Path(f"/proc/{node.pid}/environ").read_bytes().split(b"\0")
-    assert len(standing.attendants()) == 3
+    assert len(standing.sidecars()) == 3
     assert "a line of 1" in node.log_tail()
 
 
@@ -207,7 +207,7 @@ def test_a_paused_node_is_silent_and_serves_again_when_it_goes_on(standing: Stan
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_a_node_that_ends_takes_its_attendant_along_and_is_prepared_again(standing: Standing, how: str) -> None:
+def test_a_node_that_ends_ends_its_sidecar_and_is_prepared_again(standing: Standing, how: str) -> None:
     node = standing.environment.cluster.nodes[2]
     prepared = standing.directory_of(node) / "prepared.txt"
     before = prepared.read_text().count("prepared")
@@ -217,14 +217,14 @@ def test_a_node_that_ends_takes_its_attendant_along_and_is_prepared_again(standi
     else:
         assert node.stop(PATIENCE_S) == 0
         assert f"stopping {pid}" in node.log_tail()
-    soon(lambda: len(standing.attendants()) == 2, "the attendant did not end")
+    soon(lambda: len(standing.sidecars()) == 2, "the sidecar did not end")
     assert not node.is_ready()
     node.start()
     soon(lambda: lacking(standing.environment.cluster) is None, "the cluster was not whole again")
     assert prepared.read_text().count("prepared") == before + 1
 
 
-def test_an_attendant_says_why_it_cannot_tell(standing: Standing) -> None:
+def test_a_sidecar_reports_why_it_cannot_answer(standing: Standing) -> None:
     plan = standing.environment.plans[0]
     with pytest.raises(NoAnswer, match=r"with status 503: .*error"):
         get_json(plan.socket, "/log?topic=nonesuch&partition=0&offset=0&limit=1", PATIENCE_S)
@@ -233,7 +233,7 @@ def test_an_attendant_says_why_it_cannot_tell(standing: Standing) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "expected"),
     [
         ("['sh', '-c', 'echo cannot open the moon >&2; exit 3']", "cannot open the moon"),
         ("['sh', '-c', 'echo no | tee -a own.log; exit 3']\nlogs = ['own.log']", "no"),
@@ -241,8 +241,8 @@ def test_an_attendant_says_why_it_cannot_tell(standing: Standing) -> None:
     ],
     ids=["output", "file", "preparation"],
 )
-def test_a_node_that_dies_in_the_set_up_is_told_with_its_last_words(
-    start: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_node_that_dies_in_the_set_up_is_reported_with_its_last_log_lines(
+    start: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     definition = tmp_path / "doomed.toml"
     definition.write_text(f"name = 'doomed'\n[broker]\nstart = {start}\n")
@@ -252,4 +252,4 @@ def test_a_node_that_dies_in_the_set_up_is_told_with_its_last_words(
     assert ended.value.code == Exit.FAILED
     first, *lines = capsys.readouterr().err.split("harrow: ")[-1].splitlines()
     assert first == "expected node 1 to go on, found that it died of itself; its last log lines:"
-    assert any(told in line for line in lines)
+    assert any(expected in line for line in lines)

@@ -1,4 +1,4 @@
-"""Definition files: what is shipped can be used, what is wrong is one line, and templates know the cluster."""
+"""Definition files: the shipped ones are valid, an error is one line, and templates know the cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.shipped import SYSTEMS
 from harness.spec.spec import resolve
 from harness.systems import selection
 from harness.systems.definition import load
-from harness.systems.foreign import ORDERS_NAME
+from harness.systems.foreign import CONFIG_NAME
 from harness.terminal.exits import Exit
 from naming import SpecError
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
@@ -60,14 +60,14 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     assert "log.flush.interval.messages" not in broker
     controller = (plans[3].directory / "node.properties").read_text()
     assert "101@10.0.0.101:9094" in controller
-    orders = json.loads((plans[0].directory / ORDERS_NAME).read_text())
-    assert orders["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
-    assert orders["prepare"][0][1] == "format"
-    assert orders["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
-    assert orders["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
+    config = json.loads((plans[0].directory / CONFIG_NAME).read_text())
+    assert config["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
+    assert config["prepare"][0][1] == "format"
+    assert config["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
+    assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
 
 
-def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path / "redpanda")
     monkeypatch.setenv("REDPANDA", str(tmp_path / "redpanda"))
     system = made(SYSTEMS.files()["redpanda"])
@@ -81,7 +81,7 @@ def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "nmae = 'x'",
@@ -116,19 +116,19 @@ def test_redpanda_is_told_its_seeds_and_has_no_controllers(tmp_path: Path, monke
     ],
 )
 def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
-    text: str, told: str, written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, expected: str, written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--system", str(written(text)), "--store", str(tmp_path / "store")])
     assert ended.value.code == Exit.USAGE
     line = capsys.readouterr().err
-    assert told in line
+    assert expected in line
     assert line.count("\n") == 1
     assert not (tmp_path / "store").exists(), "nothing was begun"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"brokers": 2}, "brokers: expected at most 1 for least, found 2"),
         ({"controllers": 1}, "controllers: expected 0, for it has none for least, found 1"),
@@ -138,11 +138,11 @@ def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
     ],
 )
 def test_a_specification_that_a_system_cannot_follow_is_refused(
-    given: dict[str, object], told: str, written: Written
+    given: dict[str, object], expected: str, written: Written
 ) -> None:
     with pytest.raises(SpecError) as caught:
         made(written(MINIMAL), **given)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_harrows_own_broker_needs_a_controller() -> None:
@@ -212,7 +212,7 @@ def test_a_values_last_line_is_what_counts(written: Written, tmp_path: Path) -> 
     system = made(written(text))
     plans = plans_of(system.spec, tmp_path)
     system.configure(plans[0], plans, Links())
-    assert json.loads((plans[0].directory / ORDERS_NAME).read_text())["command"] == ["sleep", "61"]
+    assert json.loads((plans[0].directory / CONFIG_NAME).read_text())["command"] == ["sleep", "61"]
 
 
 def test_a_node_is_stopped_as_the_definition_says(written: Written, tmp_path: Path) -> None:

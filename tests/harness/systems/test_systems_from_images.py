@@ -1,4 +1,4 @@
-"""A definition that names an image: what is looked at in there before anything is started, and what is missing."""
+"""A definition that names an image: the image is examined before anything is started."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.docker
 @pytest.fixture(scope="module")
 def small() -> Iterator[str]:
     """An image of Python alone."""
-    if not (trial := try_docker()).available:
-        pytest.skip(trial.found)
+    if not (result := try_docker()).available:
+        pytest.skip(result.found)
     name = f"harrow-test-{secrets.token_hex(4)}"
     with (
         closing(engine.connect()) as client,
@@ -43,9 +43,11 @@ def definition(tmp_path: Path, name: str, text: str = MINIMAL) -> Path:
     return file
 
 
-def test_an_image_that_nobody_has_is_one_line_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if not (trial := try_docker()).available:
-        pytest.skip(trial.found)
+def test_an_image_that_does_not_exist_is_one_line_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not (result := try_docker()).available:
+        pytest.skip(result.found)
     name = "localhost:1/no-such-broker:1"
     with pytest.raises(SystemExit) as ended:
         cli.main(
@@ -98,7 +100,7 @@ def test_without_a_start_command_the_image_runs_its_own(small: str, tmp_path: Pa
     assert system.command(plans[0]) == ("python3",)
 
 
-def test_what_cannot_be_prepared_is_told_and_nothing_started(small: str, tmp_path: Path) -> None:
+def test_a_failed_preparation_is_reported_and_nothing_started(small: str, tmp_path: Path) -> None:
     prepare = "prepare = [['echo', \"don't\"], ['sh', '-c', 'exit 7']]\n"
     system = made(definition(tmp_path, small, MINIMAL + prepare), environment="docker")
     plans = plans_of(system.spec, tmp_path)
@@ -115,7 +117,7 @@ def test_another_image_can_be_asked_for(small: str, tmp_path: Path) -> None:
     assert system.image == small
 
 
-def test_an_image_without_the_broker_is_told(small: str, tmp_path: Path) -> None:
+def test_an_image_without_the_broker_is_reported(small: str, tmp_path: Path) -> None:
     text = f"version = ['no-such-broker', '--version']\n{MINIMAL}"
     with pytest.raises(EnvironmentFailed) as caught:
         made(definition(tmp_path, small, text), environment="docker")
@@ -125,5 +127,5 @@ def test_an_image_without_the_broker_is_told(small: str, tmp_path: Path) -> None
     assert "\n" not in line
 
 
-def test_elsewhere_than_in_containers_an_image_is_left_alone(tmp_path: Path) -> None:
+def test_an_image_is_ignored_outside_containers(tmp_path: Path) -> None:
     assert not isinstance(made(definition(tmp_path, "nobody/has-this:1")), BrokerFromImage)

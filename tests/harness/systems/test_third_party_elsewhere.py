@@ -1,4 +1,4 @@
-"""A broker that others wrote, where nothing of ours is beside it: in an image, and on hosts that are reached by SSH."""
+"""A third-party broker without anything of ours beside it: in an image, and on hosts reached by SSH."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ DEFINITION = SYSTEMS.files()["noida-db"]
 def package() -> Path:
     """Where the broker's package is installed."""
     python = os.environ.get(need("noida-db"), sys.executable)
-    told = subprocess.run(
+    done = subprocess.run(
         [python, "-c", "from importlib.resources import files; print(files('noida_db'))"],
         capture_output=True,
         text=True,
         check=True,
     )
-    return Path(told.stdout.strip())
+    return Path(done.stdout.strip())
 
 
 def in_an_image(directory: Path) -> Path:
-    """A run from an image of nothing but Python and the package; the definition says no more than the image's name."""
+    """A run from an image of nothing but Python and the package; the definition has only the image's name."""
     files = {f"{PACKAGES_AT[1:]}/noida_db/{name}": package() / name for name in ("__init__.py", "noida-db")}
     name = f"harrow-test-noida:{secrets.token_hex(4)}"
     definition = directory / "noida-db.toml"
@@ -75,12 +75,12 @@ def on_a_host(directory: Path) -> Path:
     spec = spec_for(DEFINITION, duration=14.0, inventory="lab.toml")
     definition = load(DEFINITION)
     system = ForeignBroker(spec, definition, {1: here(definition)})
-    offers = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
+    capabilities = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
     run = directory / "run"
 
     def make(journal: Journal) -> SshEnvironment:
         fleet = NamespaceFleet(directory / "hosts", spec.nodes)
-        return SshEnvironment(run, system, spec.brokers, spec.controllers, fleet, offers, journal=journal)
+        return SshEnvironment(run, system, spec.brokers, spec.controllers, fleet, capabilities, journal=journal)
 
     kill_again_and_again(spec, system, make, run)
     return run
@@ -88,7 +88,7 @@ def on_a_host(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """A run in each place that this machine can be asked for, all judged at once."""
+    """A run in each environment that this machine supports, all checked at once."""
     need("noida-db")
     made = {}
     if try_docker().available:
@@ -102,8 +102,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 @pytest.mark.docker
 def test_in_an_image_it_loses_acknowledged_writes_under_kills_alone(runs: Mapping[str, Path]) -> None:
-    if not (trial := try_docker()).available:
-        pytest.skip(trial.found)
+    if not (result := try_docker()).available:
+        pytest.skip(result.found)
     assert "programs of the image harrow-test-noida:" in report_of_a_loss(runs["docker"])
 
 
@@ -114,7 +114,7 @@ def test_on_a_host_it_loses_acknowledged_writes_under_kills_alone(runs: Mapping[
         pytest.skip(lack)
     assert "by an agent on its machine" in report_of_a_loss(runs["ssh"])
     log = (runs["ssh"] / "nodes/1/node.log").read_text()
-    assert log.count("press Ctrl-C to stop") > 2, "its own log was fetched from the host, of all its lives"
+    assert log.count("press Ctrl-C to stop") > 2, "its own log was fetched from the host, of all its incarnations"
 
 
 def report_of_a_loss(run: Path) -> str:

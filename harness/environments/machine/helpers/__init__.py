@@ -1,1 +1,1 @@
-"""Helper processes on this machine: the supervisor, fork servers, duty cycles, and how they are spoken to."""
+"""Helper processes on this machine: the supervisor, fork servers, duty cycles, and the protocol with them."""

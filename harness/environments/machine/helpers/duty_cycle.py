@@ -1,10 +1,10 @@
-"""Lets a process group run for a part of the time.
+"""Throttles a process group: lets it run for some percent of the time.
 
 `python -m harness.environments.machine.helpers.duty_cycle GROUP PERCENT`.
 
-SIGSTOP and SIGCONT in turns, a hundred milliseconds a turn. A processor quota would not hurt a process that is mostly
-idle, and needs a control group that a plain user may not make. On SIGTERM the group is left running; this process ends
-when the group is gone.
+It alternates SIGSTOP and SIGCONT with a period of a hundred milliseconds. A processor quota would not affect a process
+that is mostly idle, and needs a control group, which a plain user may not create. On SIGTERM it leaves the group
+running; it exits when the group has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PERIOD_S = 0.1
 
 
 def main() -> None:
-    """Take turns until told to end."""
+    """Stop and continue the group until SIGTERM."""
     group, percent = int(sys.argv[1]), int(sys.argv[2])
 
     def end(*_: object) -> None:

@@ -1,8 +1,8 @@
-"""Starts Python programs without a new interpreter, where what they import has been imported already.
+"""Starts Python programs by forking a process that has already imported them.
 
-An emulated processor needs ten seconds to import the broker, and a hundredth of one to fork a process that has done so.
-A process that has imported programs (`make_ready`) becomes them by forking, and so do those that it forks. Everywhere
-else, and for every other command, `start` starts a program as ever.
+An emulated processor needs ten seconds to import the broker, but ten milliseconds to fork a process that has done so.
+A process that has imported programs (`make_ready`) starts them by forking, and so do its forks. In any other process,
+and for any other command, `start` uses `subprocess.Popen`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _programs: dict[str, Callable[[], None]] = {}
 
 
 class Child(Protocol):
-    """A process that we started, as `subprocess.Popen` has it."""
+    """A process that we started, with the interface of `subprocess.Popen`."""
 
     @property
     def pid(self) -> int:
@@ -40,15 +40,15 @@ class Child(Protocol):
 
     @property
     def returncode(self) -> int | None:
-        """Exit status once it was waited for, negative for the signal that killed it."""
+        """Exit status after `wait`, negative for the signal that killed it."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Exit status once it ends; `subprocess.TimeoutExpired` after that many seconds."""
+        """Wait for its end and return its exit status; `subprocess.TimeoutExpired` after that many seconds."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL. Nothing happens to one that was waited for."""
+        """SIGKILL. Does nothing after `wait` has returned."""
         ...
 
 
@@ -60,7 +60,7 @@ class Forked:
         self.returncode: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Exit status once it ends; `subprocess.TimeoutExpired` after that many seconds."""
+        """Wait for its end and return its exit status; `subprocess.TimeoutExpired` after that many seconds."""
         if self.returncode is None:
             if timeout is not None and not self._ends_within(timeout):
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
@@ -68,7 +68,7 @@ class Forked:
         return self.returncode
 
     def kill(self) -> None:
-        """SIGKILL. Nothing happens to one that was waited for."""
+        """SIGKILL. Does nothing after `wait` has returned."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -84,7 +84,7 @@ class Forked:
 
 
 def make_ready(modules: Sequence[str]) -> None:
-    """Import programs, named as after `python -m`. Each has a `main` that reads its arguments in `sys.argv`."""
+    """Import programs, named as for `python -m`. Each has a `main` that reads its arguments from `sys.argv`."""
     for name in modules:
         spec = importlib.util.find_spec(name)
         is_package = spec is not None and spec.submodule_search_locations is not None
@@ -98,10 +98,10 @@ def start(
     kept: Sequence[int] = (),
     prepare: Callable[[], None] | None = None,
 ) -> Child:
-    """Start a program as the leader of a session of its own. Raises `OSError`, `subprocess.SubprocessError`.
+    """Start a program as the leader of a new session. Raises `OSError`, `subprocess.SubprocessError`.
 
-    `streams` are descriptors (None: ours) for standard input, output and error; the program also gets those in `kept`,
-    under the same numbers, and no others. `prepare` is called in the new process before the program begins.
+    `streams` are descriptors (None: ours) for standard input, output and error; the program also inherits those in
+    `kept`, under the same numbers, and no others. `prepare` is called in the new process before the program begins.
     """
     module = module_of(command)
     if module is not None and module[0] in _programs and _is_our_python(command[0]):
@@ -115,7 +115,7 @@ def start(
         env=environment,
         pass_fds=kept,
         start_new_session=True,  # a Ctrl-C at the terminal is the harness's to handle
-        preexec_fn=prepare,  # noqa: PLW1509 - only processes with one thread give any
+        preexec_fn=prepare,  # noqa: PLW1509 - only single-threaded callers pass one
     )
 
 
@@ -127,7 +127,7 @@ def fork(
     kept: Sequence[int] = (),
     prepare: Callable[[], None] | None = None,
 ) -> Forked:
-    """Start a program that is ready."""
+    """Start a program that `make_ready` has imported."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -166,7 +166,7 @@ def _become(
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # there is nobody above to whom it could be left
+    except BaseException:  # no caller above would handle it
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError, ValueError):
@@ -176,7 +176,7 @@ def _become(
 
 
 def _keep_open(streams: Sequence[int | None], kept: Sequence[int]) -> None:
-    """Have the standard streams in their places, and nothing open but these and what is kept."""
+    """Set up the standard streams, and close every other descriptor that is not kept."""
     apart = [None if given is None else fcntl.fcntl(given, fcntl.F_DUPFD, _FIRST_OTHER) for given in streams]
     for number, given in enumerate(apart):
         if given is not None:

@@ -1,6 +1,6 @@
-"""Helper processes of the harness: a socket, a JSON line each way, and an end when the socket closes.
+"""Starts a helper process and exchanges JSON lines with it over a socket.
 
-That is what makes a killed harness leave nothing behind: its ends of the sockets close, and its helpers see that.
+A helper exits when its socket closes. So a killed harness leaves nothing behind: its ends of the sockets close.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _END_TIMEOUT_S = 15.0
 
 
 class HelperRefused(Caused):
-    """A helper could not do what it was asked; the message is its reason."""
+    """A helper could not carry out a request; the message is its reason."""
 
 
 class Helper:
     """A running helper. Safe to use from several threads."""
 
     def __init__(self, module: str, settings: object, environment: Mapping[str, str]) -> None:
-        """Start `python -m module`; `HelperRefused` when it cannot do what the settings ask for."""
+        """Start `python -m module`; `HelperRefused` when it cannot apply the settings."""
         self.name = module.rpartition(".")[2]
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -59,7 +59,7 @@ class Helper:
         return self._process.pid
 
     def ask(self, descriptors: Sequence[int] = (), **request: Any) -> Any:  # noqa: ANN401
-        """One request, one answer; `HelperRefused` with the helper's reason."""
+        """Send a request and return its answer; `HelperRefused` with the helper's reason."""
         return self._exchange(request, descriptors)
 
     def _exchange(self, request: object, descriptors: Sequence[int]) -> Any:  # noqa: ANN401
@@ -79,7 +79,7 @@ class Helper:
         return answer["result"]
 
     def close(self) -> None:
-        """End the helper and with it everything that it holds. Safe to call twice."""
+        """End the helper and everything that it holds. Safe to call twice."""
         self._socket.close()
         try:
             self._process.wait(_END_TIMEOUT_S)
@@ -89,7 +89,7 @@ class Helper:
 
 
 def _with_own_path(environment: dict[str, str]) -> dict[str, str]:
-    """An environment in which a child Python finds the same packages as we do."""
+    """Add our packages to the PYTHONPATH of an environment."""
     package_root = str(Path(__file__).parents[4])
     paths = [package_root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

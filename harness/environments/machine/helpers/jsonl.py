@@ -1,4 +1,4 @@
-"""How the harness and its helpers talk: a JSON line at a time, with open files beside it."""
+"""Receives JSON lines, with file descriptors, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DESCRIPTORS_AT_MOST = 3
 
 
 def receive_line(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """One line with the descriptors that came beside it; an empty one when the other end has closed."""
+    """Receive one line and the descriptors sent with it; the line is empty when the other end has closed."""
     line = b""
     descriptors: list[int] = []
     while not line.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Commands that run modules of ours in a Python of their own."""
+"""Builds commands that run our modules in a new Python interpreter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 SAFE_PATH: Final = "-P"
-"""Import nothing from the folder where it starts: a user's folder may have a package `broker`, too."""
+"""Import nothing from the current directory: a user's directory may have a package `broker`, too."""
 
 
 def module_command(module: str, *arguments: str) -> tuple[str, ...]:
@@ -16,6 +16,6 @@ def module_command(module: str, *arguments: str) -> tuple[str, ...]:
 
 
 def module_of(command: Sequence[str]) -> tuple[str, Sequence[str]] | None:
-    """The module that a command of some Python runs, and its arguments; None if it runs no module."""
-    words = [word for place, word in enumerate(command) if place > 1 or word != SAFE_PATH]
+    """The module that a Python command runs, and its arguments; None if it runs no module."""
+    words = [word for index, word in enumerate(command) if index > 1 or word != SAFE_PATH]
     return (words[2], words[3:]) if len(words) > 2 and words[1] == "-m" else None

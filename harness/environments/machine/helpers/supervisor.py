@@ -1,4 +1,4 @@
-"""The harness's side of the keeper (`keeper_process`): start it, ask it, and hold the processes that it keeps."""
+"""Starts the supervisor (`supervisor_process`), sends it requests, and represents the processes that it runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _KILL_TIMEOUT_S = 15.0
 
 
 class Supervisor:
-    """A running keeper. Safe to use from several threads."""
+    """A running supervisor. Safe to use from several threads."""
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
-        """Start a keeper; `HelperRefused` when the machine does not allow what the settings ask for."""
+        """Start a supervisor; `HelperRefused` when the machine does not allow the settings."""
         self._helper = Helper(
             "harness.environments.machine.helpers.supervisor_process", settings._asdict(), environment
         )
@@ -28,40 +28,40 @@ class Supervisor:
         self.close = self._helper.close
 
     def ask(self, do: str, descriptors: Sequence[int] = (), **details: Any) -> Any:  # noqa: ANN401
-        """One request, one answer; `HelperRefused` with the keeper's reason."""
+        """Send a request and return its answer; `HelperRefused` with the supervisor's reason."""
         return self._helper.ask(descriptors, do=do, **details)
 
-    def spawn(self, command: Sequence[str], endpoint: int, stdin: int, stdout: int, stderr: int) -> KeptProcess:
-        """Run a program as an endpoint of the network; it ends at the latest with the keeper."""
+    def spawn(self, command: Sequence[str], endpoint: int, stdin: int, stdout: int, stderr: int) -> SupervisedProcess:
+        """Run a program as an endpoint of the network; it ends at the latest with the supervisor."""
         started = self.ask("spawn", (stdin, stdout, stderr), command=list(command), endpoint=endpoint)
-        return KeptProcess(self, started["number"], started["pid"], started["start_time"])
+        return SupervisedProcess(self, started["number"], started["pid"], started["start_time"])
 
 
-class KeptProcess:
-    """A process (with its group) that the keeper started. Safe to use from several threads."""
+class SupervisedProcess:
+    """A process (with its group) that the supervisor started. Safe to use from several threads."""
 
-    def __init__(self, keeper: Supervisor, number: int, pid: int, start_time: int) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Supervisor, number: int, pid: int, start_time: int) -> None:
+        self._supervisor = supervisor
         self._number = number
         self._status: int | None = None
         self._lock = threading.Lock()
         self.pid = self.own_pid = pid
         self.start_time = start_time
         """Clock ticks since boot."""
-        # The process cannot vanish before this: its keeper reaps it only when asked for its status.
+        # The process cannot vanish before this: its supervisor reaps it only when asked for its status.
         self._end = os.pidfd_open(pid)
 
     def poll(self) -> int | None:
-        """Exit status, negative for the signal that killed it; None while it lives."""
+        """Exit status, negative for the signal that killed it; None while it runs."""
         with self._lock:
             if self._status is None:
-                self._status = self._keeper.ask("status", number=self._number)
+                self._status = self._supervisor.ask("status", number=self._number)
                 if self._status is not None:
                     os.close(self._end)
             return self._status
 
     def wait(self, timeout_s: float) -> int:
-        """Exit status once it ends; `TimeoutError` after that time."""
+        """Wait for its end and return its exit status; `TimeoutError` after that time."""
         with self._lock:  # another thread that learns the status closes ours
             end = None if self._status is not None else os.dup(self._end)
         if end is not None:
@@ -75,7 +75,9 @@ class KeptProcess:
 
     def signal(self, signal_number: int) -> bool:
         """Send a signal to the process's group; False if it has ended."""
-        return self._status is None and bool(self._keeper.ask("signal", number=self._number, signal=int(signal_number)))
+        return self._status is None and bool(
+            self._supervisor.ask("signal", number=self._number, signal=int(signal_number))
+        )
 
     def terminate(self) -> None:
         """Ask it to end (SIGTERM)."""
@@ -89,9 +91,9 @@ class KeptProcess:
 
 @dataclass(frozen=True)
 class ClientProcess:
-    """A kept process with pipes for standard input and output (`harness.environments.base.Process`)."""
+    """A supervised process with pipes for standard input and output (`harness.environments.base.Process`)."""
 
-    kept: KeptProcess
+    kept: SupervisedProcess
     stdin: IO[bytes]
     stdout: IO[bytes]
 
@@ -101,11 +103,11 @@ class ClientProcess:
         return self.kept.pid
 
     def poll(self) -> int | None:
-        """Exit status, None while it lives."""
+        """Exit status, None while it runs."""
         return self.kept.poll()
 
     def wait(self, timeout_s: float) -> int:
-        """Exit status once it ends; `TimeoutError` after that time."""
+        """Wait for its end and return its exit status; `TimeoutError` after that time."""
         return self.kept.wait(timeout_s)
 
     def terminate(self) -> None:

@@ -1,14 +1,14 @@
-"""The keeper: a small single-threaded process that owns a run's namespaces, mounts and child processes.
+"""The supervisor: a small single-threaded process that owns a run's namespaces, mounts and child processes.
 
     python -m harness.environments.machine.helpers.supervisor_process DESCRIPTOR
 
-It exists because only a process with one thread may enter a user namespace, and so that nothing survives a harness that
-is killed: when the other end of its socket closes it kills all that it started and ends, the kernel kills its children
-should it be killed itself, and the namespaces with all that is in them (interfaces, rules, mounts, loop devices) go
+It exists because only a process with one thread may enter a user namespace, and so that nothing survives a killed
+harness: when the other end of its socket closes, it kills all its children and exits; if it is killed itself, the
+kernel kills its children; and the namespaces with all that is in them (interfaces, rules, mounts, loop devices) end
 with the last process in them.
 
-The harness sends one JSON object per line, descriptors beside it, and waits for one line: `{"result": …}` or
-`{"error": "…"}`. The first request is the settings, its answer tells whether all of it could be made.
+The harness sends one JSON object per line, with descriptors, and waits for one line: `{"result": …}` or
+`{"error": "…"}`. The first request is the settings; its answer reports whether all of it could be created.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ from nemesis.capabilities.shapes import Shape
 
 
 class Settings(NamedTuple):
-    """What the keeper makes at its start."""
+    """What the supervisor creates when it starts."""
 
     network: bool  # a namespace per endpoint, and the switch
     mounts: bool  # a mount namespace, for disks; needs root
     endpoints: Sequence[int]
-    namespaces: Sequence[tuple[int, str]] = ()  # of endpoints that have one already: where it is
+    namespaces: Sequence[tuple[int, str]] = ()  # (endpoint, path) of namespaces that exist already
 
 
 class _Children:
-    """Processes that the keeper started, by number: a pid may be used again, a number never is."""
+    """Processes that the supervisor started, by number: a pid may be reused, a number never is."""
 
     def __init__(self, switch: Switch | None) -> None:
         self._switch = switch
         self._children: dict[int, forks.Child] = {}
 
     def spawn(self, command: Sequence[str], endpoint: int, descriptors: Sequence[int]) -> tuple[int, int]:
-        keeper = os.getpid()
+        supervisor = os.getpid()
 
         def prepare() -> None:
             if self._switch is not None:
                 self._switch.enter(endpoint)
             linux.die_with_parent(signal.SIGKILL)
-            if os.getppid() != keeper:  # it died before we asked to die with it
+            if os.getppid() != supervisor:  # it died before the death signal was set
                 os._exit(1)
 
         stdin, stdout, stderr = descriptors
@@ -67,10 +67,10 @@ class _Children:
         return number, child.pid
 
     def status(self, number: int) -> int | None:
-        """Exit status (negative: the signal that killed it), None while it lives. Reaps, and leaves no orphans."""
+        """Exit status (negative: the signal that killed it), None while it runs. Reaps, and leaves no orphans."""
         child = self._children[number]
         if child.returncode is None:
-            # While the dead leader is not reaped its group cannot be anybody else's.
+            # Until the dead leader is reaped, its group id cannot be reused.
             if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 return None
             self._signal_group(child, signal.SIGKILL)
@@ -95,7 +95,7 @@ class _Children:
             os.killpg(child.pid, signal_number)
 
 
-class _Keeper:
+class _SupervisorProcess:
     def __init__(self, settings: Settings) -> None:
         if settings.network and os.geteuid() != 0:
             linux.become_owner_of_namespaces(0)
@@ -106,7 +106,7 @@ class _Keeper:
         self.children = _Children(self._switch)
 
     def end(self) -> None:
-        """Leave nobody behind."""
+        """Kill all processes in the namespaces."""
         self.children.kill_all()
         if self._switch is not None:
             self._switch.kill_guests()
@@ -127,8 +127,8 @@ class _Keeper:
                 return self._switch.probe([(source, target) for source, target in links], timeout_s)
             case {"do": "shape", "shapes": shapes} if self._switch is not None:
                 return self._switch.set_shapes({(a, b): Shape(**shape) for a, b, shape in shapes})
-            case {"do": "sample", "links": links, **order} if self._switch is not None:
-                return asdict(self._switch.sample([(a, b) for a, b in links], **order))
+            case {"do": "sample", "links": links, **details} if self._switch is not None:
+                return asdict(self._switch.sample([(a, b) for a, b in links], **details))
             case {"do": "attach-disk", "image": image, "mount_point": mount_point}:
                 return self._disks.attach(Path(image), Path(mount_point))
             case {"do": "crash-disk", "mount_point": mount_point}:
@@ -143,7 +143,7 @@ class _Keeper:
                 self._disks.detach(Path(mount_point), Path(copy))
                 return None
             case _:
-                raise ValueError(f"expected a request that the keeper knows, found {request}")
+                raise ValueError(f"expected a request that the supervisor knows, found {request}")
 
 
 def main() -> None:
@@ -155,10 +155,10 @@ def main() -> None:
         harness.sendall(json.dumps(answer).encode() + b"\n")
 
     settings, _ = receive_line(harness)
-    if not settings:  # it has ended meanwhile
+    if not settings:  # the harness has ended meanwhile
         return
     try:
-        keeper = _Keeper(Settings(**json.loads(settings)))
+        supervisor = _SupervisorProcess(Settings(**json.loads(settings)))
     except OSError as error:
         send({"error": str(error), "cause": to_json(cause_of(error))})
         return
@@ -166,10 +166,10 @@ def main() -> None:
     while True:
         line, descriptors = receive_line(harness)
         if not line:
-            keeper.end()
+            supervisor.end()
             return
         try:
-            answer: object = {"result": keeper.answer(json.loads(line), descriptors)}
+            answer: object = {"result": supervisor.answer(json.loads(line), descriptors)}
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             answer = {"error": str(error), "cause": to_json(cause_of(error))}
         finally:

@@ -1,4 +1,4 @@
-"""The system calls that Python 3.11 does not offer: namespaces, mounts, loop devices, death signals.
+"""System calls that Python 3.11 does not provide: namespaces, mounts, loop devices, death signals.
 
 Every function raises `OSError` with the kernel's error number.
 """
@@ -46,7 +46,7 @@ def unshare(flags: int) -> None:
 
 
 def enter_namespace(descriptor: int, kind: int) -> None:
-    """Move this thread into the namespace of that kind which the descriptor stands for."""
+    """Move this thread into the namespace of that kind that the descriptor refers to."""
     _check(_libc.setns(descriptor, kind), "setns")
 
 
@@ -56,7 +56,7 @@ def die_with_parent(signal_number: int) -> None:
 
 
 def mount(source: str, target: Path | str, kind: str, flags: int = 0, options: str = "") -> None:
-    """Mount a file system; the kernel has the last word on kind and options."""
+    """Mount a file system; the kernel validates kind and options."""
     _check(
         _libc.mount(
             source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode() or None
@@ -66,7 +66,7 @@ def mount(source: str, target: Path | str, kind: str, flags: int = 0, options: s
 
 
 def unmount(target: Path | str, *, lazily: bool = False) -> None:
-    """Unmount without force: EBUSY while anybody has a file open there, unless it may take until nobody has."""
+    """Unmount without force: EBUSY while a file is open there; `lazily` defers it until none is."""
     _check(_libc.umount2(os.fsencode(target), _MNT_DETACH if lazily else 0), str(target))
 
 
@@ -79,13 +79,13 @@ def is_mounted(mount_point: Path) -> bool:
 
 
 def keep_mounts_to_ourselves() -> None:
-    """Enter a mount namespace of our own whose mounts nobody else sees, and which end with its last process."""
+    """Enter a new private mount namespace. Its mounts are invisible outside, and end with its last process."""
     unshare(CLONE_NEWNS)
     mount("none", "/", "none", MS_REC | MS_PRIVATE)
 
 
 def write_setting(path: str, value: str) -> None:
-    """Write to a file of the kernel's. A refusal names the file, whether it is of the opening or of the writing."""
+    """Write to a kernel file. Errors of open and of write both name the file."""
     try:
         Path(path).write_text(value)
     except OSError as error:
@@ -95,7 +95,7 @@ def write_setting(path: str, value: str) -> None:
 def become_owner_of_namespaces(flags: int) -> None:
     """Enter a user namespace in which we keep our user id but hold all capabilities, and new namespaces in it.
 
-    A process that is started from here without our help has no capabilities: to it nothing has changed.
+    A process started from here the usual way has no capabilities: for it nothing has changed.
     """
     user, group = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | flags)
@@ -119,7 +119,7 @@ def attach_loop_device(image: Path) -> tuple[str, int]:
         try:
             return device, _attach(device, image)
         except OSError as error:
-            if error.errno not in (errno.EBUSY, errno.ENXIO):  # somebody was quicker: take the next free one
+            if error.errno not in (errno.EBUSY, errno.ENXIO):  # another process took it: try the next free one
                 raise
 
 
@@ -147,7 +147,7 @@ def _loop_configuration(backing: int, image: Path) -> bytes:
 
 
 def open_tun(name: str) -> int:
-    """Make an interface whose packets are read from and written to a descriptor, in this network namespace."""
+    """Create an interface whose packets are read from and written to a descriptor, in this network namespace."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))

@@ -1,4 +1,4 @@
-"""What /proc says about processes: enough to know one again, and never to mistake a stranger for it."""
+"""Identifies processes by pid and start time, so that a reused pid is never mistaken for them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _fields(pid: int) -> list[str] | None:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; with its pid it names the process for ever."""
+    """When a process started, in clock ticks since boot; with the pid it identifies the process uniquely."""
     fields = _fields(pid)
     return None if fields is None else int(fields[19])
 
 
 def exists(pid: int, started: int) -> bool:
-    """Whether that very process is there and is more than a zombie. Its main thread may end before the others do."""
+    """Whether that process exists and is not a zombie. Its main thread may end before the others do."""
     return start_time(pid) == started and bool(states(pid) - {"Z", "X"})
 
 
@@ -45,7 +45,7 @@ def states(pid: int) -> set[str]:
 
 
 def of_run(token: str) -> Iterator[int]:
-    """Process ids of everything alive that carries a run's mark, as far as this user may look."""
+    """Process ids of all live processes with a run's mark that this user may inspect."""
     mark = f"{RUN_MARK}={token}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -59,7 +59,7 @@ def of_run(token: str) -> Iterator[int]:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.005) -> bool:
-    """Poll a condition until it holds or the time is over; returns whether it holds."""
+    """Poll a condition until it holds or the timeout passes; returns whether it holds."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline:

@@ -1,1 +1,1 @@
-"""The agent: runs on each host and does there what faults ask."""
+"""The agent: runs on each host and carries out faults there."""

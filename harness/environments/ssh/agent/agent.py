@@ -1,11 +1,11 @@
-"""The agent: what runs on a node's machine for as long as the harness is connected to it.
+"""The agent: runs on a node's machine while the harness is connected, and carries out its requests.
 
     python -m harness.environments.ssh.agent.agent
 
-It is started as root, over SSH, and spoken to through its standard input and output, a JSON object a line (`talk`). The
-first line is its orders (`orders.Orders`); its answer tells whether all of it could be made. Then come requests, each
-carried out by a thread of its own. It undoes all that it did when its input ends, when the harness is silent for too
-long, and when it starts for a run that has died (`"heal": true`).
+It is started as root, over SSH, and receives JSON lines on standard input (`rpc`). The first line is its config
+(`config.AgentConfig`); the answer reports whether all of it could be set up. Then come requests, each carried out by a
+thread of its own. It undoes all its changes when its input ends, when the harness is silent for too long, and when it
+starts for a run that has died (`"heal": true`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.environments.base import EnvironmentFailed, NodePlan
-from harness.environments.local.host import KeptHost
+from harness.environments.local.host import ProcessHost
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
@@ -45,75 +45,75 @@ _TROUBLES = (EnvironmentFailed, HelperRefused, NodeError, OSError, TypeError, Va
 
 
 class _Command:
-    """The part of a system under test that a machine needs to know: how to run it."""
+    """The part of a system under test that the node needs: its commands."""
 
-    def __init__(self, orders: AgentConfig) -> None:
-        self._orders = orders
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
         self.how_to_stop: Sequence[str] | None = None
 
     def command(self, plan: NodePlan) -> Sequence[str]:  # noqa: ARG002
-        return self._orders.command
+        return self._config.command
 
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:  # noqa: ARG002
         return self.how_to_stop
 
     def log_patterns(self, role: NodeRole) -> Sequence[str]:  # noqa: ARG002
-        return self._orders.log_patterns
+        return self._config.log_patterns
 
     def is_ready(self, plan: NodePlan) -> bool:  # noqa: ARG002
-        """Not for a machine to say; the harness asks the system itself."""
+        """Always true: the harness queries the system itself."""
         return True
 
 
 class Agent:
-    """Everything that is done on a machine for one node."""
+    """The node, disk, clock and network of one machine."""
 
-    def __init__(self, orders: AgentConfig, listener: Listener) -> None:
-        self._orders = orders
+    def __init__(self, config: AgentConfig, listener: Listener) -> None:
+        self._config = config
         self._undo = ExitStack()
-        if orders.entropy:
-            stir_random_numbers(base64.b64decode(orders.entropy))
-        directory = Path(orders.directory)
+        if config.entropy:
+            stir_random_numbers(base64.b64decode(config.entropy))
+        directory = Path(config.directory)
         self._undo.callback(shutil.rmtree, directory, ignore_errors=True)
         directory.mkdir(parents=True, mode=0o755)
         journal = Journal(directory)
         self._undo.callback(journal.finish)
-        self._network = AgentNetwork(orders)
+        self._network = AgentNetwork(config)
         self._undo.callback(self._network.close)
-        mark = {RUN_MARK: orders.token}
-        keeper = Supervisor(Settings(network=False, mounts=orders.disk == "ext4", endpoints=()), mark)
-        self._undo.callback(keeper.close)
+        mark = {RUN_MARK: config.token}
+        supervisor = Supervisor(Settings(network=False, mounts=config.disk == "ext4", endpoints=()), mark)
+        self._undo.callback(supervisor.close)
         plan = NodePlan(
-            node_id=orders.node_id,
-            role=cast("NodeRole", orders.role),
+            node_id=config.node_id,
+            role=cast("NodeRole", config.role),
             directory=directory,
-            data=Path(orders.data),
-            socket=Path(orders.socket),
+            data=Path(config.data),
+            socket=Path(config.socket),
             storage="files",
         )
-        self.disk = AgentDisk(orders, plan, keeper, journal, mark)
+        self.disk = AgentDisk(config, plan, supervisor, journal, mark)
         self._undo.callback(self.disk.release)
         self.clock = self._clock()
-        self._command = _Command(orders)
-        host = KeptHost(keeper, orders.node_id)
+        self._command = _Command(config)
+        host = ProcessHost(supervisor, config.node_id)
         self.node = MachineNode(plan, self._command, host, self.disk.mechanism, journal, self.clock)
         self._undo.callback(self.node.kill)
         self._streams = Streams(plan.socket, listener.push)
         self._undo.callback(self._streams.close)
 
     def _clock(self) -> WallClock | RealClock | None:
-        if self._orders.clock == "real":
+        if self._config.clock == "real":
             clock = RealClock()
             self._undo.callback(clock.straighten)
             return clock
-        if self._orders.clock == "library":
-            library = Path(self._orders.directory, "clock.so")
-            library.write_bytes(base64.b64decode(self._orders.library))
-            return WallClock(library, Path(self._orders.directory, "clock"))
+        if self._config.clock == "library":
+            library = Path(self._config.directory, "clock.so")
+            library.write_bytes(base64.b64decode(self._config.library))
+            return WallClock(library, Path(self._config.directory, "clock"))
         return None
 
     def answer(self, request: Mapping[str, Any]) -> object:
-        """Carry a request out; errors are of `_TROUBLES`."""
+        """Carry out a request. Raises one of `_TROUBLES`."""
         node, disk = self.node, self.node.disk
         match request:
             case {"do": "node", "what": what, "details": details}:
@@ -136,11 +136,11 @@ class Agent:
                 return self._network.set_shapes([(a, b, Shape(**shape)) for a, b, shape in shapes])
             case {"do": "now"}:
                 return time.monotonic_ns()
-            case {"do": "send", **order}:
-                self._network.send(**order)
+            case {"do": "send", **arguments}:
+                self._network.send(**arguments)
                 return None
-            case {"do": "arrivals", **order}:
-                return self._network.arrivals(**order)
+            case {"do": "arrivals", **arguments}:
+                return self._network.arrivals(**arguments)
             case {"do": "stream", **part}:
                 self._streams.take(**part)
                 return None
@@ -148,7 +148,7 @@ class Agent:
                 raise ValueError(f"expected a request that the agent knows, found {dict(request)}")
 
     def close(self) -> None:
-        """Undo everything."""
+        """Undo all changes."""
         self._undo.close()
 
 
@@ -181,30 +181,30 @@ def _plain(result: object) -> object:
     return list(result) if isinstance(result, tuple) else result
 
 
-def heal(orders: AgentConfig) -> list[str]:
-    """Undo what an agent of that run left behind that was killed; a line for each thing."""
-    lines = AgentNetwork(orders, listen=False).clear_all()
-    if Path(orders.directory).exists():
-        shutil.rmtree(orders.directory, ignore_errors=True)
-        lines.append(f"{orders.directory} deleted")
+def heal(config: AgentConfig) -> list[str]:
+    """Clean up after a killed agent of that run; returns a line for each item."""
+    lines = AgentNetwork(config, listen=False).clear_all()
+    if Path(config.directory).exists():
+        shutil.rmtree(config.directory, ignore_errors=True)
+        lines.append(f"{config.directory} deleted")
     return lines
 
 
 def main() -> None:
-    """Obey until the harness is gone."""
+    """Carry out requests until the harness is gone."""
     os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
     listener = Listener(sys.stdin.buffer, os.dup(sys.stdout.fileno()))
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a child prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of a child must not look like an answer
     first = listener.first()
     if first is None:
         return
-    orders = AgentConfig(**first)
+    config = AgentConfig(**first)
     try:
-        with claim(orders):
-            if orders.heal:
-                listener.accept(heal(orders))
+        with claim(config):
+            if config.heal:
+                listener.accept(heal(config))
                 return
-            agent = Agent(orders, listener)
+            agent = Agent(config, listener)
             try:
                 listener.accept(None)
                 listener.serve(agent.answer, _TROUBLES, in_turn=lambda request: request.get("do") == "stream")

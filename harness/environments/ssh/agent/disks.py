@@ -1,4 +1,4 @@
-"""The disk of a node on its machine: a mechanism of the environment `local`, or the VM's own, and files to and fro."""
+"""The disk of a node on its machine (a mechanism of `local`, or the VM's own disk), and file transfer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from nemesis.capabilities.disks import PageCacheLoss, Survival, Trouble
 _LOG_BYTES = 16 << 20
 
 
-class Unforgetful:
-    """The machine's own files (`storage.page_cache.PageCache`); with a device, those of a disk that is the node's own.
+class PlainDisk:
+    """The machine's own files (`storage.page_cache.PageCache`); with a device, those of the node's own disk.
 
-    They are lost with the machine, if at all, which is not for an agent on it to do.
+    They are lost only in a power cut of the machine, which its agent cannot cause.
     """
 
     name = "power-cut"
@@ -40,7 +40,7 @@ class Unforgetful:
         self._disks = Disks()
 
     def prepare(self, plan: NodePlan) -> None:
-        """Have the disk at `plan.data`; after a loss of power this runs the journal's recovery."""
+        """Mount the disk at `plan.data`; after a power loss this runs the journal's recovery."""
         plan.data.mkdir(parents=True, exist_ok=True)
         if self._device:
             linux.mount(self._device, plan.data, "ext4")
@@ -48,7 +48,7 @@ class Unforgetful:
                 (plan.data / "lost+found").rmdir()
 
     def lose(self, plan: NodePlan) -> PageCacheLoss:  # noqa: ARG002
-        """Not from here."""
+        """Not supported."""
         raise HelperRefused("a page cache is lost here only with the machine's power, and this one is not ours to cut")
 
     def release(self, plan: NodePlan) -> None:
@@ -62,42 +62,42 @@ class Unforgetful:
         return plan.data
 
     def changed_behind(self, plan: NodePlan) -> None:
-        """Nothing to do: a file system remembers nothing else."""
+        """Nothing to do: a file system keeps no other record."""
 
     def make_trouble(self, plan: NodePlan, trouble: Trouble, delay_ms: int) -> None:  # noqa: ARG002
-        """Take all the room that there is, if the disk is the node's own."""
+        """Fill all free space, if the disk is the node's own."""
         if trouble != "full" or not self._device:
             raise HelperRefused(f"this disk cannot be in trouble of the kind {trouble}; use --page-cache fuse")
         self._disks.fill(plan.data)
 
     def end_trouble(self, plan: NodePlan) -> None:
-        """Give the room back."""
+        """Free the space."""
         self._disks.make_room(plan.data)
 
     def met_trouble(self, plan: NodePlan) -> int:
-        """A file system does not count who finds it full: one, if it is."""
+        """One if the disk is full: a file system does not count failed requests."""
         return int(os.statvfs(plan.data).f_bavail == 0)
 
 
 class AgentDisk:
-    """The mechanism that was ordered, prepared, and what the harness asks about files."""
+    """The configured mechanism, prepared, and access to files for the harness."""
 
     def __init__(
-        self, orders: AgentConfig, plan: NodePlan, keeper: Supervisor, journal: Journal, mark: Mapping[str, str]
+        self, config: AgentConfig, plan: NodePlan, supervisor: Supervisor, journal: Journal, mark: Mapping[str, str]
     ) -> None:
         self._plan = plan
-        self._log_patterns = orders.log_patterns
+        self._log_patterns = config.log_patterns
         self.mechanism: PageCache
-        if orders.disk == "ext4":
-            self.mechanism = Ext4Images(keeper, journal)
-        elif orders.disk == "fuse":
+        if config.disk == "ext4":
+            self.mechanism = Ext4Images(supervisor, journal)
+        elif config.disk == "fuse":
             self.mechanism = FuseMounts(journal, mark)
         else:
-            self.mechanism = Unforgetful(orders.device)
+            self.mechanism = PlainDisk(config.device)
         self.mechanism.prepare(plan)
 
     def release(self) -> None:
-        """Take the disk away."""
+        """Release the disk."""
         self.mechanism.release(self._plan)
 
     def states(self) -> Mapping[str, object]:
@@ -106,27 +106,27 @@ class AgentDisk:
         return {name: [state.size, state.blocks] for name, state in found.items()}
 
     def contents(self) -> Mapping[str, str]:
-        """All files, packed."""
+        """Contents of all files, packed."""
         return {name: pack(data) for name, data in survivors.contents(self.mechanism.view(self._plan)).items()}
 
     def restore(self, before: Mapping[str, str], survival: Survival, seed: int) -> int:
-        """Write back what survives of what was not synced; returns how many bytes."""
+        """Write back the surviving part of unsynced data; returns its size in bytes."""
         contents = {name: unpack(data) for name, data in before.items()}
         return survivors.restore(self.mechanism.view(self._plan), contents, survival, seed)
 
     def log_names(self) -> Sequence[str]:
-        """The files to which the node has logged, in its directory."""
+        """The node's log files, relative to its directory."""
         found = log_files(self._plan.directory, (*self._log_patterns, LOG_NAME))
         return [str(file.relative_to(self._plan.directory)) for file in found]
 
     def read_log(self, name: str) -> str:
-        """The end of one of them, packed."""
+        """The end of a log file, packed."""
         with self._inside(name).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
             return pack(file.read())
 
     def write_file(self, name: str, data: str) -> None:
-        """Put a file into the node's directory."""
+        """Write a file in the node's directory."""
         file = self._inside(name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(unpack(data))
@@ -138,10 +138,10 @@ class AgentDisk:
 
 
 def pack(data: bytes) -> str:
-    """Bytes as text."""
+    """Compress bytes and encode them as text."""
     return base64.b64encode(zlib.compress(data, 1)).decode()
 
 
 def unpack(text: str) -> bytes:
-    """What was packed."""
+    """Decode what `pack` encoded."""
     return zlib.decompress(base64.b64decode(text))

@@ -1,8 +1,8 @@
-"""What keeps packets of a cut link from a machine: rules of its packet filter, on the machine itself.
+"""Cuts links of a machine by rules of its packet filter (nftables or iptables).
 
-All rules are in a table (nftables) or in chains (iptables) of the run's own, replaced as a whole. Packets that come in
-are dropped before the kernel looks at their connection, without a word to anybody, established or not. Packets of the
-control channel (the SSH server's port, to and from the harness) pass before any other rule is asked.
+All rules are in a table (nftables) or in chains (iptables) of the run's own, replaced as a whole. Incoming packets are
+dropped silently before the kernel looks up their connection, established or not. Packets of the control channel (the
+SSH server's port, to and from the harness) pass before any other rule is evaluated.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _EARLY = -300  # before connections are tracked
 
 @dataclass(frozen=True)
 class Rules:
-    """Addresses of the others, by what is done to their packets."""
+    """Addresses of the other machines, by the action on their packets."""
 
-    not_from: Sequence[str] = ()  # drop what comes from there
-    not_to: Sequence[str] = ()  # drop what goes there
-    reset_from: Sequence[str] = ()  # answer TCP segments from there by a reset
-    reset_to: Sequence[str] = ()  # and those that go there
+    not_from: Sequence[str] = ()  # drop packets from there
+    not_to: Sequence[str] = ()  # drop packets to there
+    reset_from: Sequence[str] = ()  # answer TCP segments from there with a reset
+    reset_to: Sequence[str] = ()  # and those to there
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Firewall:
     name: str  # of the table; of the chains, with a suffix
     harness: str
     ssh_port: int
-    _had: int = field(default=0, init=False)  # resets counted by rules that were replaced since
+    _had: int = field(default=0, init=False)  # resets counted by rules that have been replaced
     _counting: bool = field(default=False, init=False)
 
     @cached_property
@@ -46,7 +46,7 @@ class Firewall:
         return Nft()
 
     def set(self, rules: Rules) -> None:
-        """Make these the rules. Raises `OSError` when the packet filter refuses."""
+        """Replace the rules. Raises `OSError` when the packet filter refuses."""
         self._had = self.resets()
         self._counting = bool(rules.reset_from or rules.reset_to)
         if self.kind == "nft":
@@ -57,7 +57,7 @@ class Firewall:
                 _run(["iptables", "-w", *line.split()])
 
     def resets(self) -> int:
-        """How many segments were answered by resets so far."""
+        """How many segments were answered with resets so far."""
         if not self._counting:
             return self._had
         if self.kind == "nft":
@@ -66,7 +66,7 @@ class Firewall:
         return self._had + sum(self._counted(hook) for hook in ("INPUT", "OUTPUT"))
 
     def clear(self) -> None:
-        """Leave no rule. Safe when there is none."""
+        """Remove all rules. Safe when there are none."""
         if self.kind == "nft":
             self._nft.run(f"table inet {self.name}\ndelete table inet {self.name}\n")
             return
@@ -83,9 +83,9 @@ class Firewall:
             return f"ip {end} {{ {', '.join(addresses)} }} drop;" if addresses else ""
 
         def reset(end: str, addresses: Sequence[str]) -> str:
-            told = ", ".join(addresses)
-            # A reset must pass, or the one that we send to ourselves would be stopped.
-            match = f"ip {end} {{ {told} }} tcp flags & rst == 0"
+            listed = ", ".join(addresses)
+            # A reset must pass, or the rule would stop the resets that it sends.
+            match = f"ip {end} {{ {listed} }} tcp flags & rst == 0"
             return f"{match} counter reject with tcp reset;" if addresses else ""
 
         return f"""

@@ -1,9 +1,9 @@
-"""Has imported what runs on a machine, and becomes it by forking: what a VM's template has running in it.
+"""Forks programs that it has imported; runs in a VM's template.
 
     python -m harness.environments.ssh.agent.fork_server SOCKET MODULE…
 
-Whoever connects sends the name of one of the modules in a line, with three descriptors beside it for the standard
-streams, and is sent the program's exit status in a line when it has ended. `fork_client` does so for a shell.
+A client connects and sends the name of one of the modules in a line, with three descriptors for the standard streams;
+it receives the program's exit status in a line when the program has ended. `fork_client` does so for a shell.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from harness.environments.machine.helpers.jsonl import receive_line
 
 
 def main() -> None:
-    """Serve for ever."""
+    """Serve forever."""
     path, *modules = sys.argv[1:]
     forks.make_ready(modules)
     gc.collect()
-    gc.freeze()  # so that a collection in a child touches, and so copies, nothing of ours
-    running: dict[int, tuple[forks.Forked, socket.socket]] = {}  # by what becomes readable when the child ends
+    gc.freeze()  # so that a garbage collection in a child does not touch, and so copy, our pages
+    running: dict[int, tuple[forks.Forked, socket.socket]] = {}  # by pidfd
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(path)
         listener.listen()
@@ -36,7 +36,7 @@ def main() -> None:
                 if descriptor != listener.fileno():
                     events.unregister(descriptor)
                     os.close(descriptor)
-                    _tell_end(*running.pop(descriptor))
+                    _send_status(*running.pop(descriptor))
                 elif (begun := _begin(listener.accept()[0])) is not None:
                     end = os.pidfd_open(begun[0].pid)
                     events.register(end, select.POLLIN)
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _begin(client: socket.socket) -> tuple[forks.Forked, socket.socket] | None:
-    """Start what a client asks for; None if it asks for nothing."""
+    """Start the program that a client requests; None without a valid request."""
     line, descriptors = receive_line(client)
     try:
         if len(descriptors) != 3:
@@ -57,7 +57,7 @@ def _begin(client: socket.socket) -> tuple[forks.Forked, socket.socket] | None:
             os.close(descriptor)
 
 
-def _tell_end(child: forks.Forked, client: socket.socket) -> None:
+def _send_status(child: forks.Forked, client: socket.socket) -> None:
     with client, contextlib.suppress(OSError):
         client.sendall(b"%d\n" % child.wait())
 

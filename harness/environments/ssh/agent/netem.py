@@ -1,8 +1,8 @@
-"""Shapes of links on a machine: the kernel's netem, on what goes out to an address and on what comes in from one.
+"""Shapes links of a machine with the kernel's netem, for outgoing and incoming packets by address.
 
-Each interface gets one classful queue; each shape on it gets one class with a netem below, and filters lead the packets
-of the addresses there. What comes in is led through an interface of the kind ifb first, where the same is done to it.
-The control channel (the SSH server's port, to and from the harness) goes by.
+Each interface gets one classful queue; each shape on it gets one class with a netem, and filters direct the packets of
+the addresses there. Incoming packets are redirected to an ifb interface first, with the same setup. The control channel
+(the SSH server's port, to and from the harness) is exempt.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _HANDLE = "4e0:"
 _PACKET_BYTES = 1_500
 _QUEUE_S = 1.0
 _OVERTAKEN_MS = 20.0
-"""How much longer a packet takes that others shall overtake."""
+"""The extra delay of reordered packets."""
 
 
 @dataclass
 class Netem:
     """The shapes of one run on this machine. Errors are `OSError`."""
 
-    incoming: str  # name of the interface for what comes in
+    incoming: str  # name of the interface for incoming packets
     harness: str
     ssh_port: int
-    _queues: list[str] = field(default_factory=list)  # of ours, as tc names them
-    _routes: dict[str, str] = field(default_factory=dict)  # interface that leads to an address
+    _queues: list[str] = field(default_factory=list)  # our queues, as tc names them
+    _routes: dict[str, str] = field(default_factory=dict)  # address → outgoing interface
     _has_incoming: bool = False
 
     def set(self, outgoing: Mapping[str, Shape], incoming: Mapping[str, Shape]) -> None:
-        """Make these the shapes of what goes out to, and comes in from, these addresses."""
+        """Set the shapes of packets to, and from, these addresses."""
         lines = [f"qdisc del {queue}" for queue in self._queues]
         queues = []
         for interface, shapes in self._by_interface(outgoing).items():
@@ -53,14 +53,14 @@ class Netem:
             lines += _tree(self.incoming, "src", shapes)
         try:
             _tc(lines)
-        except OSError:  # some of it may be there
+        except OSError:  # some of it may have been applied
             self._queues += queues
             self.clear()
             raise
         self._queues = queues
 
     def clear(self) -> None:
-        """Leave nothing of ours. Safe when there is nothing."""
+        """Remove all our queues. Safe when there are none."""
         for queue in self._queues:
             subprocess.run(["tc", "qdisc", "del", *queue.split()], capture_output=True, check=False)
         self._queues = []
@@ -68,7 +68,7 @@ class Netem:
         self._has_incoming = False
 
     def clear_all(self) -> None:
-        """Leave no queue of ours on any interface, whoever made it: for a run that has died."""
+        """Remove Harrow's queues on every interface, also those of another process: for a run that has died."""
         listed = json.loads(_run(["tc", "-j", "qdisc", "show"]) or "[]")
         ours = [one["dev"] for one in listed if one.get("handle") == _HANDLE and one.get("root")]
         self._queues = [f"dev {interface} {where}" for interface in ours for where in ("root", "ingress")]
@@ -99,13 +99,13 @@ class Netem:
 
 
 def arguments(shape: Shape) -> str:
-    """What netem is told for a shape."""
+    """The arguments of netem for a shape."""
     delay_ms, words = shape.delay_ms, []
     if shape.reorder_percent:
         delay_ms += _OVERTAKEN_MS
     if delay_ms or shape.jitter_ms:
         words.append(f"delay {delay_ms:g}ms" + (f" {shape.jitter_ms:g}ms" if shape.jitter_ms else ""))
-    if shape.reorder_percent:  # netem's figure is of those that go at once
+    if shape.reorder_percent:  # netem's percentage is of the packets sent at once
         words.append(f"reorder {100 - shape.reorder_percent:g}%")
     if shape.loss_percent:
         words.append(f"loss {shape.loss_percent:g}%")
@@ -121,9 +121,9 @@ def arguments(shape: Shape) -> str:
 
 def _tree(interface: str, end: str, shapes: Mapping[str, Shape], *first: str) -> Sequence[str]:
     lines = [f"qdisc add dev {interface} root handle {_HANDLE} htb", *first]
-    for number, (told, addresses) in enumerate(sorted(_by_arguments(shapes).items()), 1):
+    for number, (words, addresses) in enumerate(sorted(_by_arguments(shapes).items()), 1):
         lines.append(f"class add dev {interface} parent {_HANDLE} classid {_HANDLE}{number} htb rate 10gbit")
-        lines.append(f"qdisc add dev {interface} parent {_HANDLE}{number} netem {told}")
+        lines.append(f"qdisc add dev {interface} parent {_HANDLE}{number} netem {words}")
         lines += [
             f"filter add dev {interface} parent {_HANDLE} protocol ip prio 2 u32 match ip {end} {address}/32 "
             f"flowid {_HANDLE}{number}"
@@ -133,11 +133,11 @@ def _tree(interface: str, end: str, shapes: Mapping[str, Shape], *first: str) ->
 
 
 def _by_arguments(shapes: Mapping[str, Shape]) -> Mapping[str, Sequence[str]]:
-    told = defaultdict(list)
+    addresses = defaultdict(list)
     for address, shape in sorted(shapes.items()):
         if words := arguments(shape):
-            told[words].append(address)
-    return told
+            addresses[words].append(address)
+    return addresses
 
 
 def _tc(lines: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The network as one machine sees it: rules and queues for its own ends of the links, and probes of them."""
+"""One machine's part of the network: rules and queues for its ends of the links, and probes of them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from nemesis.capabilities.shapes import Shape
 
 
 class AgentNetwork:
-    """One machine's part in the network of a run."""
+    """One machine's part of the network of a run."""
 
-    def __init__(self, orders: AgentConfig, *, listen: bool = True) -> None:
-        self._me = orders.node_id
-        self._addresses = {int(endpoint): address for endpoint, address in orders.peers.items()}
-        self._addresses[CLIENTS] = orders.harness
-        name = f"harrow_{orders.token[:10]}"
-        self._firewall = Firewall(orders.filter, name, orders.harness, orders.ssh_port)
-        self._netem = Netem(f"ifb{orders.token[:10]}", orders.harness, orders.ssh_port) if orders.netem else None
+    def __init__(self, config: AgentConfig, *, listen: bool = True) -> None:
+        self._me = config.node_id
+        self._addresses = {int(endpoint): address for endpoint, address in config.peers.items()}
+        self._addresses[CLIENTS] = config.harness
+        name = f"harrow_{config.token[:10]}"
+        self._firewall = Firewall(config.filter, name, config.harness, config.ssh_port)
+        self._netem = Netem(f"ifb{config.token[:10]}", config.harness, config.ssh_port) if config.netem else None
         self._prober: Prober | None = None
         self._rules = Rules()
         self._shapes: tuple[Mapping[str, Shape], Mapping[str, Shape]] = {}, {}
         self._lock = threading.Lock()
         if listen:
             receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            receiver.bind(tuple(orders.probe_address))
+            receiver.bind(tuple(config.probe_address))
             self._prober = Prober(receiver)
 
     def set_blocked(self, links: Iterable[Sequence[int]]) -> None:
-        """Make these the links that are cut.
+        """Cut exactly these links.
 
-        A link between machines is cut where it ends, so that it is silent; one to the clients where it begins, for
-        there is nobody on their side.
+        A link between machines is cut at its target, so that it is silent; a link to the clients at its source, because
+        no agent runs on their side.
         """
         ours = [(source, target) for source, target in links]
         with self._lock:
@@ -49,7 +49,7 @@ class AgentNetwork:
             )
 
     def set_shapes(self, shapes: Sequence[tuple[int, int, Shape]]) -> Mapping[str, int]:
-        """Make these the shapes of links; returns how many segments were answered by resets so far."""
+        """Set the shapes of links; returns how many segments were answered with resets so far."""
         outgoing = {self._addresses[b]: shape for a, b, shape in shapes if a == self._me}
         incoming = {self._addresses[a]: shape for a, b, shape in shapes if (a, b) == (CLIENTS, self._me)}
         resets: dict[Link, bool] = {(a, b): shape.reset for a, b, shape in shapes}
@@ -66,16 +66,16 @@ class AgentNetwork:
             return {"reset": self._firewall.resets()}
 
     def send(self, number: int, targets: Sequence[tuple[str, int]], count: int, size: int) -> None:
-        """Send datagrams of a probe."""
+        """Send the datagrams of a probe."""
         if self._prober is not None:
             self._prober.send(number, self._me, targets, count, size)
 
     def arrivals(self, number: int, wanted: int, timeout_s: float, settle_s: float) -> Sequence[Sequence[int]]:
-        """What has arrived of a probe."""
+        """The datagrams of a probe that have arrived."""
         return () if self._prober is None else self._prober.await_arrivals(number, wanted, timeout_s, settle_s)
 
     def clear_all(self) -> list[str]:
-        """Leave nothing of an earlier agent of this run; a line for each thing."""
+        """Remove everything of an earlier agent of this run; returns a line for each item."""
         self._firewall.clear()
         if self._netem is None:
             return ["rules of the network deleted"]
@@ -83,7 +83,7 @@ class AgentNetwork:
         return ["rules and queues of the network deleted"]
 
     def close(self) -> None:
-        """Undo everything. Safe to call twice."""
+        """Undo all changes. Safe to call twice."""
         if self._prober is not None:
             self._prober.close()
         self._firewall.clear()

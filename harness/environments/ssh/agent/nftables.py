@@ -1,4 +1,4 @@
-"""The kernel's packet filter through libnftables, which `nft` itself is made of: a change of rules needs no process."""
+"""Changes nftables rules through libnftables, without starting a process, or else by the program `nft`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Nft:
-    """Runs commands of nft(8). The library is used where it is, else the program. Not safe for several threads."""
+    """Runs commands of nft(8), with the library if it exists, else the program. Not safe for several threads."""
 
     def __init__(self) -> None:
         self._library = _load()
@@ -18,7 +18,7 @@ class Nft:
             self._library.nft_ctx_buffer_error(self._context)
 
     def run(self, text: str) -> str:
-        """Carry commands out, all or none of them; what they print. Raises `OSError` when they are refused."""
+        """Run commands atomically; returns their output. Raises `OSError` when they are refused."""
         if self._library is None:
             done = subprocess.run(["nft", "-f", "-"], input=text, capture_output=True, text=True, check=False)
             status, output, errors = done.returncode, done.stdout, done.stderr
@@ -32,7 +32,7 @@ class Nft:
 
 
 def _load() -> Any:  # noqa: ANN401
-    """The library with the types of what is used of it (libnftables(3)); None where it is not."""
+    """Load the library and declare the types of its functions (libnftables(3)); None if it is missing."""
     try:
         library = ctypes.CDLL("libnftables.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""Datagrams between the machines, sent to see what becomes of them. The same on both sides of a link."""
+"""Sends and receives probe datagrams between machines. Both sides of a link use it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 _HEADER = struct.Struct("!QIIQ")  # number of the probe, source, number of the datagram, when it was sent (ns)
 _ROOM_BYTES = 65_536
 _KEPT = 8
-"""Probes whose arrivals are remembered."""
+"""How many probes keep their arrivals."""
 
 Arrival = tuple[int, int, int, int]
 """Source, number of the datagram, when it was sent and when it arrived (ns, each by its own side's monotonic clock)."""
@@ -36,18 +36,18 @@ class Prober:
         return int(self._socket.getsockname()[1])
 
     def send(self, number: int, source: int, targets: Sequence[tuple[str, int]], count: int = 1, size: int = 0) -> None:
-        """Send so many datagrams of that size to each target, in turns."""
+        """Send `count` datagrams of that size to each target, in turns."""
         filler = bytes(max(0, size - _HEADER.size))
         for datagram in range(count):
             for target in targets:
-                # A rule that drops what goes out tells the sender so; to the probe it is lost like any other.
+                # A rule that drops outgoing packets makes the send fail; for the probe the datagram is lost.
                 with contextlib.suppress(PermissionError):
                     self._socket.sendto(
                         _HEADER.pack(number, source, datagram, time.monotonic_ns()) + filler, tuple(target)
                     )
 
     def await_arrivals(self, number: int, wanted: int, timeout_s: float, settle_s: float = 0.0) -> Sequence[Arrival]:
-        """What has arrived of a probe once so many have, or the time is over; then what follows within `settle_s`."""
+        """Wait for `wanted` arrivals of a probe or the timeout, then for further ones within `settle_s`."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._arrivals[number]) >= wanted, timeout_s)
             seen = -1
@@ -57,10 +57,12 @@ class Prober:
             return tuple(self._arrivals[number])
 
     def close(self) -> None:
-        """Receive no more. Safe to call twice."""
+        """Stop receiving. Safe to call twice."""
         self._closing.set()
         with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread; a datagram socket says it is not connected
+            self._socket.shutdown(
+                socket.SHUT_RDWR
+            )  # wakes the thread; raises on a datagram socket, which is not connected
         self._thread.join()
         self._socket.close()
 

@@ -1,4 +1,4 @@
-"""The kernel's random numbers on a machine that was restored from a memory which others were restored from, too."""
+"""Reseeds the kernel's random numbers on a VM: all VMs restored from one template would draw the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _RNDRESEEDCRNG = 0x5207
 
 
 def stir_random_numbers(entropy: bytes) -> None:
-    """Have the kernel draw from here on what no other machine draws (random(4)). Needs root."""
+    """Add entropy and reseed the kernel's random numbers (random(4)). Needs root."""
     descriptor = os.open("/dev/urandom", os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, entropy)

@@ -1,6 +1,6 @@
-"""The real clock of a machine that was made for the run: set, and set again while it drifts.
+"""Skews the real clock of a VM of the run: sets it, and sets it repeatedly while it drifts.
 
-It is the clock of the whole machine. Its monotonic clock is left alone: `adjtimex` would bend both.
+It is the clock of the whole machine. Its monotonic clock is not changed: `adjtimex` would skew both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RealClock:
     """The machine's clock (`nemesis.capabilities.clocks.WallClock`)."""
 
     def __init__(self) -> None:
-        self._true_ns = time.time_ns() - time.monotonic_ns()  # what the wall clock is ahead of the monotonic one
+        self._true_ns = time.time_ns() - time.monotonic_ns()  # wall clock minus monotonic clock
         self._lock = threading.Lock()
         self._since_ns = time.monotonic_ns()
         self._offset_ns = 0
@@ -30,11 +30,11 @@ class RealClock:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Nothing is needed: every process of the machine lives by this clock."""
+        """Nothing is needed: every process of the machine uses this clock."""
         return {}
 
     def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
-        """Be off by so much from now on, and gain so many microseconds a second."""
+        """Set the clock's offset, and its drift in microseconds per second, from now on."""
         with self._lock:
             self._since_ns = time.monotonic_ns()
             self._offset_ns = int(offset_ms * _NS_PER_MS)
@@ -43,19 +43,19 @@ class RealClock:
         self._changed.set()
 
     def straighten(self) -> None:
-        """Be right again."""
+        """Remove offset and drift."""
         self.bend(0.0)
 
     def error_ms(self) -> float:
-        """Ask the kernel for the time; by how much it is off."""
+        """Measure the error of the kernel's clock."""
         return (time.time_ns() - time.monotonic_ns() - self._true_ns) / _NS_PER_MS
 
     def answers(self) -> int:
-        """Nobody counts who asks a kernel for the time."""
+        """Always 0: reads of the kernel's clock are not counted."""
         return 0
 
     def governs(self, pid: int) -> bool:  # noqa: ARG002
-        """All processes live by it."""
+        """Always true: all processes use it."""
         return True
 
     def _set(self) -> None:

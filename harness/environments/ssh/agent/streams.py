@@ -1,4 +1,4 @@
-"""Carries connections to the node's control socket between the agent and the harness (see `bridge`)."""
+"""Forwards connections to the node's control socket between the agent and the harness (see `bridge`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONNECT_TIMEOUT_S = 0.2
 
 
 class Streams:
-    """The agent's end: connections by number, which the harness gives."""
+    """The agent's end: connections by number, which the harness assigns."""
 
     def __init__(self, path: Path, push: Callable[[object], None]) -> None:
         self._path = path
@@ -23,7 +23,7 @@ class Streams:
         self._lock = threading.Lock()
 
     def take(self, number: int, data: str = "", end: bool = False) -> None:
-        """Take what comes of one connection: some bytes (base64), or its end. The first opens it."""
+        """Forward data of one connection: some bytes (base64), or its end. The first call opens it."""
         connection = self._open.get(number)
         if end:
             if connection is not None:
@@ -43,7 +43,7 @@ class Streams:
 
     def _connect(self, number: int) -> socket.socket | None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(_CONNECT_TIMEOUT_S)  # a node that stands still lets callers queue, but only so many
+        connection.settimeout(_CONNECT_TIMEOUT_S)  # the backlog of a paused node is limited
         try:
             connection.connect(str(self._path))
             connection.settimeout(None)

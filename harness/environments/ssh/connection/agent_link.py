@@ -1,4 +1,4 @@
-"""The harness's end of the conversation with an agent (`talk`)."""
+"""Starts an agent over SSH and sends it requests (the harness's end of `rpc`)."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _STATUS_TIMEOUT_S = 1.0
 
 _TAIL_LINES = 3
 _GONE: Mapping[str, Any] = {"gone": True}
-"""In the place of an answer."""
+"""Stands for the answer of a lost agent."""
 
 _LOST = (OSError, EOFError, paramiko.SSHException)
-"""What a lost connection raises."""
+"""Exceptions of a lost connection."""
 
 Push = Callable[[Mapping[str, Any]], None]
 
 
 class AgentGone(NodeError):
-    """The agent ended, or the connection to it was lost; the message says what is known of its end."""
+    """The agent ended, or the connection to it was lost; the message has what is known of its end."""
 
 
 def _command(host: SshHost, path: str) -> str:
-    """What starts an agent there."""
+    """The command that starts an agent on a host."""
     python = shlex.quote(host.python)
     if host.fork_server:
         place = path.split(":", 1)[0]
@@ -52,10 +52,10 @@ def _command(host: SshHost, path: str) -> str:
 
 
 class AgentLink:
-    """An agent that runs. Safe to use from several threads."""
+    """A running agent. Safe to use from several threads."""
 
-    def __init__(self, connection: Connection, path: str, orders: AgentConfig, push: Push) -> None:
-        """Start an agent by the package at `path`; `push` hears what it says by itself. Raises `EnvironmentFailed`."""
+    def __init__(self, connection: Connection, path: str, config: AgentConfig, push: Push) -> None:
+        """Start an agent with the package at `path`; `push` receives its notifications. Raises `EnvironmentFailed`."""
         host = connection.host
         self.name = host.name
         self._connection = connection
@@ -70,7 +70,7 @@ class AgentLink:
         self._listener = threading.Thread(target=self._listen, name=f"agent {host.name}", daemon=True)
         self._listener.start()
         try:
-            self._write(orders._asdict())
+            self._write(config._asdict())
             answer = self._started.get(timeout=_START_TIMEOUT_S)
         except _LOST:
             answer = _GONE
@@ -82,11 +82,11 @@ class AgentLink:
             self.close()
             raise EnvironmentFailed(f"expected an agent on host {host.name}, found: {answer['error']}")
         self.result = answer["result"]
-        """What came of its orders."""
+        """The agent's answer to its config."""
         threading.Thread(target=self._stay, name=f"stay {host.name}", daemon=True).start()
 
     def ask(self, do: str, patience_s: float = _ANSWER_TIMEOUT_S, **details: Any) -> Any:  # noqa: ANN401
-        """One request, one answer; `NodeError` with the agent's reason, `AgentGone` when it is gone."""
+        """Send a request and return its answer; `NodeError` with the agent's reason, `AgentGone` when it is gone."""
         number = next(self._numbers)
         answer: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         with self._lock:
@@ -95,7 +95,7 @@ class AgentLink:
             if self._over.is_set():
                 raise self._gone()
             self._write({"id": number, "do": do, **details})
-            said = answer.get(timeout=patience_s)
+            reply = answer.get(timeout=patience_s)
         except _LOST as error:
             raise self._gone() from error
         except queue.Empty:
@@ -105,19 +105,19 @@ class AgentLink:
         finally:
             with self._lock:
                 del self._waiting[number]
-        if said is _GONE:
+        if reply is _GONE:
             raise self._gone()
-        if "error" in said:
-            raise NodeError(said["error"])
-        return said["result"]
+        if "error" in reply:
+            raise NodeError(reply["error"])
+        return reply["result"]
 
-    def tell(self, do: str, **details: object) -> None:
-        """One request that has no answer. An agent that is gone does not hear it."""
+    def notify(self, do: str, **details: object) -> None:
+        """Send a request without an answer. Does nothing when the agent is gone."""
         with contextlib.suppress(*_LOST):
             self._write({"do": do, **details})
 
     def close(self) -> None:
-        """Have the agent undo all that it did, and log out. Safe to call twice."""
+        """Close the agent's input, so that it undoes its changes, and log out. Safe to call twice."""
         with contextlib.suppress(*_LOST):
             self._channel.shutdown_write()
             self._listener.join(_CLOSE_TIMEOUT_S)
@@ -141,7 +141,7 @@ class AgentLink:
                 for line in lines:
                     self._take(json.loads(line))
         except (*_LOST, ValueError):
-            pass  # the connection is lost, which is said below
+            pass  # the connection is lost, which is handled below
         finally:
             self._over.set()
             self._started.put(_GONE)
@@ -149,26 +149,26 @@ class AgentLink:
                 for waiting in self._waiting.values():
                     waiting.put(_GONE)
 
-    def _take(self, said: Mapping[str, Any]) -> None:
-        if "push" in said:
-            self._push(said["push"])
-        elif "id" in said:
+    def _take(self, message: Mapping[str, Any]) -> None:
+        if "push" in message:
+            self._push(message["push"])
+        elif "id" in message:
             with self._lock:
-                waiting = self._waiting.get(said["id"])
+                waiting = self._waiting.get(message["id"])
             if waiting is not None:
-                waiting.put(said)
+                waiting.put(message)
         else:
-            self._started.put(said)
+            self._started.put(message)
 
     def _stay(self) -> None:
         while not self._over.wait(SILENCE_S / 4):
-            self.tell("stay")
+            self.notify("stay")
 
     def _gone(self) -> AgentGone:
         return AgentGone(f"expected the agent on host {self.name} to answer, found that it is gone: {self._ending()}")
 
     def _ending(self) -> str:
-        """How the agent ended, by all that is known here."""
+        """Describe how the agent ended, from what is known here."""
         status = self._channel.exit_status if self._channel.status_event.wait(_STATUS_TIMEOUT_S) else -1
         if status >= 0:
             ending = f"it ended with status {status}"

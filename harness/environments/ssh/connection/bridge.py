@@ -1,4 +1,4 @@
-"""A node's control socket on this machine: connections to it are carried to the one on the node's own (`streams`)."""
+"""A node's control socket on this machine: forwards connections to the socket on the node's machine (`streams`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BACKLOG = 32
 class Bridge:
     """Listens where the harness expects the node's control socket. Safe to use from several threads."""
 
-    def __init__(self, path: Path, tell: Callable[[Mapping[str, object]], None]) -> None:
-        """Listen at `path`; `tell` takes what is to be sent to the agent."""
-        self._tell = tell
+    def __init__(self, path: Path, send: Callable[[Mapping[str, object]], None]) -> None:
+        """Listen at `path`; `send` sends a message to the agent."""
+        self._send = send
         self._numbers = itertools.count(1)
         self._open: dict[int, socket.socket] = {}
         self._lock = threading.Lock()
@@ -30,20 +30,20 @@ class Bridge:
         self._thread = threading.Thread(target=self._accept, name=f"bridge {path.name}", daemon=True)
         self._thread.start()
 
-    def take(self, said: Mapping[str, Any]) -> None:
-        """Hear what the agent says of a connection."""
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Apply the agent's message about a connection."""
         with self._lock:
-            connection = self._open.get(said["stream"])
+            connection = self._open.get(message["stream"])
         if connection is None:
             return
         with contextlib.suppress(OSError):
-            if "data" in said:
-                connection.sendall(base64.b64decode(said["data"]))
-            if said.get("end"):
+            if "data" in message:
+                connection.sendall(base64.b64decode(message["data"]))
+            if message.get("end"):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Listen no more, and end what is open. Safe to call twice."""
+        """Stop listening, and end open connections. Safe to call twice."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -51,7 +51,7 @@ class Bridge:
         self.reset()
 
     def reset(self) -> None:
-        """End what is open: the machine at the other end is gone."""
+        """End open connections: the machine at the other end is gone."""
         with self._lock:
             for connection in self._open.values():
                 with contextlib.suppress(OSError):
@@ -71,8 +71,8 @@ class Bridge:
     def _carry(self, number: int, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := connection.recv(_CHUNK_BYTES):
-                self._tell({"number": number, "data": base64.b64encode(data).decode()})
-        self._tell({"number": number, "end": True})
+                self._send({"number": number, "data": base64.b64encode(data).decode()})
+        self._send({"number": number, "end": True})
         with self._lock:
             del self._open[number]
         connection.close()

@@ -1,4 +1,4 @@
-"""Puts the package on a machine, once for each version of it."""
+"""Installs the package on a machine, once for each version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ mv -T "$fresh" "$place" 2>/dev/null || { rm -rf "$fresh"; [ -e "$place" ]; }
 
 
 def install(connection: Connection, facts: Facts) -> str:
-    """See that the package is there, of this very version; the path by which Python finds it, as `PYTHONPATH` says it.
+    """Install this version of the package if it is missing; returns its `PYTHONPATH`.
 
     Raises `EnvironmentFailed`.
     """

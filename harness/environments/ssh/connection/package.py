@@ -1,7 +1,7 @@
-"""What is installed on a machine: the broker, the agent, and what they import, as one archive.
+"""Builds the archive that is installed on a machine: the broker, the agent, and what they import.
 
-All of it is Python, compiled here as well: a slow machine shall not compile it again, and one with another Python
-ignores that. The one exception is `crc32c`: it lies apart, for machines that lack it and can use ours.
+All of it is Python, with bytecode compiled here: a slow machine need not compile it, and one with another Python
+version ignores it. The one exception is `crc32c`, in a separate directory for machines that lack it and can use ours.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _OURS = (
 )
 _ENVIRONMENTS = "harness/environments"
 _NOT_THERE = ("harness/environments/docker/", "harness/environments/ssh/vms/")
-"""What only the harness's own machine does."""
+"""Modules that only the harness's own machine needs."""
 
 _NEEDED = "kafka"
 _WELCOME = "mfusepy"
 _COMPILED = "crc32c"
 COMPILED_PLACE = "compiled"
-"""Where in the package the modules lie that are of use to the same Python on the same processor only."""
+"""Directory in the package for modules that only the same Python on the same processor can use."""
 
 _UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 _SUFFIXES = (".py", ".json", ".c", ".so")
@@ -56,7 +56,7 @@ class Package(NamedTuple):
 
 @cache
 def package() -> Package:
-    """The archive of what runs here, made if it was not kept."""
+    """The archive of the current version, built if it is not cached."""
     files = dict(sorted(_files()))
     name = hashlib.sha256(sys.version.encode())
     for path, source in files.items():

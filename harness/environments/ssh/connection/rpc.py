@@ -1,7 +1,7 @@
-"""How harness and agent talk: a JSON object a line each way, answers in any order.
+"""The RPC protocol between harness and agent: JSON lines, with answers in any order.
 
 A request is `{"id": 7, "do": …}`, its answer `{"id": 7, "result": …}` or `{"id": 7, "error": "…"}`. The agent may also
-speak up by itself (`{"push": …}`). Requests without an id are not answered.
+send notifications (`{"push": …}`). Requests without an id are not answered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 SILENCE_S = 60.0
-"""An agent that hears nothing for so long takes the harness for dead."""
+"""After this time without a message an agent takes the harness for dead."""
 
 Request = Mapping[str, Any]
 
@@ -31,21 +31,21 @@ class Listener:
         self._lock = threading.Lock()
 
     def first(self) -> dict[str, Any] | None:
-        """The orders; None when the harness is gone."""
+        """Receive the config; None when the harness is gone."""
         line = self._line()
         return json.loads(line) if line else None
 
     def accept(self, result: object) -> None:
-        """Say that the orders have been carried out."""
-        self._say({"result": result})
+        """Report that the config has been applied."""
+        self._write({"result": result})
 
     def refuse(self, error: str) -> None:
-        """Say why they could not."""
-        self._say({"error": " ".join(error.split())})
+        """Report why it could not be applied."""
+        self._write({"error": " ".join(error.split())})
 
     def push(self, what: object) -> None:
-        """Speak up. A harness that is gone does not hear it."""
-        self._say({"push": what})
+        """Send a notification. Does nothing when the harness is gone."""
+        self._write({"push": what})
 
     def serve(
         self,
@@ -53,15 +53,15 @@ class Listener:
         troubles: tuple[type[Exception], ...],
         in_turn: Callable[[Request], bool],
     ) -> None:
-        """Answer requests until the harness is gone: each in a thread, but those that are to be taken in turn."""
+        """Answer requests until the harness is gone, each in a thread, except those to be handled in turn."""
 
         def handle(number: int | None, request: Request) -> None:
             try:
-                said: dict[str, object] = {"result": answer(request)}
+                reply: dict[str, object] = {"result": answer(request)}
             except troubles as error:
-                said = {"error": str(error)}
+                reply = {"error": str(error)}
             if number is not None:
-                self._say({"id": number, **said})
+                self._write({"id": number, **reply})
 
         while line := self._line():
             request = json.loads(line)
@@ -74,11 +74,11 @@ class Listener:
                 threading.Thread(target=handle, args=(number, request), daemon=True).start()
 
     def _line(self) -> bytes:
-        """The next line; an empty one when the harness is gone."""
+        """Receive the next line; empty when the harness is gone."""
         descriptor = self._source.fileno()
         while b"\n" not in self._buffer:
             if not select.select([descriptor], [], [], SILENCE_S)[0]:
-                # The harness may be there after all, and asks what became of us.
+                # If the harness is alive after all, it reads this line.
                 print(f"heard nothing of the harness for {SILENCE_S:g} s", file=sys.stderr, flush=True)
                 return b""
             data = os.read(descriptor, 1 << 16)
@@ -88,11 +88,11 @@ class Listener:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
-    def _say(self, what: Mapping[str, object]) -> None:
+    def _write(self, what: Mapping[str, object]) -> None:
         data = json.dumps(what).encode() + b"\n"
         with self._lock:
             try:
                 while data:
                     data = data[os.write(self._target, data) :]
-            except BrokenPipeError:  # nobody listens any more; the input has ended or is about to
+            except BrokenPipeError:  # the harness is gone; the input has ended or is about to
                 return

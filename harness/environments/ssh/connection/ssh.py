@@ -1,4 +1,4 @@
-"""A connection to a machine by SSH: made, examined and used, with everything that goes wrong told in one line."""
+"""Connects to a machine by SSH and runs commands there, with each error in one line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LOGIN_TIMEOUT_S = 30.0  # an emulated machine is slow at cryptography
 _COMMAND_TIMEOUT_S = 180.0  # an emulated machine is slow at everything, and more so when this one is busy
 _KEEP_ALIVE_S = 5
 
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what it would log it raises as well
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # it also raises what it would log
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     output: str
@@ -30,7 +30,7 @@ class Answer:
 
     @property
     def complaint(self) -> str:
-        """The last line that it complained with."""
+        """The last line of its errors."""
         return (self.errors.strip().splitlines() or [f"status {self.status}"])[-1]
 
 
@@ -38,7 +38,7 @@ class Connection:
     """A logged-in user on a machine."""
 
     def __init__(self, host: SshHost, dialled: socket.socket | None = None) -> None:
-        """Log in, over a connection to its SSH server if there is one. Raises `EnvironmentFailed`."""
+        """Log in, over the connection `dialled` to its SSH server if given. Raises `EnvironmentFailed`."""
         self.host = host
         self._client = _log_in(host, dialled)
         self._transport = self._client.get_transport()
@@ -46,7 +46,7 @@ class Connection:
         self._transport.set_keepalive(_KEEP_ALIVE_S)
 
     def open(self, command: str, *, as_root: bool = False) -> paramiko.Channel:
-        """Start a command; its channel. Raises `EnvironmentFailed`."""
+        """Start a command; returns its channel. Raises `EnvironmentFailed`."""
         try:
             channel = self._transport.open_session(timeout=_CONNECT_TIMEOUT_S)
             channel.exec_command(f"sudo -n {command}" if as_root and self.host.sudo else command)
@@ -59,7 +59,7 @@ class Connection:
     def run(
         self, command: str, data: bytes = b"", *, as_root: bool = False, timeout_s: float = _COMMAND_TIMEOUT_S
     ) -> Answer:
-        """Run a command to its end with that standard input. Raises `EnvironmentFailed` when the connection is lost."""
+        """Run a command to its end with that standard input. Raises `EnvironmentFailed` on a lost connection."""
         channel = self.open(command, as_root=as_root)
         try:
             channel.settimeout(timeout_s)
@@ -78,7 +78,7 @@ class Connection:
 
     @property
     def is_up(self) -> bool:
-        """Whether the machine is still there to talk to, as far as this end knows."""
+        """Whether the connection is still open, as far as this end knows."""
         return bool(self._transport.is_active())
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Where hosts come from: an inventory, or VMs."""
+"""Fleets: the hosts of an inventory, or VMs."""

@@ -1,4 +1,4 @@
-"""What the environment needs of whoever provides the machines."""
+"""The interface of a fleet, which provides the machines of the nodes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from nemesis.capabilities.cluster import Endpoint
 
 
 class Fleet(Protocol):
-    """Where machines come from: one for each node, in the order of the nodes."""
+    """Provides one machine for each node, in the order of the nodes."""
 
     how: str
-    """In words, for the report."""
+    """Description for the report."""
     ours: bool
-    """Whether the machines were made for this run: their power and their real clocks may be tampered with."""
+    """Whether the machines are VMs of this run: faults may cut their power and set their real clocks."""
     facts: Facts | None
-    """What is known of every machine, where nobody need look."""
+    """The facts of every machine, if they are known without an examination."""
 
     def settings(self, node_ids: Sequence[int]) -> Settings:
-        """What the keeper of the clients, and of what the fleet runs on this machine, is to make."""
+        """Settings of the supervisor of the clients and of the fleet's processes on this machine."""
         ...
 
-    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
-        """Have a machine for each node. Processes on this machine are the keeper's, files are in `place`."""
+    def set_up(self, supervisor: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
+        """Provide a machine for each node. Local processes run under the supervisor; files are in `place`."""
         ...
 
     def host(self, node_id: int) -> SshHost:
@@ -38,7 +38,7 @@ class Fleet(Protocol):
         ...
 
     def dial(self, node_id: int) -> socket.socket | None:
-        """A connection to its SSH server, where it takes more than its address; no fault may cut it."""
+        """A connection to its SSH server, which no fault may cut; None: connect by address."""
         ...
 
     def bind(self, node_id: int) -> str:
@@ -46,21 +46,21 @@ class Fleet(Protocol):
         ...
 
     def reach(self, source: Endpoint, node_id: int, port: int) -> Address:
-        """Where `source` reaches a port of the node, TCP or UDP alike."""
+        """Where `source` reaches a port of the node, for TCP and UDP."""
         ...
 
     def clients_socket(self) -> socket.socket:
-        """A UDP socket where the clients are, which the nodes reach by the address that their SSH server sees."""
+        """A UDP socket in the clients' network; nodes reach it at the address that their SSH server sees."""
         ...
 
     def cut_power(self, node_id: int) -> None:
-        """End the node's machine as a loss of power would, and have it running again."""
+        """Stop the node's machine as a power loss would, and start it again."""
         ...
 
     def last_words(self, node_id: int) -> str:
-        """What is known of the node's machine beyond what its agent says, in one line for an error; may be empty."""
+        """The state of the node's machine, in one line for an error; may be empty."""
         ...
 
     def tear_down(self) -> None:
-        """Give the machines back. Safe at any time."""
+        """Release the machines. Safe at any time."""
         ...

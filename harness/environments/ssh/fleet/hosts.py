@@ -1,4 +1,4 @@
-"""Machines that may become nodes: how each is reached."""
+"""Machines that can run nodes, with their SSH settings."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ SSH_PORT = 22
 class SshHost:
     """A machine with an SSH server."""
 
-    name: str  # what the user calls it
+    name: str  # the user's name for it
     address: str  # where its SSH server listens
     port: int = SSH_PORT
     user: str = "root"
-    key: Path | None = None  # private key; None: what the SSH agent and the usual files offer
-    sudo: bool = False  # whether that user becomes root by `sudo -n`
-    peer_address: str = ""  # where the other machines reach it; empty: at `address`
-    directory: str = "/var/lib/harrow"  # what is ours on it
+    key: Path | None = None  # private key; None: those of the SSH agent and of the usual files
+    sudo: bool = False  # whether commands run as root by `sudo -n`
+    peer_address: str = ""  # its address for the other machines; empty: `address`
+    directory: str = "/var/lib/harrow"  # Harrow's directory on it
     python: str = "python3"
-    known_hosts: Path | None = None  # beside the user's own
-    device: str = ""  # of a machine that is ours: the disk for the node's data
-    fork_server: str = ""  # of a machine that is ours: where one listens that has imported what an agent runs
+    known_hosts: Path | None = None  # besides the user's own
+    device: str = ""  # only of our own VMs: the disk for the node's data
+    fork_server: str = ""  # only of our own VMs: the socket of the fork server
 
     @property
     def peer(self) -> str:
-        """Where the other machines reach it."""
+        """Its address for the other machines."""
         return self.peer_address or self.address
 
-    def told(self) -> dict[str, object]:
-        """As JSON values, for the journal."""
+    def to_json(self) -> dict[str, object]:
+        """Convert a host to JSON values, for the journal."""
         return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
 
 
-def from_told(told: Mapping[str, Any]) -> SshHost:
-    """A host as it was told to the journal."""
-    values = {field.name: told[field.name] for field in fields(SshHost)}
+def host_from_json(data: Mapping[str, Any]) -> SshHost:
+    """Convert the JSON values of `SshHost.to_json` back to a host."""
+    values = {field.name: data[field.name] for field in fields(SshHost)}
     for key in ("key", "known_hosts"):
         values[key] = None if values[key] is None else Path(values[key])
     return SshHost(**values)

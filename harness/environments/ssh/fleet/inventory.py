@@ -1,6 +1,6 @@
-"""The inventory: a TOML file that names the machines of a cluster.
+"""Reads an inventory: a TOML file that lists the machines of a cluster.
 
-user = "admin"              # of all hosts that do not say otherwise, like all that follows
+user = "admin"              # the default of all hosts, like all that follows
 key = "~/.ssh/id_ed25519"
 sudo = true
 
@@ -53,7 +53,7 @@ def _host(path: Path, given: Mapping[str, Any]) -> SshHost:
     for key, value in given.items():
         wanted = _TYPES.get(key, str)
         if type(value) is not wanted:
-            raise SpecError(f"inventory: {key}: expected {_TOLD[wanted]} in {path}, found {value!r}")
+            raise SpecError(f"inventory: {key}: expected {_TYPE_NAMES[wanted]} in {path}, found {value!r}")
     address = given.get("address", "")
     if not address:
         raise SpecError(f"inventory: expected an address of each host in {path}, found a host without")
@@ -73,14 +73,14 @@ def _host(path: Path, given: Mapping[str, Any]) -> SshHost:
 
 
 def _file(path: Path, key: str, value: str) -> Path:
-    """A file that is named in the inventory: relative to it."""
+    """A file named in the inventory, relative to it."""
     file = path.parent / Path(value).expanduser()
     if not file.is_file():
         raise SpecError(f"inventory: {key.replace('_', '-')}: expected a file, found none at {file}")
     return file
 
 
-_TOLD: Final = {int: "a whole number", bool: "true or false", str: "a text"}
+_TYPE_NAMES: Final = {int: "a whole number", bool: "true or false", str: "a text"}
 
 
 def _list(names: set[str]) -> str:
@@ -88,7 +88,7 @@ def _list(names: set[str]) -> str:
 
 
 def for_nodes(path: Path, count: int) -> Sequence[SshHost]:
-    """As many hosts as there are nodes. Raises `SpecError`."""
+    """The first `count` hosts of an inventory. Raises `SpecError`."""
     hosts = load(path)
     if len(hosts) < count:
         raise SpecError(

@@ -1,4 +1,4 @@
-"""A fleet of machines that are somebody's: those of an inventory."""
+"""The fleet of an inventory's hosts, which belong to the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nemesis.capabilities.cluster import CLIENTS, Endpoint
 
 
 class GivenFleet:
-    """Implements `harness.environments.ssh.fleet.hosts.Fleet`. Clients run here, and reach the hosts as SSH does."""
+    """Implements `harness.environments.ssh.fleet.fleet.Fleet`. Clients run here, and reach the hosts as SSH does."""
 
     how = "hosts of an inventory, reached by SSH"
     ours = False
@@ -26,45 +26,45 @@ class GivenFleet:
         self._by_node: dict[int, SshHost] = {}
 
     def settings(self, node_ids: Sequence[int]) -> Settings:
-        """Nothing but processes; and it is known now which host is whose."""
+        """Only processes; also assigns the hosts to the nodes."""
         self._by_node = dict(zip(node_ids, self._hosts, strict=False))
         return Settings(network=False, mounts=False, endpoints=())
 
-    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
-        """They are there."""
+    def set_up(self, supervisor: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
+        """Nothing to do: the hosts exist."""
 
     def host(self, node_id: int) -> SshHost:
         """The node's machine."""
         return self._by_node[node_id]
 
     def dial(self, node_id: int) -> socket.socket | None:  # noqa: ARG002
-        """An address is enough."""
+        """None: connect by address."""
         return None
 
     def bind(self, node_id: int) -> str:
-        """Where SSH listens the node can listen too, unless it is behind another address."""
+        """The host's SSH address: a node can listen there too, unless it is translated."""
         return self._by_node[node_id].address
 
     def reach(self, source: Endpoint, node_id: int, port: int) -> Address:
-        """Clients go the way that SSH goes."""
+        """Clients use the SSH address, other nodes the peer address."""
         host = self._by_node[node_id]
         return (host.address if source == CLIENTS else host.peer), port
 
     def clients_socket(self) -> socket.socket:
-        """Any of this machine's addresses."""
+        """A socket on all of this machine's addresses."""
         receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        receiver.bind(("0.0.0.0", 0))  # noqa: S104 - the hosts answer from their own
+        receiver.bind(("0.0.0.0", 0))  # noqa: S104 - the hosts send from their own addresses
         return receiver
 
     def cut_power(self, node_id: int) -> None:
-        """Not ours to cut."""
+        """Not supported: the hosts belong to the user."""
         raise EnvironmentFailed(
             f"expected to be able to cut the power of {self.host(node_id).name}, found that it is not ours"
         )
 
     def last_words(self, node_id: int) -> str:  # noqa: ARG002
-        """Nothing: they are somebody's."""
+        """Nothing is known of the user's hosts."""
         return ""
 
     def tear_down(self) -> None:
-        """Nothing was made."""
+        """Nothing to do: nothing was created."""

@@ -1,4 +1,4 @@
-"""Which fleet a specification asks for, and what its machines offer."""
+"""Selects the fleet of a specification, and finds the capabilities of its machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.capabilities import OFFERS_OF_VMS, SshCapabilities
+from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS, SshCapabilities
 from harness.environments.ssh.fleet.fleet import Fleet
 from harness.environments.ssh.fleet.hosts import SshHost
 from harness.environments.ssh.fleet.inventory import for_nodes
@@ -17,14 +17,14 @@ from harness.spec.spec import Spec
 
 
 def capabilities_of(spec: Spec) -> SshCapabilities:
-    """Look at all machines, without changing anything. Raises `SpecError`, or `EnvironmentFailed` for an unfit one."""
+    """Examine all machines, without changes. Raises `SpecError`, or `EnvironmentFailed` for an unfit one."""
     _need_paramiko()
     if spec.vms:
         from harness.environments.ssh.vms.probe import need_vms
 
         need_vms(spec.nodes)
-        return OFFERS_OF_VMS
-    return _offers_of_hosts(tuple(hosts_of(spec)))
+        return CAPABILITIES_OF_VMS
+    return _capabilities_of_hosts(tuple(hosts_of(spec)))
 
 
 def fleet_of(spec: Spec) -> Fleet:
@@ -45,7 +45,7 @@ def hosts_of(spec: Spec) -> Sequence[SshHost]:
 
 
 @cache
-def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshCapabilities:
+def _capabilities_of_hosts(hosts: Sequence[SshHost]) -> SshCapabilities:
     from harness.environments.ssh.connection.ssh import Connection
     from harness.environments.ssh.fleet.facts import Facts, common, examine
 
@@ -61,5 +61,5 @@ def _offers_of_hosts(hosts: Sequence[SshHost]) -> SshCapabilities:
 
 
 def _need_paramiko() -> None:
-    if not (trial := try_ssh()).available:
-        raise EnvironmentFailed(f"expected what the environment ssh needs, found that {trial}", trial.cause)
+    if not (result := try_ssh()).available:
+        raise EnvironmentFailed(f"expected what the environment ssh needs, found that {result}", result.cause)

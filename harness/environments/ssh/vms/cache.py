@@ -1,4 +1,4 @@
-"""Where things are kept that take long to make and can be made again."""
+"""The user's cache directory, and atomic writes to it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def cache_directory() -> Path:
-    """The user's cache (XDG Base Directory Specification), Harrow's part of it; made when something is kept there."""
+    """Harrow's directory in the user's cache (XDG Base Directory Specification); created on first use."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "harrow")
 
 
 def keep(file: Path, data: bytes) -> None:
-    """Write a file that others may be writing or reading: they see all of it or nothing."""
+    """Write a file atomically: concurrent readers and writers see all of it or nothing."""
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
     fresh.write_bytes(data)

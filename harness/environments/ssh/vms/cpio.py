@@ -1,4 +1,4 @@
-"""The archive in which a kernel takes its first file system (cpio "newc": Documentation/driver-api/early-userspace)."""
+"""Writes a kernel's initramfs archive (cpio "newc": Documentation/driver-api/early-userspace)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALIGNMENT = 4
 
 
 class Entry(NamedTuple):
-    """A file or directory: `mode` says which (stat(2))."""
+    """A file or directory, by its `mode` (stat(2))."""
 
     name: str
     mode: int
@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 def archive(entries: Iterable[Entry]) -> bytes:
-    """The compressed archive of these entries, directories before what is in them."""
+    """The compressed archive of these entries; directories must precede their contents."""
     packed = b"".join(_packed(number, entry) for number, entry in enumerate(entries, 1))
     return gzip.compress(packed + _packed(0, Entry(_END, 0)), 1)
 

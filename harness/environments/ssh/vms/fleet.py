@@ -1,7 +1,7 @@
-"""The fleet of a run with VMs: one for each node.
+"""The fleet of a run with VMs, one for each node.
 
-QEMU's own network leads from loopback to each VM, for SSH and for clients; it needs no privilege. The VMs reach each
-other over a wire of their own: a multicast group on loopback that each of them sends its frames to.
+QEMU's user network forwards ports of loopback to each VM, for SSH and for clients; it needs no privilege. The VMs reach
+each other over a second network: a multicast group on loopback to which each of them sends its frames.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.environments.ssh.fleet.facts import Facts
 from harness.environments.ssh.fleet.hosts import SSH_PORT, SshHost
 from harness.environments.ssh.machine import PROBE_PORT
 from harness.environments.ssh.vms import guest
-from harness.environments.ssh.vms.template import CONTROL_MAC, GUEST_ADDRESS, Template, host, network_order, template
+from harness.environments.ssh.vms.template import CONTROL_MAC, GUEST_ADDRESS, Template, host, network_command, template
 from harness.environments.ssh.vms.vm import Vm, free_port
 from harness.environments.storage.page_cache import make_file_system
 from nemesis.capabilities.cluster import CLIENTS, Endpoint
@@ -34,7 +34,7 @@ _CLIENT_PORTS = (_FIRST_PORT,)
 
 
 class VmFleet:
-    """Implements `harness.environments.ssh.fleet.hosts.Fleet`."""
+    """Implements `harness.environments.ssh.fleet.fleet.Fleet`."""
 
     how = "QEMU VMs on this machine, restored from a template"
     ours = True
@@ -42,22 +42,22 @@ class VmFleet:
     def __init__(self) -> None:
         self._vms: dict[int, Vm] = {}
         self._hosts: dict[int, SshHost] = {}
-        self._ports: dict[int, Mapping[int, int]] = {}  # of loopback, by the guest's
+        self._ports: dict[int, Mapping[int, int]] = {}  # guest port → loopback port
         self._group = f"239.{secrets.randbelow(256)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
         self._group_port = 0
         self._template: Template | None = None
-        self._keeper: Supervisor | None = None
+        self._supervisor: Supervisor | None = None
         self._place = Path()
         self.facts: Facts | None = None
 
     def settings(self, node_ids: Sequence[int]) -> Settings:  # noqa: ARG002
-        """Nothing but processes."""
+        """Only processes."""
         return Settings(network=False, mounts=False, endpoints=())
 
-    def set_up(self, keeper: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
-        """Make the template if there is none, and restore all VMs at once."""
-        self._keeper, self._place = keeper, place
-        self._template = template(keeper)
+    def set_up(self, supervisor: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
+        """Create the template if there is none, and restore all VMs in parallel."""
+        self._supervisor, self._place = supervisor, place
+        self._template = template(supervisor)
         self.facts = self._template.facts
         self._group_port = free_port(socket.SOCK_DGRAM)
         for node_id in node_ids:
@@ -76,32 +76,32 @@ class VmFleet:
         return self._hosts[node_id]
 
     def dial(self, node_id: int) -> socket.socket | None:  # noqa: ARG002
-        """A port of loopback is enough."""
+        """None: connect to a port of loopback."""
         return None
 
     def bind(self, node_id: int) -> str:  # noqa: ARG002
-        """Where QEMU's own network leads to."""
+        """The guest's address in QEMU's user network."""
         return GUEST_ADDRESS
 
     def reach(self, source: Endpoint, node_id: int, port: int) -> Address:
-        """Clients connect to loopback, the other VMs over their wire."""
+        """Clients connect to loopback, other VMs over the peer network."""
         if source == CLIENTS:
             return "127.0.0.1", self._ports[node_id][port]
         return address(node_id), port
 
     def clients_socket(self) -> socket.socket:
-        """On loopback: that is where QEMU's own network comes out."""
+        """A socket on loopback, from where QEMU's user network sends."""
         receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         receiver.bind(("127.0.0.1", 0))
         return receiver
 
     def cut_power(self, node_id: int) -> None:
-        """End the VM's process at once. Its memory is gone; what it has written to its disk is there."""
+        """Kill and restart the VM. Its memory is lost; data written to its disk remains."""
         self._vms[node_id].kill()
         self._start(node_id)
 
     def last_words(self, node_id: int) -> str:
-        """Whether QEMU runs, and what it and the guest said last."""
+        """Whether QEMU runs, and the last output of QEMU and of the guest."""
         return self._vms[node_id].last_words() if node_id in self._vms else ""
 
     def tear_down(self) -> None:
@@ -115,9 +115,9 @@ class VmFleet:
 
     def _start(self, node_id: int) -> None:
         assert self._template is not None
-        assert self._keeper is not None
+        assert self._supervisor is not None
         made = self._template
-        vm = Vm(self._keeper, made.image, self._place, f"vm-{node_id}", made.accelerator, made.memory)
+        vm = Vm(self._supervisor, made.image, self._place, f"vm-{node_id}", made.accelerator, made.memory)
         self._vms[node_id] = vm
         number = list(self._ports).index(node_id) + 1
         ports = self._ports[node_id]
@@ -131,14 +131,14 @@ class VmFleet:
             vm.plug_network("control", control, type="user", hostfwd=forwarded)
             wire = {"mcast": f"{self._group}:{self._group_port}", "localaddr": "127.0.0.1"}
             vm.plug_network("peers", peers, type="socket", **wire)
-            for order in (
-                network_order(control, "control", f"{GUEST_ADDRESS}/24"),
-                network_order(peers, "peers", f"{address(node_id)}/16"),
+            for command in (
+                network_command(control, "control", f"{GUEST_ADDRESS}/24"),
+                network_command(peers, "peers", f"{address(node_id)}/16"),
                 f"hostname vm-{node_id}",
-                guest.wait_order("[ -e /dev/vdb ]", "the disk /dev/vdb"),
+                guest.wait_command("[ -e /dev/vdb ]", "the disk /dev/vdb"),
             ):
-                vm.order(order)
-            vm.order(f"date -s @{time.time():.0f} >/dev/null")  # by itself: it is true for a moment
+                vm.run(command)
+            vm.run(f"date -s @{time.time():.0f} >/dev/null")  # a separate command: the time is computed just before
         except EnvironmentFailed:
             vm.kill()
             raise

@@ -1,4 +1,4 @@
-"""What runs inside a VM before anybody logs in: scripts and settings, as text."""
+"""Scripts and settings inside a VM: its init process, modules, SSH server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 FIRST_MODULES: Final = ("virtio_pci", "virtio_blk", "overlay", "ext4")
-"""Without these there is no root file system."""
+"""The modules for the root file system."""
 
 MODULES: Final = (
     *("virtio_net", "virtio_rng", "loop", "fuse", "acpiphp"),
@@ -26,7 +26,7 @@ _TRIES: Final = 1000
 _TRY_S: Final = 0.05
 
 _INIT: Final = f"""#!/usr/bin/dash
-# The first process of a VM of Harrow's. It waits for one-line orders on the second serial port.
+# The first process of a VM of Harrow's. It runs one-line commands from the second serial port.
 export PATH=/usr/sbin:/usr/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -66,7 +66,7 @@ MaxSessions 100
 Ciphers aes128-ctr
 MACs hmac-sha2-256
 """
-"""An emulated processor has no instructions for ciphers; these cost it least."""
+"""The cheapest ciphers for an emulated processor, which has no cipher instructions."""
 
 FILES: Final = {
     "harrow-init": _INIT,
@@ -79,8 +79,8 @@ FILES: Final = {
 }
 
 
-def wait_order(look: str, what: str) -> str:
-    """The order that has a guest wait until a line of shell succeeds; it fails when that takes too long."""
+def wait_command(look: str, what: str) -> str:
+    """A shell command that waits until `look` succeeds; it fails when that takes too long."""
     return (
         f"for try in $(seq {_TRIES}); do {look} && break; sleep {_TRY_S}; done; "
         f"[ $try -lt {_TRIES} ] || {{ echo no sign of {what} within {_TRIES * _TRY_S:g} s; false; }}"
@@ -88,7 +88,7 @@ def wait_order(look: str, what: str) -> str:
 
 
 def first_script(modules: Sequence[str]) -> str:
-    """What runs first: it lays a file system in memory over the root file system, which stays as it is."""
+    """The initramfs script: mounts an overlay in memory over the root file system, which stays unchanged."""
     return f"""#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs dev /dev
 for module in {" ".join(modules)}; do /bin/busybox insmod /modules/$module; done
@@ -102,5 +102,5 @@ exec /bin/busybox switch_root /root /harrow-init
 
 
 def recipe() -> str:
-    """All of it as one text: what another image would be made of."""
+    """All inputs of an image as one text, for its digest."""
     return "\n".join([*FILES.values(), *APPLETS, *MODULES, *FIRST_MODULES, first_script(())])

@@ -1,7 +1,7 @@
-"""What a VM boots from: a kernel, a first file system in memory, and a root file system, made of Debian's packages.
+"""Builds the boot image of a VM from Debian packages: a kernel, an initramfs and a root file system.
 
-The packages are fetched by this machine's own `apt-get`, with all that they depend on as if nothing were installed, and
-unpacked without their scripts. No root is needed: nothing is mounted, and `mke2fs -d` fills the file system.
+This machine's `apt-get` downloads the packages with all dependencies, as if nothing were installed; they are unpacked
+without running their scripts. No root is needed: nothing is mounted, and `mke2fs -d` fills the file system.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FETCH_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class Image:
-    """Files that a VM boots from, and the keys by which it is entered."""
+    """The files that a VM boots from, and its SSH keys."""
 
     directory: Path
 
@@ -51,7 +51,7 @@ class Image:
 
     @property
     def first(self) -> Path:
-        """The first file system, in memory."""
+        """The initramfs."""
         return self.directory / "first.cpio.gz"
 
     @property
@@ -61,17 +61,17 @@ class Image:
 
     @property
     def user_key(self) -> Path:
-        """Private key that is let in as root."""
+        """The private key for logging in as root."""
         return self.directory / "user"
 
     @property
     def host_key(self) -> str:
-        """The public key of its SSH server, as `known_hosts` has it."""
+        """The public key of its SSH server, in the format of `known_hosts`."""
         return (self.directory / "host.pub").read_text().strip()
 
 
 def image() -> Image:
-    """The image, made if it is not kept. Raises `EnvironmentFailed`."""
+    """The image, built if it is not cached. Raises `EnvironmentFailed`."""
     recipe = hashlib.sha256("\n".join([Path(__file__).read_text(), guest.recipe(), *_release()]).encode()).hexdigest()[
         :16
     ]
@@ -85,13 +85,13 @@ def image() -> Image:
             try:
                 made.rename(directory)
             except OSError:
-                if not directory.exists():  # somebody else was quicker
+                if not directory.exists():  # another process was faster
                     raise
     return Image(directory)
 
 
 def _release() -> Iterator[str]:
-    """Another release of the distribution makes another image."""
+    """The distribution's release, which is an input of the image."""
     release = Path("/etc/os-release")
     yield from (line for line in (release.read_text().splitlines() if release.exists() else ()) if "VERSION" in line)
 
@@ -126,7 +126,7 @@ def _make(target: Path, place: Path) -> None:
 
 
 def _fetch(place: Path) -> Sequence[Path]:
-    status = place / "status"  # of a machine on which nothing is installed
+    status = place / "status"  # empty: as if nothing were installed
     status.touch()
     packages = place / "packages"
     (packages / "partial").mkdir(parents=True)
@@ -148,10 +148,10 @@ def _fetch(place: Path) -> Sequence[Path]:
 
 
 def _kernel() -> str:
-    """The package that holds the kernel: the one that these depend on changes with every version."""
+    """The package with the kernel: a dependency of these packages, whose name contains the version."""
     for name in KERNELS:
-        told = subprocess.run(["apt-cache", "depends", name], capture_output=True, text=True, check=False).stdout
-        found = re.search(r"Depends: (linux-image-\d\S*)", told)
+        output = subprocess.run(["apt-cache", "depends", name], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"Depends: (linux-image-\d\S*)", output)
         if found is not None:
             return found[1]
     raise EnvironmentFailed(f"expected one of the packages {', '.join(KERNELS)}, found none; apt-get update")
@@ -166,7 +166,7 @@ def _unpack(package: Path, root: Path) -> None:
         members.extraction_filter = _as_it_is
         for member in members:
             member.name = _merged(member.name)
-            member.mode &= 0o777  # what was to run as its owner would run as whoever makes the image
+            member.mode &= 0o777  # no setuid: the files belong to the user who builds the image
             if member.islnk():
                 member.linkname = _merged(member.linkname)
             if member.isdir():
@@ -178,24 +178,24 @@ def _unpack(package: Path, root: Path) -> None:
 
 
 def _as_it_is(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:  # noqa: ARG001
-    """A package is what apt has verified; before Python 3.11.4 nobody asks."""
+    """Extract without a filter: apt has verified the package. Python before 3.11.4 ignores this."""
     return member
 
 
 def _merged(name: str) -> str:
-    """Where a file lies in a system whose /bin, /lib and so on are links into /usr."""
+    """A file's path in a system whose /bin, /lib and so on are links into /usr."""
     name = name.removeprefix("./").removeprefix("/")
     return f"usr/{name}" if name.split("/", 1)[0] in _MERGED else name
 
 
 def _modules(root: Path, version: str) -> Sequence[Path]:
-    """Leave only the modules that a VM needs; those that it needs to have a root file system, in order."""
+    """Delete all modules that a VM does not need; returns those for the root file system, in load order."""
     place = root / "usr/lib/modules" / version
     found = {_module(path): path for path in place.rglob("*.ko*")}
     needs = {name: _needs(path) for name, path in found.items()}
 
     def closure(names: Sequence[str]) -> list[str]:
-        """With what each needs before it. A module that the kernel contains is in no file."""
+        """Modules with their dependencies first. A module built into the kernel has no file."""
         there = [name for name in names if name in found]
         return list(dict.fromkeys(one for name in there for one in (*closure(needs[name]), name)))
 
@@ -224,20 +224,20 @@ def _module_file(path: Path) -> bytes:
 
 
 def _needs(path: Path) -> Sequence[str]:
-    """The modules that one says it depends on, in its section `.modinfo`."""
+    """The dependencies of a module, from its section `.modinfo`."""
     found = _DEPENDS.search(_module_file(path))
     return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
 
 
 def _furnish(root: Path, target: Path) -> None:
-    """Put in what the packages' scripts would have made, as far as it is needed."""
+    """Create the needed files that the packages' scripts would have created."""
     for name, text in guest.FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).unlink(missing_ok=True)
         (root / name).write_text(text)
         (root / name).chmod(0o755 if text.startswith("#!") else 0o644)
     (root / "usr/bin/sh").unlink(missing_ok=True)
-    (root / "usr/bin/sh").symlink_to("dash")  # busybox's own shell would take its applets for what they stand for
+    (root / "usr/bin/sh").symlink_to("dash")  # busybox's own shell would prefer its applets to programs
     for name in guest.APPLETS:
         if not (root / "usr/bin" / name).exists() and not (root / "usr/sbin" / name).exists():
             (root / "usr/bin" / name).symlink_to("busybox")
@@ -271,5 +271,5 @@ def _run(command: Sequence[str], directory: Path | None = None) -> None:
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=_FETCH_TIMEOUT_S)
     if done.returncode != 0:
         complaint = [line for line in done.stderr.splitlines() if line.startswith(("E:", command[0]))]
-        told = (complaint or done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
-        raise EnvironmentFailed(f"expected {command[0]} to do its part of a VM, found: {told}")
+        reason = (complaint or done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
+        raise EnvironmentFailed(f"expected {command[0]} to do its part of a VM, found: {reason}")

@@ -1,4 +1,4 @@
-"""Whether this machine can run VMs, found out before anything is changed."""
+"""Probes whether this machine can run VMs, without changing anything."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _MIB = 1 << 20
 
 
 def need_vms(count: int) -> None:
-    """See that so many VMs can be run here. Raises `EnvironmentFailed`, with what to do or how much is missing."""
-    if not (trial := attempt("vms", lambda: _try(count))).available:
-        if isinstance(trial.cause, TooLittle):
-            _try(count)  # its message has the figures
-        raise EnvironmentFailed(f"expected what VMs need, found that {trial}", trial.cause)
+    """Check that this machine can run `count` VMs. Raises `EnvironmentFailed`, with a remedy or what is missing."""
+    if not (result := attempt("vms", lambda: _try(count))).available:
+        if isinstance(result.cause, TooLittle):
+            _try(count)  # its message has the amounts
+        raise EnvironmentFailed(f"expected what VMs need, found that {result}", result.cause)
 
 
 @cache
 def try_vms() -> ProbeResult:
-    """Whether VMs can be run here, and how."""
+    """Probe whether this machine can run VMs, and how."""
     return attempt("vms", lambda: _try(1))
 
 
@@ -45,10 +45,10 @@ def _try(count: int) -> str:
         need_package_lists()
     _need_room(count)
     kvm = os.access("/dev/kvm", os.R_OK | os.W_OK)
-    told = (
+    template = (
         "a template is kept" if any(kept.glob("templates/*.memory")) else "the first run makes a template, in a minute"
     )
-    return f"QEMU, {'KVM if it works' if kvm else 'emulated'}; {told}"
+    return f"QEMU, {'KVM if it works' if kvm else 'emulated'}; {template}"
 
 
 def _need_room(count: int) -> None:

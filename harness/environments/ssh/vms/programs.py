@@ -1,4 +1,4 @@
-"""What this machine must have to make VMs and to run them."""
+"""Checks for the programs that creating and running VMs needs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from harness.environments.causes import Missing, Unfit
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MIB = 320
-"""Of each VM: an agent and a broker, and what they keep in the page cache."""
+"""Memory of each VM: for an agent, a broker and their page cache."""
 
 _LISTS = Path("/var/lib/apt/lists")
 
 
 def need_programs() -> None:
-    """See that this machine has what it takes to make an image. Raises `EnvironmentFailed`."""
+    """Check that this machine can build an image. Raises `EnvironmentFailed`."""
     if platform.machine() != "x86_64":
         raise EnvironmentFailed(
             f"expected a processor of the kind x86_64 to make a VM, found {platform.machine()}", Unfit("processor")
@@ -31,7 +31,7 @@ def need_programs() -> None:
 
 
 def need_package_lists() -> None:
-    """See that apt-get knows what packages there are. Raises `EnvironmentFailed`."""
+    """Check that apt-get has package lists. Raises `EnvironmentFailed`."""
     if not any(_LISTS.glob("*_Packages*")):
         raise EnvironmentFailed(
             f"expected lists of packages in {_LISTS} to make a VM, found none",
@@ -40,11 +40,11 @@ def need_package_lists() -> None:
 
 
 def need_qemu() -> None:
-    """See that VMs can be run. Raises `EnvironmentFailed`."""
+    """Check that QEMU is installed. Raises `EnvironmentFailed`."""
     if shutil.which(QEMU) is None:
         raise EnvironmentFailed(f"expected the program {QEMU} for VMs, found none", Missing("program", QEMU))
 
 
 def find_program(name: str) -> str | None:
-    """Where a program is; some are often not in a plain user's path."""
+    """The path of a program; some are often not in a plain user's PATH."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")

@@ -1,4 +1,4 @@
-"""QEMU's control protocol (QMP): a JSON object a line over a Unix socket."""
+"""A client of QEMU's control protocol (QMP): JSON lines over a Unix socket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Qmp:
         try:
             self._lines.readline()  # the greeting
             self("qmp_capabilities")
-        except OSError as error:  # QEMU listens before it has made its machine, and may end over that
+        except OSError as error:  # QEMU listens before it has created its machine, which may fail
             self.close()
             raise EnvironmentFailed(f"expected QEMU to greet, found: {error}") from error
         except EnvironmentFailed:
@@ -34,10 +34,10 @@ class Qmp:
             raise
 
     def __call__(self, command: str, **arguments: object) -> Any:  # noqa: ANN401
-        """Carry a command out; what it returns."""
-        told = {"execute": command, "arguments": {key.replace("_", "-"): value for key, value in arguments.items()}}
+        """Execute a command; returns its result."""
+        request = {"execute": command, "arguments": {key.replace("_", "-"): value for key, value in arguments.items()}}
         try:
-            self._socket.sendall(json.dumps(told).encode() + b"\n")
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
             while line := self._lines.readline():
                 answer = json.loads(line)
                 if "return" in answer:
@@ -45,12 +45,12 @@ class Qmp:
                 if "error" in answer:
                     raise EnvironmentFailed(f"expected QEMU to {command}, found: {answer['error']['desc']}")
                 self._events.append(answer)
-        except (OSError, ValueError) as error:  # half a line: it ended in the middle of it
+        except (OSError, ValueError) as error:  # an incomplete line: QEMU ended while writing it
             raise EnvironmentFailed(f"expected QEMU to {command}, found: {error}") from error
         raise EnvironmentFailed(f"expected QEMU to {command}, found that it ended")
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until a condition holds that is asked for by commands."""
+        """Poll a condition, which sends commands, until it holds."""
         deadline = time.monotonic() + self._timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -58,18 +58,18 @@ class Qmp:
             time.sleep(_POLL_S)
 
     def saw(self, event: str) -> bool:
-        """Whether an event has been told of."""
+        """Whether an event was received."""
         self("query-name")  # events come with the answers
         return any(one.get("event") == event for one in self._events)
 
     def close(self) -> None:
-        """Hang up. Safe to call twice."""
+        """Disconnect. Safe to call twice."""
         self._lines.close()
         self._socket.close()
 
 
 def connect(path: Path, alive: Callable[[], bool], timeout_s: float) -> socket.socket:
-    """Connect to a socket of QEMU's as soon as it is there. Raises `EnvironmentFailed`."""
+    """Connect to a socket of QEMU as soon as it exists. Raises `EnvironmentFailed`."""
     deadline = time.monotonic() + timeout_s
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

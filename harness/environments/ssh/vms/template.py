@@ -1,7 +1,7 @@
-"""A VM that was booted once and whose memory is kept: from it others are there in about a second.
+"""Creates the template: the saved memory of a booted VM, from which others start in about a second.
 
-It has no network card and no disk of its own, so that each VM gets those of its own. Harrow is installed in it, and a
-fork server (`fork_server`) has imported what the agent and the broker are made of.
+It has no network card and no data disk, so that each VM gets its own. Harrow is installed in it, and a fork server
+(`fork_server`) has imported the modules of the agent and the broker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.environments.ssh.connection.installation import install
 from harness.environments.ssh.connection.package import package
 from harness.environments.ssh.connection.ssh import Connection
-from harness.environments.ssh.fleet.facts import Facts, examine, facts_as_told, facts_told
+from harness.environments.ssh.fleet.facts import Facts, examine, facts_from_json, facts_to_json
 from harness.environments.ssh.fleet.hosts import SshHost
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.cache import cache_directory, keep
@@ -33,13 +33,13 @@ from harness.environments.ssh.vms.programs import QEMU
 from harness.environments.ssh.vms.vm import Vm, free_port, hardware
 
 PLACE = "/harrow"
-"""What is Harrow's in a VM."""
+"""Harrow's directory in a VM."""
 
 CONTROL_MAC = "52:54:00:68:00:{:02x}"
 GUEST_ADDRESS = "10.0.2.15"
-"""What QEMU's own network gives a guest (QEMU's documentation, "Using the user mode network stack")."""
+"""A guest's address in QEMU's user network (QEMU's documentation, "Using the user mode network stack")."""
 
-_KVM_TRIAL_S = 15.0
+_KVM_PROBE_S = 15.0
 _IMPORT_TIMEOUT_S = 300.0
 _FORK_SERVER = "/run/harrow-fork-server"
 _PROGRAMS = (
@@ -49,7 +49,7 @@ _PROGRAMS = (
     "harness.environments.storage.fuse_process",
     "broker.shell",
 )
-"""What a VM runs for a node."""
+"""The programs that a VM runs for a node."""
 
 _START = """
 export PYTHONPATH="$1"; shift
@@ -60,23 +60,23 @@ while [ ! -S "$1" ]; do kill -0 $! 2>/dev/null || { cat "$1.log" >&2; exit 1; };
 
 @dataclass(frozen=True)
 class Template:
-    """A memory, what it booted from, and what ran it."""
+    """A saved memory, with its image and accelerator."""
 
     image: Image
     accelerator: str
-    facts: Facts  # what is known of its machine, and so of all that are restored from it
-    kept: IO[bytes]  # its file, held open: another version of Harrow deletes it when it makes its own
+    facts: Facts  # of its machine, and so of all VMs restored from it
+    kept: IO[bytes]  # its file, held open: another version of Harrow deletes it when it creates its own
 
     @property
     def memory(self) -> Path:
-        """Where processes of this machine find it as long as this one holds it, whatever was deleted."""
+        """A path for processes of this machine, valid while this process holds the file open, even if deleted."""
         return Path(f"/proc/{os.getpid()}/fd/{self.kept.fileno()}")
 
 
-def template(keeper: Supervisor) -> Template:
-    """The template, made if it is not kept. Raises `EnvironmentFailed`."""
+def template(supervisor: Supervisor) -> Template:
+    """The template, created if it is not cached. Raises `EnvironmentFailed`."""
     booted_from = image()
-    accelerator = _accelerator(keeper, booted_from)
+    accelerator = _accelerator(supervisor, booted_from)
     recipe = [
         *hardware(booted_from, accelerator),
         _version(),
@@ -92,16 +92,16 @@ def template(keeper: Supervisor) -> Template:
         with tempfile.TemporaryDirectory(prefix="harrow-vm-", dir=place_for_sockets()) as place:
             fresh = memory.with_suffix(f".{os.getpid()}")
             try:
-                facts = _make(keeper, booted_from, accelerator, Path(place), fresh)
-                keep(_facts_file(memory), json.dumps(facts_as_told(facts)).encode())
-                for old in memory.parent.iterdir():  # of another version, and as large as this one
+                facts = _make(supervisor, booted_from, accelerator, Path(place), fresh)
+                keep(_facts_file(memory), json.dumps(facts_to_json(facts)).encode())
+                for old in memory.parent.iterdir():  # of another version; they are large
                     if old.suffix in (".memory", ".facts") and old.stem != name:
-                        old.unlink(missing_ok=True)  # another run may be making room, too
+                        old.unlink(missing_ok=True)  # another run may delete it, too
                 fresh.replace(memory)
             finally:
                 fresh.unlink(missing_ok=True)
     return Template(
-        booted_from, accelerator, facts_told(json.loads(_facts_file(memory).read_text())), memory.open("rb")
+        booted_from, accelerator, facts_from_json(json.loads(_facts_file(memory).read_text())), memory.open("rb")
     )
 
 
@@ -110,14 +110,14 @@ def _facts_file(memory: Path) -> Path:
 
 
 def known_hosts(booted_from: Image, place: Path, port: int) -> Path:
-    """A file by which the SSH server of a VM is known that is reached at a port of loopback."""
+    """Write a `known_hosts` file for the SSH server of a VM at a port of loopback."""
     file = place / f"known-{port}"
     file.write_text(f"[127.0.0.1]:{port} {booted_from.host_key}\n")
     return file
 
 
 def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "", *, forks: bool = True) -> SshHost:
-    """A VM as a machine that is reached by SSH; `forks`: a fork server is there."""
+    """A VM as a machine reached by SSH; `forks`: its fork server runs."""
     return SshHost(
         name=name,
         address="127.0.0.1",
@@ -131,21 +131,21 @@ def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "", 
     )
 
 
-def network_order(mac: str, name: str, address: str) -> str:
-    """The order that has a guest wait for a network card, name it, and give it an address."""
+def network_command(mac: str, name: str, address: str) -> str:
+    """A shell command that waits for a network card in the guest, and sets its name and address."""
     look = f'for c in /sys/class/net/*; do [ "$(cat $c/address)" = {mac} ] && d=${{c##*/}}; done; [ -n "$d" ]'
     return (
-        f"d=; {guest.wait_order(look, f'the network card {mac}')} && "
+        f"d=; {guest.wait_command(look, f'the network card {mac}')} && "
         f"ip link set $d name {name} && ip addr add {address} dev {name} && ip link set {name} up"
     )
 
 
-def _make(keeper: Supervisor, booted_from: Image, accelerator: str, place: Path, target: Path) -> Facts:
-    vm = Vm(keeper, booted_from, place, "template", accelerator)
+def _make(supervisor: Supervisor, booted_from: Image, accelerator: str, place: Path, target: Path) -> Facts:
+    vm = Vm(supervisor, booted_from, place, "template", accelerator)
     try:
         port, mac = free_port(SOCK_STREAM), CONTROL_MAC.format(0)
         vm.plug_network("control", mac, type="user", hostfwd=[{"str": f"tcp:127.0.0.1:{port}-:22"}])
-        vm.order(network_order(mac, "control", f"{GUEST_ADDRESS}/24"))
+        vm.run(network_command(mac, "control", f"{GUEST_ADDRESS}/24"))
         connection = Connection(host(booted_from, place, "template", port, forks=False))
         try:
             path = install(connection, examine(connection))
@@ -167,8 +167,8 @@ def _make(keeper: Supervisor, booted_from: Image, accelerator: str, place: Path,
         vm.kill()
 
 
-def _accelerator(keeper: Supervisor, booted_from: Image) -> str:
-    """KVM when a VM boots with it, else emulation. What was found holds until this machine is started anew."""
+def _accelerator(supervisor: Supervisor, booted_from: Image) -> str:
+    """KVM when a VM boots with it, else emulation. The result is cached until this machine reboots."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     started = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -176,7 +176,7 @@ def _accelerator(keeper: Supervisor, booted_from: Image) -> str:
     if not verdict.exists():
         with tempfile.TemporaryDirectory(prefix="harrow-kvm-", dir=place_for_sockets()) as place:
             try:
-                Vm(keeper, booted_from, Path(place), "trial", "kvm", boot_timeout_s=_KVM_TRIAL_S).kill()
+                Vm(supervisor, booted_from, Path(place), "probe", "kvm", boot_timeout_s=_KVM_PROBE_S).kill()
                 found = "kvm"
             except EnvironmentFailed:
                 found = "tcg"
@@ -191,6 +191,6 @@ def _version() -> str:
 
 
 def _processor() -> str:
-    """A memory can be restored on the same kind of processor only."""
+    """The model of the processor: a memory can be restored only on the same model."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line for line in lines if line.startswith("model name")), "")
