@@ -6,7 +6,7 @@ _OURS = ("harness", "nemesis", "workloads", "checkers", "reports", "history", "b
 
 
 def describe(error: BaseException) -> str:
-    """Return the message of an error of ours, which explains itself; name the type of any other."""
+    """Return the message of an error of Harrow's own types; name the type of any other error, too."""
     if is_ours(error):
         return str(error)
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
