@@ -24,12 +24,12 @@ def unknown(found: object, known: Iterable[str], what: str = "", see: str = "") 
     many.
     """
     names = list(dict.fromkeys(known))
-    near = meant(str(found), names)
+    near = closest_name(str(found), names)
     advice = f"; did you mean {near}?" if near else ""
     return f"expected {_expected(names, what or 'a name', see, near is not None)}, found {found!r}{advice}"
 
 
-def meant(found: str, known: Iterable[str]) -> str | None:
+def closest_name(found: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most similar to this one or contains it; None if there is none."""
     by_plain = {_plain(name): name for name in known}
     plain = _plain(found)

@@ -12,7 +12,7 @@ from harness.commands.parts.lazy import Entry, LazyGroup
 from harness.commands.parts.names import about_option
 from harness.run.stopping import MissingPrerequisite, sigterm_interrupts
 from harness.store.store import StoreError
-from harness.terminal.errors import describe, is_ours
+from harness.terminal.errors import describe, is_own_error
 from harness.terminal.exits import Exit
 from naming import SpecError
 from nemesis.schedule import ScheduleError
@@ -48,7 +48,7 @@ harrow.entries = {
     "run": Entry("harness.commands.run", "Inject faults into a cluster and check it."),
     "suite": Entry("harness.commands.suite", "Run a matrix of runs."),
     "sim": Entry("harness.commands.simulation.sim", "Simulate clusters, each determined by a seed."),
-    "replay": Entry("harness.commands.simulation.replay", "Replay a stored simulation."),
+    "replay": Entry("harness.commands.simulation.replay", "Repeat a stored run."),
     "shrink": Entry("harness.commands.simulation.shrink", "Minimize a failing simulation."),
     "zoo": Entry("harness.commands.simulation.known_flaws", "Hunt for every known flaw in simulation."),
     "check": Entry("harness.commands.check", "Check stored runs and foreign histories."),
@@ -104,4 +104,4 @@ def _where(error: click.ClickException) -> str:
 
 
 def _line(error: Exception) -> str:
-    return describe(error) if is_ours(error) else f"{describe(error)}; --debug shows the trace"
+    return describe(error) if is_own_error(error) else f"{describe(error)}; --debug shows the trace"

@@ -151,7 +151,13 @@ def down(store: Path) -> None:
     "--partition", default=0, show_default=True, metavar="N", help="Partition of the target, if the role has one."
 )
 @click.option("--lasts", default=5.0, show_default=True, metavar="SECONDS", help="Time until the fault is healed.")
-@click.option("--parameter", "parameters", multiple=True, metavar="NAME=VALUE", help="As in a schedule. Repeatable.")
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Parameter of the fault, as in a schedule. Repeatable.",
+)
 @store_option
 def fault(name: str, target: str, partition: int, lasts: float, parameters: tuple[str, ...], store: Path) -> None:
     """Inject one fault into the interactive cluster, hold it, and heal it. See `harrow faults` for names."""

@@ -143,7 +143,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
 
-    Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.
+    Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness failed.
     """  # noqa: D301 (\b is for click)
     from harness.environments import registry
     from harness.systems import selection
@@ -233,7 +233,7 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
     spark = WarmSpark()
     try:
         with Progress(consoles.progress()) as progress:
-            progress.note(f"seed {spec.seed}; history in {directory}; to repeat: {command}")
+            progress.log(f"seed {spec.seed}; history in {directory}; to repeat: {command}")
             plan = Plan(spec, request.schedule, directory, command, request.name)
             heal = command_for(store, "heal")
             _perform(plan, request.system, progress, heal, spark.start if check else lambda: None)

@@ -42,14 +42,14 @@ def suite(named: str, store: Path, fresh: bool) -> None:
     """  # noqa: D301 (\b is for click)
     from harness.run.judging import need_java
     from harness.suites import definition
-    from harness.suites.state import begin
+    from harness.suites.state import resume_or_start
     from harness.terminal import consoles
     from harness.terminal.progress import Progress
 
     wanted = definition.load(SUITES.find(named))
     if not all(cell.is_simulated for cell in (*wanted.canary, *wanted.cells)):
         need_java()
-    state = begin(store, wanted, fresh=fresh)
+    state = resume_or_start(store, wanted, fresh=fresh)
     with Progress(consoles.progress()) as progress:
         outcome = _run_suite(wanted, state, progress, command_for(store, "heal"))
     _print_outcome(state, outcome, command_for(store, "suite", named))
@@ -65,7 +65,7 @@ def _run_suite(wanted: Suite, state: SuiteState, progress: Progress, heal: str) 
 
     spark = WarmSpark()
     action = "resumes" if state.resumed else "starts"
-    progress.note(f"suite {wanted.name} {action}: {len(wanted.cells)} runs and a canary; {state.directory}/index.html")
+    progress.log(f"suite {wanted.name} {action}: {len(wanted.cells)} runs and a canary; {state.directory}/index.html")
 
     def judge(run: Path) -> RunResult:
         spark.start_once()
@@ -77,11 +77,11 @@ def _run_suite(wanted: Suite, state: SuiteState, progress: Progress, heal: str) 
     def log(cell: Cell, result: CellResult) -> None:
         if result.canary_found is not None:
             found = "found" if result.canary_found else "NOT found"
-            progress.note(f"the canary was {found} with {cell.seeds}", style="green" if result.canary_found else "red")
+            progress.log(f"the canary was {found} with {cell.seeds}", style="green" if result.canary_found else "red")
             return
         why = f": {result.reasons[0]}" if result.reasons else ""
         line = f"{result.verdict}  {cell.environment}, {cell.configuration}, {cell.faults}, {cell.seeds}{why}"
-        progress.note(line, style=_STYLES[result.verdict])
+        progress.log(line, style=_STYLES[result.verdict])
 
     stop = Stop()
     with on_signals(stop, heal):

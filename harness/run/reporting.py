@@ -18,5 +18,5 @@ def write_report(run: Path, progress: Progress) -> Path | None:
     try:
         return render(run)
     except Exception as error:
-        progress.note(f"no report: {describe(error)}; see `harrow report {run}`", style="yellow")
+        progress.log(f"no report: {describe(error)}; see `harrow report {run}`", style="yellow")
         return None

@@ -95,10 +95,10 @@ class Table:
     def one_of(self, key: str, known: Sequence[str]) -> str:
         """One of these words, the first if the key is absent."""
         value = self._raw.get(key, known[0])
-        self.see_names(key, [value], known)
+        self.require_known(key, [value], known)
         return str(value)
 
-    def see_names(self, key: str, found: Iterable[object], known: Iterable[str]) -> None:
+    def require_known(self, key: str, found: Iterable[object], known: Iterable[str]) -> None:
         """Require that these values of a key are known names."""
         names = list(known)
         for value in found:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.store.durable import replacing
-from naming import meant
+from naming import closest_name
 
 DEFAULT: Final = Path("store")
 LATEST: Final = "latest"
@@ -50,7 +50,7 @@ def find_run(store: Path, what: str | None = None, expected: str = "a run") -> P
     for place in (Path(what), store / what, store / RUNS / what):
         if place.is_dir():
             return place
-    near = meant(what, [LATEST, *(run.name for run in runs(store))])
+    near = closest_name(what, [LATEST, *(run.name for run in runs(store))])
     advice = f"did you mean {near}?" if near else f"see {store / RUNS}"
     raise StoreError(f"expected {expected}, found no {what}, here or in the store {store}; {advice}")
 

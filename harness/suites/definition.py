@@ -102,7 +102,7 @@ def _canary(table: Table) -> Sequence[Cell]:
         raise table.wrong("settings.flaws", "a flaw that the suite must find", "none")
     environment = table.one_of("environment", KNOWN_ENVIRONMENTS)
     anomaly, faults = table.text("anomaly", "any"), table.text("faults")
-    table.see_names("anomaly", [anomaly], _anomalies(environment))
+    table.require_known("anomaly", [anomaly], _anomalies(environment))
     return [
         Cell(number, environment, "canary", faults, *seeds, settings, _limit(table, environment, settings), anomaly)
         for number, seeds in enumerate(_seeds(table, environment), 1)
@@ -129,7 +129,7 @@ def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Ite
     ):
         if not words:
             raise table.wrong(key, f"some of {', '.join(known)}", "none")
-        table.see_names(key, words, known)
+        table.require_known(key, words, known)
     if not faults:
         raise table.wrong("faults", "a list of what --faults takes", "none")
     for environment, configuration, kinds in product(environments, chosen, faults):

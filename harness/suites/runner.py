@@ -61,7 +61,7 @@ def run_suite(suite: Suite, state: SuiteState, hooks: SuiteHooks) -> SuiteOutcom
         if result is not None:
             results.append(result)
     interrupted = hooks.stop.requested
-    state.spent(0.0, "interrupted" if interrupted else "finished")
+    state.add_time(0.0, "interrupted" if interrupted else "finished")
     hooks.draw(state.directory)
     return SuiteOutcome(found, tuple(results), interrupted)
 
@@ -82,9 +82,9 @@ def _run_and_store(cell: Cell, suite: Suite, state: SuiteState, hooks: SuiteHook
     else:
         began_s = time.monotonic()
         result = run_cell(cell, state.directory, hooks.judge, hooks.stop)
-        state.spent(time.monotonic() - began_s)
+        state.add_time(time.monotonic() - began_s)
     if result is not None:
-        state.ended(cell, result)
+        state.store_result(cell, result)
         hooks.log(cell, result)
         hooks.draw(state.directory)
     return result

@@ -61,11 +61,11 @@ class SuiteState:
             return None
         return CellResult(**{**raw["result"], "reasons": tuple(raw["result"]["reasons"])})
 
-    def ended(self, cell: Cell, result: CellResult) -> None:
+    def store_result(self, cell: Cell, result: CellResult) -> None:
         """Store the result of a cell durably."""
         _write(self._file(cell), {"cell": _plain(cell), "result": asdict(result)})
 
-    def spent(self, seconds: float, ended: str = "") -> None:
+    def add_time(self, seconds: float, ended: str = "") -> None:
         """Add to the time spent; `ended` is "finished" or "interrupted" if the suite has ended."""
         self._spent_s += seconds
         _write(self.directory / "suite.json", _head(self._suite, self._spent_s, ended))
@@ -74,7 +74,7 @@ class SuiteState:
         return self.directory / "cells" / f"{cell.name}.json"
 
 
-def begin(store: Path, suite: Suite, *, fresh: bool, now: datetime | None = None) -> SuiteState:
+def resume_or_start(store: Path, suite: Suite, *, fresh: bool, now: datetime | None = None) -> SuiteState:
     """Resume the newest unfinished execution of exactly this file, or start one. Raises `StoreError`."""
     parent = store.absolute() / SUITES / suite.name
     try:
@@ -89,7 +89,7 @@ def begin(store: Path, suite: Suite, *, fresh: bool, now: datetime | None = None
             f"expected to make a directory in the store {store}, found: {error.strerror}; choose another with --store"
         ) from error
     state = SuiteState(directory, suite, 0.0, resumed=False)
-    state.spent(0.0)
+    state.add_time(0.0)
     return state
 
 

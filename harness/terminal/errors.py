@@ -7,11 +7,11 @@ _OURS = ("harness", "nemesis", "workloads", "checkers", "reports", "history", "b
 
 def describe(error: BaseException) -> str:
     """Return the message of an error of Harrow's own types; name the type of any other error, too."""
-    if is_ours(error):
+    if is_own_error(error):
         return str(error)
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def is_ours(error: BaseException) -> bool:
+def is_own_error(error: BaseException) -> bool:
     """Whether the exception's type is one of this project's."""
     return type(error).__module__.split(".")[0] in _OURS

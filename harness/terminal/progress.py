@@ -38,9 +38,9 @@ class Progress:
     def phase(self, name: str, summary: str = "") -> None:
         """Announce the start of a phase."""
         self._phase = name
-        self.note(f"{name}{': ' if summary else ''}{summary}", style="bold")
+        self.log(f"{name}{': ' if summary else ''}{summary}", style="bold")
 
-    def note(self, text: str, style: str = "") -> None:
+    def log(self, text: str, style: str = "") -> None:
         """Print a message with the time since the start."""
         self._console.print(Text(f"{self._time()}  {text}", style=style), soft_wrap=True)
 

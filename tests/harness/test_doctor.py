@@ -99,7 +99,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
 ) -> None:
     few = ProbeResult(False, "few", "tasks", TooLittle("tasks", 400, 10, "ulimit -u"))
     monkeypatch.setattr(basics, "try_tasks", lambda: few)
-    begin = examination._begin
+    begin = examination._start
     begun: list[Future[ProbeResult]] = []
 
     def begin_when_all_have_ended(trial: Callable[[], ProbeResult]) -> Future[ProbeResult]:
@@ -107,7 +107,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
         begun.append(begin(trial))
         return begun[-1]
 
-    monkeypatch.setattr(examination, "_begin", begin_when_all_have_ended)
+    monkeypatch.setattr(examination, "_start", begin_when_all_have_ended)
     findings = {one.capability: one for one in examine(tmp_path)}
     assert len(begun) == len(findings) == len(TITLES)
     assert not findings["tasks"].available
@@ -129,7 +129,7 @@ def test_a_hanging_trial_does_not_keep_the_command_from_ending() -> None:
         "import time\n"
         "from harness.doctor import examination\n"
         "examination._TIMEOUT_S = 0.1\n"
-        "assert not examination._end(examination._begin(lambda: time.sleep(3600))).available\n"
+        "assert not examination._await(examination._start(lambda: time.sleep(3600))).available\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -252,10 +252,10 @@ def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_memory_is_what_the_machine_and_the_control_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "memory_left", lambda: 100 << 20)
+    monkeypatch.setattr(limits, "memory_available", lambda: 100 << 20)
     trial = basics.try_memory()
     assert trial.cause == TooLittle("memory", basics.MEMORY_BYTES, 100 << 20, "control group")
-    monkeypatch.setattr(limits, "memory_left", lambda: None)
+    monkeypatch.setattr(limits, "memory_available", lambda: None)
     monkeypatch.setattr(basics, "MEMORY_BYTES", 1 << 60)
     trial = basics.try_memory()
     assert isinstance(trial.cause, TooLittle)

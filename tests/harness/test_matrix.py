@@ -107,8 +107,8 @@ def test_a_fault_that_the_machine_lacks_the_means_for_is_told_with_the_cause_and
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "harrow: faults: slow-network needs network-shaping, which this machine lacks: namespaces: `/dev/net/tun` is "
-        "closed to this user (Permission denied); sudo chmod a+rw /dev/net/tun; or leave it out of --faults"
+        "harrow: faults: slow-network needs network-shaping, which this machine lacks: namespaces: this user may "
+        "not open `/dev/net/tun` (Permission denied); sudo chmod a+rw /dev/net/tun; or leave it out of --faults"
     )
     assert not (tmp_path / "store").exists()
 

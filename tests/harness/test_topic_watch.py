@@ -36,7 +36,7 @@ def scene_of(directory: Path, system: str) -> Scene:
     context = RunContext(*([None] * 8))
     context.environment = FakeEnvironment(directory)
     context.plan = Plan(Spec(seed=1, system=system), Schedule(()), directory, "")
-    context.progress = SimpleNamespace(note=lambda *_, **__: None)
+    context.progress = SimpleNamespace(log=lambda *_, **__: None)
     scene = Scene(context, TopicWatch(context))
     context.clock = SimpleNamespace(now=lambda: scene.now_ns)
     return scene

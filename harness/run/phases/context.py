@@ -103,7 +103,7 @@ class RunContext:
     def trouble(self, text: str, source: Source = "cluster") -> None:
         """Record a problem in the table `troubles`, and continue."""
         self.outcome.troubles.append(text)
-        self.progress.note(text, style="yellow")
+        self.progress.log(text, style="yellow")
         row = {"at_ns": self.clock.now(), "phase": self._phase, "source": source, "text": text}
         self.history.add("troubles", row)
 
@@ -126,7 +126,7 @@ class RunContext:
         """Raise `RunFailed` with a node's last log lines if a node has died. Before any fault, that ends the run."""
         for node in self.environment.cluster.nodes.values():
             if not node.is_alive():
-                raise RunFailed(node_failure(node, "go on", "died of itself"))
+                raise RunFailed(describe_node_failure(node, "go on", "died of itself"))
 
     def record_lost_nodes(self, excused: Callable[[], frozenset[int]] = frozenset) -> None:
         """Record each node that has died without a fault, once, with its last log lines.
@@ -139,7 +139,7 @@ class RunContext:
                 continue
             if not node.is_alive() and node.node_id not in excused() and not node.is_alive():
                 self.lost_nodes |= {node.node_id}
-                self.trouble(node_failure(node, "go on", "died of itself"), "node")
+                self.trouble(describe_node_failure(node, "go on", "died of itself"), "node")
 
     def require_workers(self) -> None:
         """Raise `RunFailed` with a worker's last log lines if one has ended. Before the first operation, none may."""
@@ -185,7 +185,7 @@ class RunContext:
         return reported
 
 
-def node_failure(node: Node, expected: str, found: str) -> str:
+def describe_node_failure(node: Node, expected: str, found: str) -> str:
     """Describe a node's failure in one line, with its last log lines below."""
     return with_log(f"expected node {node.node_id} to {expected}, found that it {found}", node.log_tail())
 

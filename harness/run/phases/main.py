@@ -22,7 +22,7 @@ def main_phase(context: RunContext) -> None:
         context.plan.schedule,
         lambda event, details: context.journal.record(event, **details),
         context.recorder("faults"),
-        context.progress.note,
+        context.progress.log,
         context.plan.spec.lossy_budget,
     )
     start_ns = context.clock.now()

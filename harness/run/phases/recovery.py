@@ -49,7 +49,7 @@ def _await_recovery(context: RunContext) -> None:
         reason = unhealthy_reason(cluster, context.lost_nodes)
         context.trouble(f"the cluster had not recovered after {context.scaled(RECOVERED_S):g} s: {reason}")
         return
-    context.progress.note(f"the cluster recovered after {(context.clock.now() - started_ns) / 1e9:.1f} s")
+    context.progress.log(f"the cluster recovered after {(context.clock.now() - started_ns) / 1e9:.1f} s")
     before = acked(context.workers)
     if not context.until(lambda: acked(context.workers) > before, ANSWER_S):
         context.trouble(f"the recovered cluster acknowledged no write within {context.scaled(ANSWER_S):g} s")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.run.phases.context import RunContext, node_failure
+from harness.run.phases.context import RunContext, describe_node_failure
 from harness.run.phases.topics import TIMEOUT_S, TOPIC, bootstrap, create_topic
 from harness.run.stopping import RunFailed
 from harness.run.workers import start_workers
@@ -48,7 +48,7 @@ def _await_nodes(context: RunContext) -> None:
 
     if not context.until(all_serve, TIMEOUT_S):
         idle = next(node for node in nodes if not node.is_ready())
-        raise RunFailed(node_failure(idle, f"serve within {context.scaled(TIMEOUT_S):g} s", "does not"))
+        raise RunFailed(describe_node_failure(idle, f"serve within {context.scaled(TIMEOUT_S):g} s", "does not"))
 
 
 def _configs(context: RunContext) -> Sequence[Mapping[str, object]]:

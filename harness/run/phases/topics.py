@@ -72,7 +72,7 @@ class TopicWatch:
         self._missed_ns = now_ns if self._missed_ns is None else self._missed_ns
         if now_ns - self._missed_ns >= GONE_S * _NS_PER_S:
             self._missed_ns = None
-            self._context.progress.note(f"no broker knows the topic {TOPIC}; creating it again", style="yellow")
+            self._context.progress.log(f"no broker knows the topic {TOPIC}; creating it again", style="yellow")
             self._creation = _start_creation(self._context)
 
 

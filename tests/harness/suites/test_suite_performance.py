@@ -20,7 +20,7 @@ from harness.suites import cell_runner
 from harness.suites.cell_process import ProcessResult
 from harness.suites.definition import Suite, load
 from harness.suites.runner import OUT_OF_TIME, SuiteHooks, SuiteOutcome, run_suite
-from harness.suites.state import SuiteState, begin
+from harness.suites.state import SuiteState, resume_or_start
 from harness.terminal.exits import Exit
 from harness.terminal.progress import Progress
 from reports.suite import render_suite
@@ -80,15 +80,15 @@ class Stage:
         self.play: Play = well
         self.ran: list[list[str]] = []
         self.verdict = "valid"
-        monkeypatch.setattr(cell_runner.child, "run", self._run)
-        monkeypatch.setattr(cell_runner, "see_possible", self._see_possible)
+        monkeypatch.setattr(cell_runner.cell_process, "run", self._run)
+        monkeypatch.setattr(cell_runner, "require_possible", self._require_possible)
 
     def _run(self, arguments: list[str], directory: Path, limit_s: float, stop: Stop) -> ProcessResult:
         self.ran.append(list(arguments))
         return self.play(list(arguments), directory)
 
     @staticmethod
-    def _see_possible(cell) -> None:
+    def _require_possible(cell) -> None:
         if cell.environment == "ssh":
             raise cell_runner.Skipped("no machines <here>")
 
@@ -103,7 +103,7 @@ class Stage:
         return load(self.file)
 
     def perform(self, *, fresh: bool = False) -> tuple[SuiteState, SuiteOutcome]:
-        state = begin(self.store, self.suite, fresh=fresh)
+        state = resume_or_start(self.store, self.suite, fresh=fresh)
         hooks = SuiteHooks(self.judge, self.stop, lambda *_: None, render_suite)
         return state, run_suite(self.suite, state, hooks)
 
@@ -175,7 +175,7 @@ def test_a_report_that_cannot_be_written_costs_no_verdict(stage: Stage, monkeypa
     monkeypatch.setattr("reports.render", full)
     monkeypatch.setattr(judging.WarmSpark, "start", lambda self: None)
     monkeypatch.setattr(judging, "results_of", lambda runs, spark: [stage.judge(run) for run in runs])
-    state, output = begin(stage.store, stage.suite, fresh=False), io.StringIO()
+    state, output = resume_or_start(stage.store, stage.suite, fresh=False), io.StringIO()
     with Progress(Console(file=output)) as progress:
         ended = suite._run_suite(stage.suite, state, progress, "harrow heal")
     assert ended.status == Exit.VALID
@@ -282,14 +282,14 @@ def test_a_finished_suite_begins_anew_and_so_does_a_changed_one(stage: Stage) ->
     head = json.loads((first.directory / "suite.json").read_text())
     assert head["ended"] == "finished"
     (first.directory / "suite.json").write_text(json.dumps({**head, "ended": "interrupted"}))
-    assert begin(stage.store, stage.suite, fresh=False).directory == first.directory
+    assert resume_or_start(stage.store, stage.suite, fresh=False).directory == first.directory
     stage.file.write_text(stage.file.read_text() + "# another\n")
     (first.directory).rename(first.directory.with_name("20200101T000000Z"))
-    assert not begin(stage.store, stage.suite, fresh=False).resumed
+    assert not resume_or_start(stage.store, stage.suite, fresh=False).resumed
 
 
 def test_the_page_of_a_suite_that_has_just_begun_is_a_page(stage: Stage) -> None:
-    state = begin(stage.store, stage.suite, fresh=True)
+    state = resume_or_start(stage.store, stage.suite, fresh=True)
     assert "still going on" in Page(render_suite(state.directory)).text
     assert cases(state)["canary a planted flaw is found"].find("skipped") is not None
 

@@ -133,7 +133,7 @@ def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
         ({"brokers": 2}, "brokers: expected at most 1 for least, found 2"),
         ({"controllers": 1}, "controllers: expected 0, for it has none for least, found 1"),
         ({"flaws": "unclean-election"}, "they are of Harrow's own broker"),
-        ({"vms": 1}, "vms: expected Harrow's own broker, for nothing else is put into VMs, found "),
+        ({"vms": 1}, "vms: expected Harrow's own broker, the only system that Harrow runs in VMs, found "),
         ({"generation": "K3"}, "they are of Harrow's own broker"),
     ],
 )
