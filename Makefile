@@ -1,4 +1,4 @@
-# Everything happens in a virtual environment of its own; nothing else on the machine is touched.
+# Everything is installed into a virtual environment; nothing else on the machine is changed.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,11 +8,11 @@ BIN := $(VENV)/bin
 .PHONY: help demo test test-all lint format clean
 
 help:
-	@echo 'make demo   install Harrow into $(VENV) and run the main job: a cluster, a minute of faults, a verdict, a report'
-	@echo 'make test   install what development needs, then lint and test: every package, in five minutes on two cores'
-	@echo 'make test-all  the same with the tests that are marked slow: everything that this machine allows'
+	@echo 'make demo   install Harrow into $(VENV) and run it: a cluster, a minute of faults, a verdict, a report'
+	@echo 'make test   install the development requirements, lint, and run the tests except slow ones: 5 minutes on two cores'
+	@echo 'make test-all  like make test, with slow tests: everything that this machine can run'
 	@echo 'make lint   lint only'
-	@echo 'make format put the sources into shape'
+	@echo 'make format format the sources'
 	@echo 'make clean  remove $(VENV) and caches; runs in store/ are kept'
 
 DURATION ?= 60
@@ -20,8 +20,8 @@ DURATION ?= 60
 demo: $(VENV)/.installed
 	$(BIN)/harrow run --duration $(DURATION)
 
-# Many tests wait for a cluster, so three run at a time; those of one file share what they need and stay together.
-# They start hundreds of processes, each of which would compile our modules if it might not keep what it compiled.
+# Many tests wait for a cluster, so three run at a time; the tests of a file share fixtures and run in one process.
+# They start hundreds of processes, each of which would compile the modules again without a bytecode cache.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 test: lint

@@ -1,1 +1,1 @@
-"""The command line, the specification, the runner, the store, environments and systems under test."""
+"""The command line, run specifications, the runner, the store, environments and systems under test."""

@@ -1,4 +1,4 @@
-"""`python -m harness`: the command `harrow`, for processes that start it again and clones that are not installed."""
+"""Runs the command `harrow` as `python -m harness`: for child processes, and for clones that are not installed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 
 
 def main() -> None:
-    """Run the command, unless this Python is too old to read it."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - pip sees to it, and a clone is run without pip
+    """Run the command, unless this Python is too old for it."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - pip checks it, and a clone runs without pip
         found = ".".join(map(str, sys.version_info[:2]))
         sys.stderr.write(f"harrow: expected Python 3.11 or newer, found {found}; use another\n")
         sys.exit(4)

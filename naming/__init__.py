@@ -1,4 +1,4 @@
-"""Says in one line that a name does not exist: what was expected, what was found, which name was probably meant."""
+"""Describes an unknown name in one line: what was expected, what was found, which name was probably meant."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Final
 
 LISTED_MAX: Final = 12
-"""Up to so many names are listed in the line; for more the reader is sent to the command that lists them."""
+"""Up to this many names are listed in the line; for more it refers to the command that lists them."""
 
 _PART_CHARACTERS: Final = 4
-"""A part of a name counts as meant from this length on, however much longer the name is."""
+"""Minimum length of an input that is matched as a part of a longer name."""
 
 
 class SpecError(ValueError):
-    """What a user asked for cannot be done. One line: what was expected, what was found, what to do."""
+    """A user's request is invalid. One line: what was expected, what was found, what to do."""
 
 
 def unknown(found: object, known: Iterable[str], what: str = "", see: str = "") -> str:
@@ -24,13 +24,13 @@ def unknown(found: object, known: Iterable[str], what: str = "", see: str = "") 
     many.
     """
     names = list(dict.fromkeys(known))
-    near = meant(str(found), names)
+    near = closest_name(str(found), names)
     advice = f"; did you mean {near}?" if near else ""
     return f"expected {_expected(names, what or 'a name', see, near is not None)}, found {found!r}{advice}"
 
 
-def meant(found: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like this one, or that has it as a part; None if there is none."""
+def closest_name(found: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most similar to this one or contains it; None if there is none."""
     by_plain = {_plain(name): name for name in known}
     plain = _plain(found)
     near = difflib.get_close_matches(plain, by_plain, 1)

@@ -1,4 +1,4 @@
-"""Files that are known by their names: the suites, systems and schedules that come with Harrow, or a user's own."""
+"""Finds files by name: suites, systems and schedules that come with Harrow, or a user's own files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SUFFIX: Final = ".toml"
 
 @dataclass(frozen=True)
 class Shelf:
-    """Files of one kind, each known by its name without the suffix."""
+    """A folder of files of one kind, each named without its suffix."""
 
     what: str  # "a suite"
     folder: str  # of the repository, and the command that lists them
     directory: Path
 
     def files(self) -> Mapping[str, Path]:
-        """All files by name, in the order of their names."""
+        """All files by name, sorted by name."""
         return {path.stem: path for path in sorted(self.directory.glob(f"*{_SUFFIX}"))}
 
     def abouts(self) -> Mapping[str, str]:
@@ -30,9 +30,9 @@ class Shelf:
         return {name: _about(path) for name, path in self.files().items()}
 
     def name_of(self, text: str) -> str | None:
-        """The name here that a text means; None if it means a file of one's own, or nothing.
+        """The name in this folder that `text` refers to; None if it refers to a user's own file, or to nothing.
 
-        A file of one's own comes first: the one at that path, with the suffix or without.
+        A user's own file has priority: the one at that path, with the suffix or without.
         """
         if (own := own_file(text)) is not None:
             return own.stem if own.resolve().parent == self.directory.resolve() else None
@@ -40,7 +40,7 @@ class Shelf:
         return name if name in self.files() else None
 
     def find(self, text: str) -> Path:
-        """The file of one's own, or else the one of that name. Raises `SpecError`."""
+        """The user's own file, or else the file with that name here. Raises `SpecError`."""
         own = own_file(text)
         if own is not None:
             return own
@@ -52,10 +52,10 @@ class Shelf:
 
 
 def own_file(text: str) -> Path | None:
-    """The file that is at a path, with the suffix or without; None if there is none."""
+    """The file at a path, with the suffix or without; None if there is none."""
     return next((path for path in (Path(text), Path(f"{text}{_SUFFIX}")) if path.is_file()), None)
 
 
 def _about(path: Path) -> str:
-    said = tomllib.loads(path.read_text())
-    return str(said.get("about") or said.get("title") or "")
+    content = tomllib.loads(path.read_text())
+    return str(content.get("about") or content.get("title") or "")

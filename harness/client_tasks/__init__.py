@@ -1,1 +1,1 @@
-"""Short tasks that run as processes where clients are: create a topic, administer a cluster."""
+"""Short tasks that run as processes on the clients' network: create a topic, administer a cluster."""

@@ -1,8 +1,8 @@
-"""Creates the workload's topic, from where clients are.
+"""Creates the workload's topic, on the clients' network.
 
 `python -m harness.client_tasks.topic CONFIG` with the configuration as JSON.
 
-Exit status 0 when the topic is there; otherwise 1, and one line on standard error.
+Exit status 0 when the topic exists; otherwise 1, and one line on standard error.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ REQUEST_TIMEOUT_MS = 5_000
 RETRY_S = 0.2
 
 
-def create(orders: Mapping[str, Any]) -> None:
+def create(config: Mapping[str, Any]) -> None:
     """Create `topic` with `partitions`, `replication_factor` and `min_insync_replicas`, within `timeout_s`.
 
-    A cluster that has just started may refuse at first; the last refusal is raised when the time is over.
+    A cluster that has just started may refuse at first; the last error is raised when the time is over.
     """
-    deadline = time.monotonic() + orders["timeout_s"]
+    deadline = time.monotonic() + config["timeout_s"]
     topic = NewTopic(
-        name=orders["topic"],
-        num_partitions=orders["partitions"],
-        replication_factor=orders["replication_factor"],
-        topic_configs={"min.insync.replicas": str(orders["min_insync_replicas"])},
+        name=config["topic"],
+        num_partitions=config["partitions"],
+        replication_factor=config["replication_factor"],
+        topic_configs={"min.insync.replicas": str(config["min_insync_replicas"])},
     )
     while True:
         try:
-            _ask(orders["bootstrap"], topic)
+            _create_topic(config["bootstrap"], topic)
         except TopicAlreadyExistsError:
-            return  # by an attempt whose answer was lost
+            return  # created by an attempt whose answer was lost
         except KafkaError:
             if time.monotonic() >= deadline:
                 raise
@@ -45,7 +45,7 @@ def create(orders: Mapping[str, Any]) -> None:
             return
 
 
-def _ask(bootstrap: Sequence[str], topic: NewTopic) -> None:
+def _create_topic(bootstrap: Sequence[str], topic: NewTopic) -> None:
     admin = KafkaAdminClient(bootstrap_servers=list(bootstrap), request_timeout_ms=REQUEST_TIMEOUT_MS)
     try:
         admin.create_topics([topic])
@@ -54,12 +54,12 @@ def _ask(bootstrap: Sequence[str], topic: NewTopic) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out the orders."""
-    orders = json.loads(arguments[0])
+    """Create the topic."""
+    config = json.loads(arguments[0])
     try:
-        create(orders)
+        create(config)
     except KafkaError as error:
-        print(f"expected to create topic {orders['topic']}, found: {error!r}", file=sys.stderr)
+        print(f"expected to create topic {config['topic']}, found: {error!r}", file=sys.stderr)
         return 1
     return 0
 

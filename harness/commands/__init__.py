@@ -1,1 +1,1 @@
-"""The subcommands of `harrow`, one module each. What is heavy is imported when a command runs."""
+"""The subcommands of `harrow`, one module each. They import large modules only when they run."""

@@ -1,4 +1,4 @@
-"""`harrow broker`: one node by hand."""
+"""The command `harrow broker`: runs one node in the foreground."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 @click.command("broker")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def broker(file: Path) -> None:
-    """Run one node of Harrow's own broker in the foreground, from a FILE with Kafka's setting names.
+    """Run one node of Harrow's own broker in the foreground, from a properties FILE with Kafka's setting names.
 
     \b
     A controller and a broker on one machine:
@@ -22,7 +22,7 @@ def broker(file: Path) -> None:
                                       listeners=CLIENT://127.0.0.1:9092,BROKER://127.0.0.1:9192
       log.dirs=/var/tmp/node-100      log.dirs=/var/tmp/node-1
 
-    SIGTERM shuts it down in good order. All settings: docs/internals/architecture.md.
+    SIGTERM shuts it down in a controlled way. All settings: docs/internals/architecture.md.
     """  # noqa: D301 (\b is for click)
     from harness.systems.harrow_broker import run_node
 

@@ -1,4 +1,4 @@
-"""`harrow check` and `harrow report`: judge and tell what a stored run has seen."""
+"""The commands `harrow check` and `harrow report`: check stored histories, write reports."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from harness.terminal.exits import worst
 if TYPE_CHECKING:
     from checkers.foreign.verdicts import FileVerdict
 
-BROUGHT: Final = "elsewhere"
-"""Where in the store results of runs go that are on another machine."""
+REMOTE_RESULTS: Final = "elsewhere"
+"""Directory in the store for the results of remote runs."""
 
 
 @click.command("check")
 @click.argument("places", metavar="[FILE...]", nargs=-1)
-@click.option("--model", metavar="NAME", help="The sequential object that a history is held against.")
-@click.option("--initial", metavar="JSON", help="What that object holds at first.")
-@click.option("--profile", metavar="NAME", help="Anomalies by the rules of another checker: jepsen-kafka.")
-@click.option("--format", "form", metavar="NAME", help="The format of the files; told from their content by default.")
-@click.option("--master", metavar="URL", help="The Spark master; all cores of this machine by default.")
-@click.option("--no-repair", is_flag=True, help="Leave unknown what became of sends whose records were read.")
+@click.option("--model", metavar="NAME", help="Sequential model to check the history against.")
+@click.option("--initial", metavar="JSON", help="Initial value of the model.")
+@click.option("--profile", metavar="NAME", help="Use the anomaly rules of another checker: jepsen-kafka.")
+@click.option("--format", "form", metavar="NAME", help="Format of the files; recognised from their content by default.")
+@click.option("--master", metavar="URL", help="Spark master; all cores of this machine by default.")
+@click.option(
+    "--no-repair", is_flag=True, help="Do not resolve sends of unknown outcome from the records that were read."
+)
 @click.option(
     "--pictures",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Draw each history that no order explains there.",
+    help="Directory for a picture of each history that is not linearizable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file, one per line.")
 @store_option
 def check(
     places: tuple[str, ...],
@@ -50,12 +52,12 @@ def check(
     as_json: bool,
     store: Path,
 ) -> None:
-    """Judge stored runs, and histories that other tools wrote, in one call.
+    """Check stored runs, and histories that other tools wrote.
 
     \b
     FILE is the directory of a run, its name in the store, or a history: EDN or text log of Jepsen, key-value file of
-    Porcupine, JSON lines. Without any the newest run of the store is judged.
-    A run may be on any file system that Spark reads; its results then go to elsewhere in the store.
+    Porcupine, JSON lines. Without FILE the newest run of the store is checked.
+    A run may be on any file system that Spark reads; its results then go into the store, below elsewhere/.
       harrow check
       harrow check store/runs/*
       harrow check hdfs://names/harrow/store/runs/20260105T020000Z-local-log-usual-seed-7
@@ -70,7 +72,7 @@ def check(
     try:
         wanted = Wanted(model, profile, form, *_initial(initial)).validated()  # before anything is fetched
         files = _found(places, store)
-        paths = _here(files, master, store)
+        paths = _local_paths(files, master, store)
         verdicts = check_files(paths, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error
@@ -88,7 +90,7 @@ def check(
 
 
 def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
-    """Files and directories, each of which exists, and URIs for Spark, which stay text. Raises `StoreError`."""
+    """Existing files and directories as paths, and URIs for Spark as strings. Raises `StoreError`."""
     from checkers.input.remote import is_elsewhere
 
     if not places:
@@ -103,25 +105,25 @@ def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
     ]
 
 
-def _here(files: Sequence[Path | str], master: str | None, store: Path) -> list[Path]:
-    """The paths under which files can be judged here: of a run on another machine, the directory that stands for it."""
+def _local_paths(files: Sequence[Path | str], master: str | None, store: Path) -> list[Path]:
+    """Local paths of all files: for a remote run, the local directory that holds its results."""
     from checkers.input.remote import ElsewhereError, bring
     from checkers.spark import start_session
 
     for path in files:
         if isinstance(path, Path) and path.is_dir():
             need_history(path)
-    brought = store / BROUGHT
+    results = store / REMOTE_RESULTS
     try:
-        return [file if isinstance(file, Path) else bring(start_session(master), file, brought) for file in files]
+        return [file if isinstance(file, Path) else bring(start_session(master), file, results) for file in files]
     except ElsewhereError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise click.UsageError(f"{brought} cannot be written to: {error.strerror}") from error
+        raise click.UsageError(f"{results} cannot be written to: {error.strerror}") from error
 
 
 def _draw(verdicts: Sequence[FileVerdict], directory: Path) -> None:
-    """Write a picture of each history that is not known to be linearizable, and tell where on standard error."""
+    """Draw each history that is not known to be linearizable, and print the paths of the pictures on standard error."""
     from reports.pictures.linearizability import render_picture
 
     try:
@@ -140,16 +142,16 @@ def _initial(text: str | None) -> tuple[object, bool]:
     try:
         return json.loads(text), True
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"--initial: expected a value of JSON, found {text}") from error
+        raise click.UsageError(f"--initial: expected a JSON value, found {text}") from error
 
 
 @click.command("report")
 @click.argument("what", metavar="[RUN]", required=False)
 @store_option
 def report(what: str | None, store: Path) -> None:
-    """Write report.html of a stored run again, and print where it is.
+    """Write the report.html of a stored run again, and print its path.
 
-    RUN is its directory, or its name in the store; without it the newest of the store.
+    RUN is its directory, or its name in the store; by default the newest run of the store.
     """
     from reports import render
 

@@ -1,4 +1,4 @@
-"""`harrow cluster` and `harrow fault`: a cluster for exploring by hand."""
+"""The commands `harrow cluster` and `harrow fault`: an interactive cluster, and single faults in it."""
 
 from __future__ import annotations
 
@@ -29,32 +29,34 @@ _POLL_S = 0.1
 
 @click.group("cluster", cls=NamedGroup)
 def cluster() -> None:
-    """Keep a cluster for exploring by hand; one at a time in a store."""
+    """Start, inspect and stop an interactive cluster; one at a time per store."""
 
 
 @cluster.command("up")
 @click.option("--brokers", default=3, show_default=True, metavar="N", help="Number of brokers.")
 @click.option("--controllers", default=1, show_default=True, metavar="N", help="Number of controllers.")
-@click.option("--combined", is_flag=True, help="Have the first of the brokers be the controllers, too.")
+@click.option("--combined", is_flag=True, help="Let the first brokers be the controllers, too.")
 @click.option("--environment", default="local", show_default=True, metavar="NAME", help="local or docker.")
 @click.option("--network", metavar="HOW", help="namespaces or proxies (local's default).")
 @click.option("--page-cache", default="auto", show_default=True, metavar="HOW", help="ext4, fuse or page-cache.")
-@click.option("--faults", default="usual", show_default=True, metavar="LIST", help="Faults that shall be possible.")
+@click.option("--faults", default="usual", show_default=True, metavar="LIST", help="Faults that must be possible.")
 @store_option
 def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     """Start a cluster and leave it running.
 
-    Clients of this machine reach it where the network is made of proxies; a network of namespaces is apart.
+    Clients on this machine reach it through proxies (the default); a network of namespaces is separate from them.
     """
     from harness.environments import registry
     from harness.interactive.protocol import ABOUT, about
-    from harness.run.stopping import Failed, Lacking
+    from harness.run.stopping import MissingPrerequisite, RunFailed
     from harness.spec import spec as specs
     from harness.store.store import make_run_directory
     from harness.systems import selection
 
-    if (_place(store) / ABOUT).exists():
-        raise Lacking(f"expected no cluster in {store}, found one that stands; {command_for(store, 'cluster', 'down')}")
+    if (_link(store) / ABOUT).exists():
+        raise MissingPrerequisite(
+            f"expected no cluster in {store}, found one that runs; {command_for(store, 'cluster', 'down')}"
+        )
     if flags["network"] is None:
         flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
@@ -66,21 +68,21 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     directory = make_run_directory(store, plain([NAME, spec.environment]), None)
     log = directory / "owner.log"
     with log.open("wb") as errors:
-        owner = subprocess.Popen(
+        daemon = subprocess.Popen(
             module_command("harness.interactive.daemon", str(directory.absolute()), specs.to_json(spec, {}, "")),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
         )
-    assert owner.stdout is not None
-    if owner.stdout.readline() != b"ready\n":
-        owner.wait()
-        raise Failed(
-            (log.read_text().splitlines() or ["expected the cluster to stand, found that its owner ended"])[-1]
+    assert daemon.stdout is not None
+    if daemon.stdout.readline() != b"ready\n":
+        daemon.wait()
+        raise RunFailed(
+            (log.read_text().splitlines() or ["expected the cluster to start, found that its daemon ended"])[-1]
         )
-    _place(store).unlink(missing_ok=True)
-    _place(store).symlink_to(directory.absolute())
+    _link(store).unlink(missing_ok=True)
+    _link(store).symlink_to(directory.absolute())
     click.echo(f"brokers at {','.join(about(directory)['bootstrap'])}")
     click.echo(f"nodes in {directory / 'nodes'}; {'; '.join(command_for(store, *words) for words in _NEXT)}")
 
@@ -88,27 +90,27 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
 @cluster.command("status")
 @store_option
 def status(store: Path) -> None:
-    """Tell how nodes and partitions are, by the cluster's own account."""
-    from harness.interactive.protocol import about, order
+    """Show the state of nodes and partitions as the cluster reports it."""
+    from harness.interactive.protocol import about, request
 
-    click.echo(f"brokers at {','.join(about(_place(store))['bootstrap'])}")
-    for said in order(_place(store), do="status"):
-        click.echo(_line(said))
+    click.echo(f"brokers at {','.join(about(_link(store))['bootstrap'])}")
+    for reply in request(_link(store), do="status"):
+        click.echo(_line(reply))
 
 
 @cluster.command("logs")
 @click.argument("node", type=int)
-@click.option("--lines", default=20, show_default=True, metavar="N", help="How many lines, from the end.")
+@click.option("--lines", default=20, show_default=True, metavar="N", help="Number of lines.")
 @store_option
 def logs(node: int, lines: int, store: Path) -> None:
-    """Print what a node logged last."""
+    """Print the last log lines of a node."""
     from harness.interactive.protocol import about
-    from harness.run.stopping import Lacking
+    from harness.run.stopping import MissingPrerequisite
 
-    about(_place(store))
-    log = _place(store) / "nodes" / str(node) / "node.log"
+    about(_link(store))
+    log = _link(store) / "nodes" / str(node) / "node.log"
     if not log.exists():
-        raise Lacking(
+        raise MissingPrerequisite(
             f"expected a node of the cluster, found no node {node}; {command_for(store, 'cluster', 'status')}"
         )
     for line in log.read_text(errors="replace").splitlines()[-lines:]:
@@ -118,36 +120,49 @@ def logs(node: int, lines: int, store: Path) -> None:
 @cluster.command("down")
 @store_option
 def down(store: Path) -> None:
-    """Take the cluster down; logs and data stay in the store."""
-    from harness.interactive.protocol import ABOUT, order
-    from harness.run.stopping import Failed
+    """Stop the cluster; logs and data stay in the store."""
+    from harness.interactive.protocol import ABOUT, request
+    from harness.run.stopping import RunFailed
 
-    place = _place(store)
-    list(order(place, do="down"))
+    link = _link(store)
+    list(request(link, do="down"))
     deadline = time.monotonic() + _DOWN_S
-    while (place / ABOUT).exists():
+    while (link / ABOUT).exists():
         if time.monotonic() > deadline:
-            raise Failed(
+            raise RunFailed(
                 f"expected the cluster to be down within {_DOWN_S:g} s, found it up; {command_for(store, 'heal')}"
             )
         time.sleep(_POLL_S)
-    click.echo(f"down; logs and data in {place.resolve() / 'nodes'}")
-    place.unlink()
+    click.echo(f"down; logs and data in {link.resolve() / 'nodes'}")
+    link.unlink()
 
 
 @click.command("fault")
 @click.argument("name", type=OneOf(KINDS, "the name of a fault", "`harrow faults`"), metavar="NAME")
 @click.option(
-    "--target", default="leader", show_default=True, type=OneOf(ROLES, "a role"), metavar="ROLE", help="Whom."
+    "--target",
+    default="leader",
+    show_default=True,
+    type=OneOf(ROLES, "a role"),
+    metavar="ROLE",
+    help="Role of the target.",
 )
-@click.option("--partition", default=0, show_default=True, metavar="N", help="Of which partition, where it matters.")
-@click.option("--lasts", default=5.0, show_default=True, metavar="SECONDS", help="Until it is healed.")
-@click.option("--parameter", "parameters", multiple=True, metavar="NAME=VALUE", help="As in a schedule. Repeatable.")
+@click.option(
+    "--partition", default=0, show_default=True, metavar="N", help="Partition of the target, if the role has one."
+)
+@click.option("--lasts", default=5.0, show_default=True, metavar="SECONDS", help="Time until the fault is healed.")
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Parameter of the fault, as in a schedule. Repeatable.",
+)
 @store_option
 def fault(name: str, target: str, partition: int, lasts: float, parameters: tuple[str, ...], store: Path) -> None:
-    """Inject one fault into the cluster that stands, hold it, and heal it. See `harrow faults` for names."""
-    from harness.interactive.protocol import order
-    from harness.run.stopping import Failed
+    """Inject one fault into the interactive cluster, hold it, and heal it. See `harrow faults` for names."""
+    from harness.interactive.protocol import request
+    from harness.run.stopping import RunFailed
 
     given = dict(_parameter(text) for text in parameters)
     wanted = {
@@ -158,19 +173,18 @@ def fault(name: str, target: str, partition: int, lasts: float, parameters: tupl
         "parameters": given,
     }
     took_hold = healed = False
-    for said in order(_place(store), do="fault", **wanted):
-        if "note" in said:
-            click.echo(said["note"])
+    for reply in request(_link(store), do="fault", **wanted):
+        if "note" in reply:
+            click.echo(reply["note"])
         else:
-            took_hold, healed = said["took_hold"], said["healed"]
+            took_hold, healed = reply["took_hold"], reply["healed"]
     if not (took_hold and healed):
-        raise Failed(
-            f"expected {name} to take hold and to heal, found that it did not {'heal' if took_hold else 'take hold'}"
-        )
+        missing = "heal" if took_hold else "take effect"
+        raise RunFailed(f"expected {name} to take effect and to heal, found that it did not {missing}")
 
 
-def _place(store: Path) -> Path:
-    """The link to the directory of the cluster that stands."""
+def _link(store: Path) -> Path:
+    """The link to the directory of the interactive cluster."""
     return store / "standing"
 
 
@@ -181,8 +195,8 @@ def _parameter(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _line(said: Mapping[str, Any]) -> str:
-    if "node" in said:
-        return f"node {said['node']} ({said['role']}, process {said['pid']}) {said['state']}"
-    isr = ", ".join(map(str, said["isr"]))
-    return f"{said['topic']}-{said['partition']} led by {said['leader']}, in sync: {isr}"
+def _line(reply: Mapping[str, Any]) -> str:
+    if "node" in reply:
+        return f"node {reply['node']} ({reply['role']}, process {reply['pid']}) {reply['state']}"
+    isr = ", ".join(map(str, reply["isr"]))
+    return f"{reply['topic']}-{reply['partition']} led by {reply['leader']}, in sync: {isr}"

@@ -1,4 +1,4 @@
-"""`harrow heal` and `harrow doctor`."""
+"""The commands `harrow heal` and `harrow doctor`: clean up after killed runs, check this machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from harness.terminal.exits import Exit
 @click.argument("place", metavar="[DIR]", required=False)
 @store_option
 def heal(place: str | None, store: Path) -> None:
-    """Undo what runs left behind whose harness was killed: processes, networks, mounts.
+    """Clean up after runs whose harness was killed: processes, networks, mounts.
 
-    DIR is the directory of all runs, or of one, or the name of one in the store; without it all runs of the store are
-    healed. Runs that still go on are left alone, and so is everything that no journal names. It is safe to heal twice.
+    DIR is a store, the directory of a run, or the name of a run in the store; by default all runs of the store are
+    healed. Runs in progress are left alone, and so is everything that no journal names. It is safe to heal twice.
     """
     from harness.store.heal import heal as undo
 
@@ -35,26 +35,28 @@ def heal(place: str | None, store: Path) -> None:
 
 @click.command("doctor")
 @click.argument("capabilities", nargs=-1, metavar="[CAPABILITY]...", type=OneOf(TITLES, "a capability"))
-@click.option("--faults", is_flag=True, help="Which environment can inject which fault, and which it can here.")
-@click.option("--remedies", is_flag=True, help="Every cause that it knows for something to be missing, and its remedy.")
+@click.option("--faults", is_flag=True, help="Show which environment can inject which fault on this machine.")
+@click.option("--remedies", is_flag=True, help="List all known causes of missing capabilities, with their remedies.")
 @click.option(
-    "--markdown", is_flag=True, help="With --faults or --remedies: as a table for a document, whatever this machine is."
+    "--markdown",
+    is_flag=True,
+    help="With --faults or --remedies: a Markdown table that does not depend on this machine.",
 )
-@click.option("--json", "for_programs", is_flag=True, help="Print what was found as JSON, for programs.")
+@click.option("--json", "for_programs", is_flag=True, help="Print the findings as JSON.")
 @store_option
 def doctor(
     capabilities: tuple[str, ...], faults: bool, remedies: bool, markdown: bool, for_programs: bool, store: Path
 ) -> None:
-    """Try what this machine can do, and say which command would add what is missing.
+    """Probe what this machine can do, and print the commands that would add what is missing.
 
-    The last line says whether `harrow run` works here, and by which mechanisms. If a CAPABILITY is named, as `harrow
-    doctor --remedies` names them, only it is tried.
+    The last line says whether `harrow run` works here, and by which mechanisms. With a CAPABILITY (`harrow doctor
+    --remedies` lists them) only that one is probed.
 
     \b
     harrow doctor                  everything
-    harrow doctor fuse shaping     these two again, after a remedy
+    harrow doctor fuse shaping     only these two, e.g. after a remedy
 
-    Exit status: 0 if the default job works, or all that were named do; else 4.
+    Exit status: 0 if `harrow run` works here, or all named capabilities do; else 4.
     """  # noqa: D301 (\b is for click)
     if faults:
         from harness.doctor import fault_matrix

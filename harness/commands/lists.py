@@ -1,4 +1,4 @@
-"""`harrow faults`, `flaws`, `suites`, `systems`, `schedules`: what there is to choose from."""
+"""The commands `harrow faults`, `flaws`, `suites`, `systems` and `schedules`: lists of names."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from nemesis.faults.families import FAMILIES, PARTITION
 
 @click.command("faults")
 def faults() -> None:
-    """List what --faults may name, one line each: words for several faults first, then single faults by family.
+    """List the names for --faults, one line each: names of several faults first, then single faults by family.
 
-    `all` and a family mean those of their faults that can be injected where the run takes place; a fault that is named
-    must be one of them.
+    `all` and a family stand for those of their faults that the run's environment can inject; a fault that is named
+    must be possible there.
     """
     words = {
         "usual": f"the default: {', '.join(USUAL)}",
         "all": "every fault",
         "none": "no fault",
         **{family: f"family: {', '.join(kinds)}" for family, kinds in FAMILIES.items()},
-        PARTITION: f"those of the family network that cut: {', '.join(FAMILIES[PARTITION])}",
+        PARTITION: f"the faults of the family network that cut connections: {', '.join(FAMILIES[PARTITION])}",
     }
     by_family = sorted(KINDS.values(), key=lambda kind: list(FAMILIES).index(kind.family))
     kinds = {kind.name: f"{kind.family}: {kind.summary} (needs {', '.join(sorted(kind.needs))})" for kind in by_family}
@@ -34,9 +34,9 @@ def faults() -> None:
 
 @click.command("flaws")
 def flaws() -> None:
-    """List the flaws that --flaw may put into Harrow's own broker, one line each.
+    """List the known flaws that --flaw can enable in Harrow's own broker, one line each.
 
-    A flaw is one rule taken out of the protocol. It proves that Harrow can find what it is for.
+    A flaw removes one rule of the protocol. It shows that Harrow can find the violation of that rule.
     """
     from simulation.scenario.rules import flaws as known
 
@@ -46,15 +46,15 @@ def flaws() -> None:
 @click.command("suites")
 @click.argument("name", required=False)
 def suites(name: str | None) -> None:
-    """List the suites that come with Harrow, or print the file of one: a start for your own."""
-    _shelf(name, SUITES)
+    """List the suites that come with Harrow, or print the file of one as a template for your own."""
+    _list_or_print(name, SUITES)
 
 
 @click.command("systems")
 @click.argument("name", required=False)
 def systems(name: str | None) -> None:
-    """List the definitions of other brokers that come with Harrow, or print the file of one: a start for your own."""
-    _shelf(name, SYSTEMS)
+    """List the system definitions that come with Harrow, or print the file of one as a template for your own."""
+    _list_or_print(name, SYSTEMS)
 
 
 @click.command("schedules")
@@ -62,20 +62,20 @@ def systems(name: str | None) -> None:
 def schedules(name: str | None) -> None:
     """List the schedules that come with Harrow, or print the file of one.
 
-    Schedules of faults are for `harrow run --schedule` and `harrow sim --faults`, those in steps for `harrow sim
+    Schedules of faults are for `harrow run --schedule` and `harrow sim --faults`, schedules of steps for `harrow sim
     --schedule`.
     """
     from simulation.directed.files import STORIES
 
     if name is not None:
-        _shelf(name, STORIES if name in STORIES.files() else SCHEDULES)
+        _list_or_print(name, STORIES if name in STORIES.files() else SCHEDULES)
         return
     faults = {each: f"faults of a run: {about}" for each, about in SCHEDULES.abouts().items()}
     steps = {each: f"steps of a simulation: {about}" for each, about in STORIES.abouts().items()}
     _print({**faults, **steps})
 
 
-def _shelf(name: str | None, shelf: Shelf) -> None:
+def _list_or_print(name: str | None, shelf: Shelf) -> None:
     if name is None:
         _print(shelf.abouts())
     elif name in shelf.files():

@@ -1,4 +1,4 @@
-"""`harrow run`: the whole of it, from a specification to a verdict."""
+"""The command `harrow run`: performs one run, from its specification to its verdict."""
 
 from __future__ import annotations
 
@@ -27,78 +27,91 @@ from nemesis.schedule_file import loads_file
 
 if TYPE_CHECKING:
     from harness.environments.base import System
-    from harness.run.phases.stage import Plan
+    from harness.run.phases.context import Plan
     from harness.terminal.progress import Progress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class Asked(NamedTuple):
-    """A run that has been asked for, and can begin."""
+class RunRequest(NamedTuple):
+    """A run that was requested and checked, and can start."""
 
     spec: Spec
     schedule: Schedule
     system: System
     name: str
-    schedule_name: str | None  # of one that was not drawn; empty: it has none
+    schedule_name: str | None  # None: the schedule was drawn; empty: it is a file without a name
 
 
 def _flags(command: _Command) -> _Command:
-    """Add one flag for each field of the specification; none has a default, so that a file may say the rest."""
+    """Add a flag for each field of the specification, without a default: a specification file may set the others."""
     for names, settings in reversed(_FLAGS):
         command = click.option(*names, default=None, **settings)(command)
     return command
 
 
-def _flag(*names: str, told: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:  # noqa: ANN401
-    return names, {"help": told, **settings}
+def _flag(*names: str, text: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:  # noqa: ANN401
+    return names, {"help": text, **settings}
 
 
 _FLAGS = (
-    _flag("--system", metavar="NAME|FILE", told="Another broker than Harrow's own: see `harrow systems`."),
-    _flag("--environment", metavar="NAME", told="Where the cluster runs: local (the default), docker or ssh."),
-    _flag("--brokers", type=int, metavar="N", told="Number of brokers (3)."),
-    _flag("--controllers", type=int, metavar="N", told="Number of controllers, which vote on the metadata (1)."),
-    _flag("--combined/--no-combined", told="Have the first of the brokers be the controllers, too (off)."),
-    _flag("--partitions", type=int, metavar="N", told="Partitions of the topic (4)."),
-    _flag("--replication-factor", type=int, metavar="N", told="Replicas of each partition (3)."),
-    _flag("--min-insync-replicas", type=int, metavar="N", told="min.insync.replicas (2)."),
-    _flag("--acks", metavar="all|1|0", told="What producers wait for (all)."),
-    _flag("--idempotence/--no-idempotence", told="Idempotent producers (on with acks all)."),
-    _flag("--unclean-election/--no-unclean-election", told="Allow unclean leader elections (off)."),
-    _flag("--flush", metavar="POLICY", told="When brokers sync: never (default), every-write, N (writes), or Nms."),
-    _flag("--workload", metavar="NAME", told="What clients do: log (the default), register, queue, groups or admin."),
-    _flag("--client", metavar="NAME", told="Client library: kafka-python (the default), aiokafka, confluent-kafka."),
+    _flag("--system", metavar="NAME|FILE", text="Test another broker than Harrow's own: see `harrow systems`."),
+    _flag("--environment", metavar="NAME", text="Where the cluster runs: local (the default), docker or ssh."),
+    _flag("--brokers", type=int, metavar="N", text="Number of brokers (3)."),
+    _flag("--controllers", type=int, metavar="N", text="Number of controllers, the voters of the metadata quorum (1)."),
+    _flag("--combined/--no-combined", text="Let the first brokers be the controllers, too (off)."),
+    _flag("--partitions", type=int, metavar="N", text="Partitions of the topic (4)."),
+    _flag("--replication-factor", type=int, metavar="N", text="Replicas per partition (3)."),
+    _flag("--min-insync-replicas", type=int, metavar="N", text="min.insync.replicas (2)."),
+    _flag("--acks", metavar="all|1|0", text="Acknowledgements that producers wait for (all)."),
+    _flag("--idempotence/--no-idempotence", text="Idempotent producers (on with acks all)."),
+    _flag("--unclean-election/--no-unclean-election", text="Allow unclean leader elections (off)."),
+    _flag("--flush", metavar="POLICY", text="When brokers sync: never (default), every-write, N (writes), or Nms."),
+    _flag(
+        "--workload",
+        metavar="NAME",
+        text="Workload of the clients: log (the default), register, queue, groups or admin.",
+    ),
+    _flag("--client", metavar="NAME", text="Client library: kafka-python (the default), aiokafka, confluent-kafka."),
     _flag(
         "--faults",
         metavar="LIST",
-        told="Faults or families of them, with commas, a+b for two at once; or usual (the default), all or none.",
+        text="Faults or families of faults, with commas, a+b for two at once; or usual (the default), all or none.",
     ),
-    _flag("--intensity", type=int, metavar="N", told="How many faults may hold at a time, 1 to 4 (1)."),
-    _flag("--swarm/--no-swarm", told="Leave some of the faults out, drawn from the seed (off)."),
-    _flag("--interval", type=float, metavar="SECONDS", told="Mean time from one fault to the next (6)."),
-    _flag("--duration", type=float, metavar="SECONDS", told="Length of the main phase (60)."),
-    _flag("--rate", type=float, metavar="N", told="Sends a second, of all workers together (600)."),
-    _flag("--concurrency", type=int, metavar="N", told="Logical processes that send: the most sends in flight (16)."),
-    _flag("--seed", type=int, metavar="N", told="Decides faults and operations; drawn and told if not given."),
+    _flag("--intensity", type=int, metavar="N", text="Maximum number of simultaneous faults, 1 to 4 (1)."),
+    _flag("--swarm/--no-swarm", text="Use a subset of the faults, drawn from the seed (off)."),
+    _flag("--interval", type=float, metavar="SECONDS", text="Mean time between the starts of two faults (6)."),
+    _flag("--duration", type=float, metavar="SECONDS", text="Length of the main phase (60)."),
+    _flag("--rate", type=float, metavar="N", text="Sends per second, over all workers (600)."),
+    _flag(
+        "--concurrency",
+        type=int,
+        metavar="N",
+        text="Logical processes that send, hence the maximum number of sends in flight (16).",
+    ),
+    _flag("--seed", type=int, metavar="N", text="Seed of faults and operations; drawn and printed if not given."),
     _flag(
         "--flaw",
         "flaws",
         multiple=True,
         metavar="NAME",
-        told="Put a flaw into the broker; see `harrow flaws`. Repeatable.",
+        text="Enable a known flaw of Harrow's own broker; see `harrow flaws`. Repeatable.",
     ),
-    _flag("--generation", metavar="NAME", told="Rules that the broker follows: K1 to K5 (K5, the latest)."),
-    _flag("--network", metavar="HOW", told="auto (default), namespaces or proxies."),
-    _flag("--page-cache", metavar="HOW", told="auto (default), ext4, fuse, page-cache or power-cut."),
+    _flag("--generation", metavar="NAME", text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest)."),
+    _flag("--network", metavar="HOW", text="auto (default), namespaces or proxies."),
+    _flag("--page-cache", metavar="HOW", text="auto (default), ext4, fuse, page-cache or power-cut."),
     _flag(
-        "--image", metavar="NAME", told="Docker: image of the broker (the definition's; made of this machine's Python)."
+        "--image",
+        metavar="NAME",
+        text="Docker: image of the broker (the definition's; Harrow's own: built from this machine's Python).",
     ),
-    _flag("--node-memory", type=int, metavar="MIB", told="Docker: memory of a node (512)."),
-    _flag("--node-cpus", type=float, metavar="N", told="Docker: processors of a node (0: all)."),
-    _flag("--inventory", metavar="FILE", told="Run on the hosts that this TOML file names, by SSH."),
-    _flag("--vms", type=int, metavar="N", told="Run N brokers in QEMU VMs on this machine; controllers get one each."),
-    _flag("--name", metavar="NAME", told="Name of the run in the store (what it is: environment, workload, faults)."),
+    _flag("--node-memory", type=int, metavar="MIB", text="Docker: memory per node (512)."),
+    _flag("--node-cpus", type=float, metavar="N", text="Docker: processors per node (0: all)."),
+    _flag("--inventory", metavar="FILE", text="Run on the hosts in this TOML file, by SSH."),
+    _flag(
+        "--vms", type=int, metavar="N", text="Run N brokers in QEMU VMs on this machine, each controller in another."
+    ),
+    _flag("--name", metavar="NAME", text="Name of the run in the store (environment, workload and faults)."),
 )
 
 
@@ -111,26 +124,26 @@ _FLAGS = (
     metavar="NAME|FILE",
     help="Fire these faults instead of drawing them: see `harrow schedules`, a TOML file, or a stored schedule.json.",
 )
-@click.option("--check/--no-check", default=True, help="Judge the run and write its report (on).")
+@click.option("--check/--no-check", default=True, help="Check the history and write the report (on).")
 @store_option
 def run(file: Path | None, schedule_named: str | None, check: bool, store: Path, **flags: Any) -> None:  # noqa: ANN401
-    """Stand a cluster up, torment it under real clients, and judge whether it kept its promises.
+    """Start a cluster, inject faults under real clients, and check whether it kept its guarantees.
 
-    SPEC is a TOML file with the same settings as the flags, or the spec.json of a stored run; flags override it.
+    SPEC is a TOML file with the settings of the flags, or the spec.json of a stored run; flags override it.
 
     \b
-    harrow run                                         the main job: 60 s, the usual faults, a new seed
-    harrow run --seed 7 --faults kill,pause            the same faults at the same times, again and again
-    harrow run --flaw ack-before-replication           a broker that lies; Harrow finds out
-    harrow run --acks 1 --faults kill,isolate          what acks=1 loses, and that it was allowed to
-    harrow run --brokers 5 --controllers 3             a quorum of controllers, which are among the targets
-    harrow run --controllers 3 --combined              the three brokers vote on the metadata themselves
-    harrow run --system apache-kafka                   somebody else's broker; see docs/systems.md
-    harrow run --schedule last-replica-standing        faults that were written down, not drawn
+    harrow run                                         60 s, the usual faults, a new seed
+    harrow run --seed 7 --faults kill,pause            the same faults at the same times in each run
+    harrow run --flaw ack-before-replication           a broker that acknowledges too early: INVALID
+    harrow run --acks 1 --faults kill,isolate          losses that acks=1 allows
+    harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
+    harrow run --controllers 3 --combined              three nodes, each broker and controller
+    harrow run --system apache-kafka                   another broker; see docs/systems.md
+    harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
 
-    Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness could not do its work.
+    Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness failed.
     """  # noqa: D301 (\b is for click)
     from harness.environments import registry
     from harness.systems import selection
@@ -144,8 +157,8 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
         schedule = _schedule(spec, schedule_file)
         _check(spec, schedule, system)
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
-    asked = Asked(spec, schedule, system, name, None if schedule_file is None else known or "")
-    sys.exit(_run(asked, store, check=check))
+    request = RunRequest(spec, schedule, system, name, None if schedule_file is None else known or "")
+    sys.exit(_run(request, store, check=check))
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
@@ -200,9 +213,9 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     registry.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
-def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
+def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
     from harness.run.judging import WarmSpark, judge, need_java
-    from harness.run.phases.stage import Plan
+    from harness.run.phases.context import Plan
     from harness.run.reporting import write_report
     from harness.store.store import make_run_directory
     from harness.terminal import consoles
@@ -211,27 +224,29 @@ def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
 
     if check:
         need_java()
-    spec = asked.spec
-    directory = make_run_directory(store, asked.name, spec.seed)
-    again = asked.schedule_name
-    command = specs.reproduce(spec, str((directory / "schedule.json").absolute()) if again == "" else again)
+    spec = request.spec
+    directory = make_run_directory(store, request.name, spec.seed)
+    schedule_name = request.schedule_name
+    command = specs.reproduce(
+        spec, str((directory / "schedule.json").absolute()) if schedule_name == "" else schedule_name
+    )
     spark = WarmSpark()
     try:
         with Progress(consoles.progress()) as progress:
-            progress.note(f"seed {spec.seed}; history in {directory}; again: {command}")
-            plan = Plan(spec, asked.schedule, directory, command, asked.name)
+            progress.log(f"seed {spec.seed}; history in {directory}; to repeat: {command}")
+            plan = Plan(spec, request.schedule, directory, command, request.name)
             heal = command_for(store, "heal")
-            _perform(plan, asked.system, progress, heal, spark.start if check else lambda: None)
+            _perform(plan, request.system, progress, heal, spark.start if check else lambda: None)
             if not check:
                 click.echo(f"history: {directory}; see `harrow check {directory}`")
                 return Exit.VALID
-            progress.phase("check", "Spark reads the history")
+            progress.phase("check", "Spark checks the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
             page = write_report(directory, progress)
     except (Interrupted, KeyboardInterrupt):
-        told = f"interrupted; nothing of it is running; the history is in {directory}"
-        click.echo(f"harrow: {told}; see `harrow check {directory}`", err=True)
+        state = f"interrupted; all nodes are stopped; the history is in {directory}"
+        click.echo(f"harrow: {state}; see `harrow check {directory}`", err=True)
         return Exit.UNKNOWN
     except Exception:
         click.echo(f"harrow: the history is in {directory}; see `harrow check {directory}`", err=True)
@@ -243,8 +258,8 @@ def _run(asked: Asked, store: Path, *, check: bool) -> Exit:
     return VERDICTS[verdict]
 
 
-def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_at_rest: Callable[[], None]) -> None:
-    """Run the cluster; Ctrl-C and SIGTERM end it in good order."""
+def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_quiescent: Callable[[], None]) -> None:
+    """Run the cluster; Ctrl-C and SIGTERM end it in an orderly way."""
     from harness.environments import registry
     from harness.run import runner
     from harness.run.stopping import Stop, on_signals
@@ -253,4 +268,4 @@ def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_at_
     make = partial(registry.make, plan.spec, needs, plan.directory, system)
     stop = Stop()
     with on_signals(stop, heal):
-        runner.run(plan, system, make, progress, stop, when_at_rest)
+        runner.run(plan, system, make, progress, stop, when_quiescent)

@@ -1,4 +1,4 @@
-"""`harrow suite`: a matrix of runs, one page."""
+"""The command `harrow suite`: runs a matrix of runs and reports it on one page."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from checkers.verdict.verdict import RunResult
     from harness.suites.cells import Cell
     from harness.suites.definition import Suite
-    from harness.suites.runner import Ended
-    from harness.suites.state import Result, State
+    from harness.suites.runner import SuiteOutcome
+    from harness.suites.state import CellResult, SuiteState
     from harness.terminal.progress import Progress
 
 _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashed": "bold magenta", "skipped": "dim"}
@@ -25,47 +25,47 @@ _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashe
 @click.command("suite")
 @click.argument("named", metavar="SUITE")
 @store_option
-@click.option("--fresh", is_flag=True, help="Begin anew, even if the last performance was interrupted.")
+@click.option("--fresh", is_flag=True, help="Start again, even if the last execution was interrupted.")
 def suite(named: str, store: Path, fresh: bool) -> None:
-    """Perform all runs of a suite, judge them, and write one page, a JUnit file and a summary in Markdown.
+    """Run all cells of a suite, check them, and write one page, a JUnit file and a summary in Markdown.
 
-    SUITE is a name (see `harrow suites`) or a TOML file; see docs/suites.md. What was interrupted is gone on with: runs
-    that have ended stay.
+    SUITE is a name (see `harrow suites`) or a TOML file; see docs/suites.md. An interrupted suite is resumed: cells
+    that have ended are not run again.
 
     \b
     harrow suite smoke            a few minutes
-    harrow suite nightly          hours; what this machine has no means for is skipped, and told
+    harrow suite nightly          hours; cells that this machine cannot run are skipped with the reason
     harrow suite mine.toml        your own
 
-    Exit status: 0 all valid, 1 anomalies, 2 usage, 3 something was not decided, or interrupted, 4 a run crashed or the
-    canary was not found.
+    Exit status: 0 all valid, 1 anomalies, 2 usage, 3 undecided or interrupted, 4 a run crashed or the canary was not
+    found.
     """  # noqa: D301 (\b is for click)
     from harness.run.judging import need_java
     from harness.suites import definition
-    from harness.suites.state import begin
+    from harness.suites.state import resume_or_start
     from harness.terminal import consoles
     from harness.terminal.progress import Progress
 
     wanted = definition.load(SUITES.find(named))
     if not all(cell.is_simulated for cell in (*wanted.canary, *wanted.cells)):
         need_java()
-    state = begin(store, wanted, fresh=fresh)
+    state = resume_or_start(store, wanted, fresh=fresh)
     with Progress(consoles.progress()) as progress:
-        ended = _conduct(wanted, state, progress, command_for(store, "heal"))
-    _tell(state, ended, command_for(store, "suite", named))
-    sys.exit(ended.status)
+        outcome = _run_suite(wanted, state, progress, command_for(store, "heal"))
+    _print_outcome(state, outcome, command_for(store, "suite", named))
+    sys.exit(outcome.status)
 
 
-def _conduct(wanted: Suite, state: State, progress: Progress, heal: str) -> Ended:
+def _run_suite(wanted: Suite, state: SuiteState, progress: Progress, heal: str) -> SuiteOutcome:
     from harness.run.judging import WarmSpark, results_of
     from harness.run.reporting import write_report
     from harness.run.stopping import Stop, on_signals
-    from harness.suites.runner import Hands, conduct
+    from harness.suites.runner import SuiteHooks, run_suite
     from reports.suite import render_suite
 
     spark = WarmSpark()
-    told = "goes on" if state.resumed else "begins"
-    progress.note(f"suite {wanted.name} {told}: {len(wanted.cells)} runs and a canary; {state.directory}/index.html")
+    action = "resumes" if state.resumed else "starts"
+    progress.log(f"suite {wanted.name} {action}: {len(wanted.cells)} runs and a canary; {state.directory}/index.html")
 
     def judge(run: Path) -> RunResult:
         spark.start_once()
@@ -74,24 +74,24 @@ def _conduct(wanted: Suite, state: State, progress: Progress, heal: str) -> Ende
         write_report(run, progress)
         return result
 
-    def note(cell: Cell, result: Result) -> None:
+    def log(cell: Cell, result: CellResult) -> None:
         if result.canary_found is not None:
             found = "found" if result.canary_found else "NOT found"
-            progress.note(f"the canary was {found} with {cell.seeds}", style="green" if result.canary_found else "red")
+            progress.log(f"the canary was {found} with {cell.seeds}", style="green" if result.canary_found else "red")
             return
         why = f": {result.reasons[0]}" if result.reasons else ""
         line = f"{result.verdict}  {cell.environment}, {cell.configuration}, {cell.faults}, {cell.seeds}{why}"
-        progress.note(line, style=_STYLES[result.verdict])
+        progress.log(line, style=_STYLES[result.verdict])
 
     stop = Stop()
     with on_signals(stop, heal):
-        return conduct(wanted, state, Hands(judge, stop, note, render_suite))
+        return run_suite(wanted, state, SuiteHooks(judge, stop, log, render_suite))
 
 
-def _tell(state: State, ended: Ended, command: str) -> None:
+def _print_outcome(state: SuiteState, outcome: SuiteOutcome, command: str) -> None:
     from reports.suite.loaded import load_suite
 
     click.echo(f"{load_suite(state.directory).sentence}")
-    if ended.interrupted:
-        click.echo(f"harrow: interrupted; `{command}` goes on with what has not ended", err=True)
+    if outcome.interrupted:
+        click.echo(f"harrow: interrupted; `{command}` resumes the suite", err=True)
     click.echo(f"page: {state.directory / 'index.html'}")

@@ -1,1 +1,1 @@
-"""What this machine can and cannot do, found out by trying: `harrow doctor`."""
+"""Probes what this machine can and cannot do: `harrow doctor`."""

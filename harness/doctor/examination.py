@@ -1,4 +1,4 @@
-"""Tries everything that runs may want of this machine, each thing in a thread of its own."""
+"""Probes everything that runs may need of this machine, each capability in its own thread."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, USUAL
 
 _TIMEOUT_S = 120.0
-"""A machine with a load of ten takes ten times as long."""
+"""Long, because a machine with a load of ten takes ten times as long."""
 
 NEEDED = ("python", "packages", "java", "store", "temporary-directory", "memory", "tasks", "processes", "loopback")
-"""What the default job cannot do without."""
+"""Capabilities that the default job requires."""
 
 
 def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
-    """Try everything, or only these capabilities, each within two minutes.
+    """Probe all capabilities, or only these, each within two minutes.
 
     `store` is where runs are kept, or would be.
     """
-    trials: Mapping[str, Callable[[], ProbeResult]] = {
+    probes: Mapping[str, Callable[[], ProbeResult]] = {
         "python": basics.try_python,
         "packages": basics.try_packages,
         "java": basics.try_java,
@@ -68,20 +68,20 @@ def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
         "confluent-kafka": lambda: _try_package("confluent-kafka", "confluent_kafka"),
         "kcat": _try_kcat,
     }
-    wanted = {name: trial for name, trial in trials.items() if not only or name in only}
-    # Alone, because it would leave no thread for the others; where there are few, they have to take turns as well.
-    tasks = _end(_begin(trials["tasks"]))
+    wanted = {name: probe for name, probe in probes.items() if not only or name in only}
+    # Alone, because it would leave no thread for the others; where threads are few, the others run in turn, too.
+    tasks = _await(_start(probes["tasks"]))
     known = {"tasks": tasks}
     if tasks.available:
-        waiting = {name: _begin(trial) for name, trial in wanted.items() if name not in known}
-        known |= {name: _end(future) for name, future in waiting.items()}
+        waiting = {name: _start(probe) for name, probe in wanted.items() if name not in known}
+        known |= {name: _await(future) for name, future in waiting.items()}
     else:
-        known |= {name: _end(_begin(trial)) for name, trial in wanted.items() if name not in known}
+        known |= {name: _await(_start(probe)) for name, probe in wanted.items() if name not in known}
     return [Finding.of(known[name], name, TITLES[name], needed=name in NEEDED) for name in wanted]
 
 
 def default_job(findings: Sequence[Finding]) -> DefaultJob:
-    """Whether `harrow run` works, by what was found, and by which mechanisms it would."""
+    """Decide from the findings whether `harrow run` works, and by which mechanisms."""
     lacks = [finding for finding in findings if finding.needed and not finding.available]
     if lacks:
         return DefaultJob({}, lacks)
@@ -91,42 +91,42 @@ def default_job(findings: Sequence[Finding]) -> DefaultJob:
     return DefaultJob({"network": chosen.network, "page-cache loss": chosen.page_cache, "Spark": java}, ())
 
 
-def _begin(trial: Callable[[], ProbeResult]) -> Future[ProbeResult]:
+def _start(probe: Callable[[], ProbeResult]) -> Future[ProbeResult]:
     future: Future[ProbeResult] = Future()
 
     def work() -> None:
         try:
-            future.set_result(trial())
+            future.set_result(probe())
         except BaseException as error:
             future.set_exception(error)
 
-    # One that hangs shall not keep the command from ending: what it has started ends with us.
+    # A daemon thread, so that a probe that hangs does not keep the command from ending; its children end with us.
     threading.Thread(target=work, daemon=True).start()
     return future
 
 
-def _end(future: Future[ProbeResult]) -> ProbeResult:
+def _await(future: Future[ProbeResult]) -> ProbeResult:
     try:
         return future.result(_TIMEOUT_S)
     except TookTooLong:
         return ProbeResult(False, f"no answer within {_TIMEOUT_S:g} s")
-    except Exception as error:  # whatever it is, all the others have something to say as well
+    except Exception as error:  # an error of one probe must not hide the results of the others
         return ProbeResult(False, describe(error))
 
 
 def _try_package(distribution: str, module: str) -> ProbeResult:
-    def trial() -> str:
+    def probe() -> str:
         if importlib.util.find_spec(module) is None:
             raise EnvironmentFailed("not installed", Missing("Python package", distribution))
         return "installed"
 
-    return attempt(distribution, trial)
+    return attempt(distribution, probe)
 
 
 def _try_kcat() -> ProbeResult:
-    def trial() -> str:
+    def probe() -> str:
         if (program := find("kcat")) is None:
             raise EnvironmentFailed("not installed", Missing("program", "kcat"))
         return program
 
-    return attempt("kcat", trial)
+    return attempt("kcat", probe)

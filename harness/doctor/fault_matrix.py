@@ -1,4 +1,4 @@
-"""Which environment can inject which fault, and by what: `harrow doctor --faults`."""
+"""Prints which environment can inject which fault, and by which mechanism: `harrow doctor --faults`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER = "-"
 
 
 def cell(kind: FaultKind, offers: Capabilities) -> str:
-    """By which mechanisms an environment injects a kind: alternatives with commas, both needed with "and"."""
+    """The mechanisms by which an environment injects a kind: alternatives with commas, joint ones with "and"."""
     choices = offers.mechanisms_for(kind.needs)
     if any(not choice for choice in choices):
         return NEVER
@@ -23,7 +23,7 @@ def cell(kind: FaultKind, offers: Capabilities) -> str:
 
 
 def markdown() -> str:
-    """The matrix as it stands in the documentation; it does not depend on the machine."""
+    """The matrix for the documentation; it does not depend on the machine."""
     lines = [f"| fault | {' | '.join(CAPABILITIES)} |", "|---|" + "---|" * len(CAPABILITIES)]
     for kind in KINDS.values():
         cells = (cell(kind, offers) for offers in CAPABILITIES.values())
@@ -32,7 +32,7 @@ def markdown() -> str:
 
 
 def here() -> str:
-    """The matrix with what this machine can do: mechanisms are tried, and what is missing has its reason below."""
+    """The matrix for this machine: mechanisms are probed, and the reasons for missing ones are listed below."""
     reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
     rows = [("", *CAPABILITIES)]
     for kind in KINDS.values():
@@ -45,10 +45,10 @@ def here() -> str:
         rows.append((kind.name, *cells))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*table, *_told(reasons)])
+    return "\n".join([*table, *_explain(reasons)])
 
 
-def _told(reasons: Mapping[tuple[str, str], list[str]]) -> list[str]:
+def _explain(reasons: Mapping[tuple[str, str], list[str]]) -> list[str]:
     return [
         f"no {'fault' if len(kinds) == len(KINDS) else ', '.join(kinds)} in {environment}: {reason}"
         for (environment, reason), kinds in reasons.items()

@@ -1,4 +1,4 @@
-"""What `harrow doctor` has to say of one capability, and of the default job."""
+"""The findings of `harrow doctor`: one per capability, and one for the default job."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from harness.environments.machine.feature_probes import ProbeResult
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a run may want of the machine."""
+    """The state of one capability that a run may need."""
 
-    capability: str  # of the table of remedies
+    capability: str  # its name in the table of remedies
     title: str
     available: bool
-    found: str  # one line: what worked, or what was met instead
-    explanation: Explanation | None = None  # why it is not there and what to do, if that is known
-    needed: bool = False  # without it the default job cannot work; everything else has a substitute or is an extra
+    found: str  # one line: what worked, or what failed
+    explanation: Explanation | None = None  # why it is missing and what to do, if that is known
+    needed: bool = False  # required by the default job; all others have a substitute or are optional
     cause: Cause | None = None
 
     @classmethod
-    def of(cls, trial: ProbeResult, capability: str, title: str, *, needed: bool = False) -> Finding:
-        """What a trial has found."""
-        return cls(capability, title, trial.available, trial.found, trial.explanation, needed, trial.cause)
+    def of(cls, probed: ProbeResult, capability: str, title: str, *, needed: bool = False) -> Finding:
+        """Make the finding from the result of a probe."""
+        return cls(capability, title, probed.available, probed.found, probed.explanation, needed, probed.cause)
 
     @property
     def why(self) -> str:
-        """What was found, in words where they are known."""
+        """The explanation of the cause if it is known, else what was found."""
         return self.explanation.words if self.explanation is not None else self.found
 
     @property
     def remedy(self) -> str:
-        """What to do; empty where it is there, or nothing is known to help."""
+        """What to do; empty if the capability is available, or no remedy is known."""
         return self.explanation.remedy.text if self.explanation is not None else ""
 
 
@@ -43,8 +43,8 @@ class Finding:
 class DefaultJob:
     """Whether `harrow run` without any flags works on this machine, and how."""
 
-    mechanisms: Mapping[str, str]  # what it does → by what
-    lacks: Sequence[Finding]  # what it needs and has not
+    mechanisms: Mapping[str, str]  # purpose → mechanism
+    lacks: Sequence[Finding]  # required capabilities that are missing
 
     @property
     def works(self) -> bool:
@@ -55,20 +55,20 @@ class DefaultJob:
         """One line."""
         if self.works:
             return "`harrow run` works here: " + "; ".join(f"{what} by {how}" for what, how in self.mechanisms.items())
-        told = [f"{one.title}: {one.why}{f'; {one.remedy}' if one.remedy else ''}" for one in self.lacks]
-        return f"`harrow run` does not work here. {'. '.join(told)}"
+        reasons = [f"{one.title}: {one.why}{f'; {one.remedy}' if one.remedy else ''}" for one in self.lacks]
+        return f"`harrow run` does not work here. {'. '.join(reasons)}"
 
 
 def as_json(findings: Sequence[Finding], job: DefaultJob | None) -> dict[str, Any]:
-    """All of it, for programs."""
-    told: dict[str, Any] = {"capabilities": [_as_json(finding) for finding in findings]}
+    """All findings as JSON, for programs."""
+    content: dict[str, Any] = {"capabilities": [_as_json(finding) for finding in findings]}
     if job is not None:
-        told["default_job"] = {
+        content["default_job"] = {
             "works": job.works,
             "mechanisms": dict(job.mechanisms),
             "lacks": [finding.capability for finding in job.lacks],
         }
-    return told
+    return content
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What control groups allow this process: limits that a container's own /proc does not show."""
+"""Reads the limits of control groups on this process, which /proc in a container does not show."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from pathlib import Path
 _ROOT = Path("/sys/fs/cgroup")
 _MEMBERSHIP = Path("/proc/self/cgroup")
 _UNLIMITED = 1 << 60
-"""Version 1 has no word for it, only a number that no machine reaches."""
+"""Version 1 of control groups has no word for "unlimited", only a number that no machine reaches."""
 
 
-def memory_left() -> int | None:
-    """Bytes that this process and those beside it may still take; None where nothing limits them."""
+def memory_available() -> int | None:
+    """Bytes that this process and the others in its groups can still allocate; None if there is no limit."""
     left = [
-        *_left("memory", "memory.max", "memory.current", ("active_file", "inactive_file")),
-        *_left(
+        *_available("memory", "memory.max", "memory.current", ("active_file", "inactive_file")),
+        *_available(
             "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")
         ),
     ]
     return min(left, default=None)
 
 
-def tasks_left() -> int | None:
-    """Processes and threads that may still be started; None where nothing limits them."""
-    return min(_left("pids", "pids.max", "pids.current"), default=None)
+def tasks_available() -> int | None:
+    """Number of processes and threads that can still be started; None if there is no limit."""
+    return min(_available("pids", "pids.max", "pids.current"), default=None)
 
 
-def _left(controller: str, limit_name: str, use_name: str, cached: Sequence[str] = ()) -> Iterator[int]:
-    """What is left in each group; `cached` are statistics of what is given back when there is need: pages of files."""
+def _available(controller: str, limit_name: str, use_name: str, cached: Sequence[str] = ()) -> Iterator[int]:
+    """What is available in each group; `cached` are statistics of memory that can be reclaimed: pages of files."""
     for group in _groups(controller):
         limit, use = _number(group / limit_name), _number(group / use_name)
         if limit is not None and use is not None and limit < _UNLIMITED:
@@ -46,7 +46,7 @@ def _groups(controller: str) -> Iterator[Path]:
         if controllers == "" or controller in controllers.split(","):
             root = _ROOT / controller if controllers else _ROOT
             own = root / path.lstrip("/")
-            # In a container the path may be that of the machine outside, and what is ours lie at the root.
+            # In a container the path may be that on the host, and our own group may be at the root.
             yield from dict.fromkeys((own, *(one for one in own.parents if one.is_relative_to(root)), root))
 
 

@@ -1,4 +1,4 @@
-"""Prints what was found: a table and a last line that says whether the default job works."""
+"""Prints the findings: a table, and a last line that says whether the default job works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN_WIDTH = 160
 
 
 def render(findings: Sequence[Finding], job: DefaultJob | None, console: Console | None = None) -> None:
-    """Print it, with colours on a terminal, without them elsewhere; without a last line if there is no job."""
+    """Print the findings, coloured on a terminal only; without a last line if there is no job."""
     table = Table(box=None, pad_edge=False)
     for heading in ("", "capability", "found", "to add it"):
         table.add_column(heading, overflow="fold")

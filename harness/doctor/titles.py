@@ -1,4 +1,4 @@
-"""The capabilities that doctor knows, by the names that a user types, and what they are called in its table."""
+"""Names the capabilities that doctor probes, with their titles in its table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Owns an interactive cluster: `python -m harness.interactive.daemon DIRECTORY SPEC` with the spec as JSON.
+"""Runs an interactive cluster: `python -m harness.interactive.daemon DIRECTORY SPEC` with the specification as JSON.
 
-It prints `ready` once every node serves, or one line on standard error and ends with status 4. It ends, and takes the
-cluster down, when it is ordered to, or gets SIGTERM.
+It prints `ready` once every node serves; otherwise it prints one line on standard error and ends with status 4. It
+stops the cluster and ends on the request `down` or on SIGTERM.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ READY_S = 60.0
 _ACCEPT_S = 0.2
 _HEAL_S = 60.0
 
-Say = Callable[[Mapping[str, object]], None]
+Send = Callable[[Mapping[str, object]], None]
 
 
-class Owner:
-    """A cluster, and what may be asked of it."""
+class Daemon:
+    """Answers requests about one cluster."""
 
     def __init__(self, environment: MachineEnvironment, journal: Journal, stop: Stop) -> None:
         self._environment = environment
@@ -50,19 +50,19 @@ class Owner:
         self._stop = stop
         self._one_fault_at_a_time = threading.Lock()
 
-    def obey(self, request: Mapping[str, Any], say: Say) -> None:
-        """Carry out one order. Raises `NodeError`."""
+    def handle(self, request: Mapping[str, Any], send: Send) -> None:
+        """Carry out one request. Raises `NodeError`."""
         match request:
             case {"do": "status"}:
-                self._status(say)
+                self._status(send)
             case {"do": "fault", **wanted}:
-                self._fault(wanted, say)
+                self._fault(wanted, send)
             case {"do": "down"}:
                 self._stop.request()
             case _:
-                raise NodeError(f"expected an order that the owner of a cluster knows, found {dict(request)}")
+                raise NodeError(f"expected a request that the daemon knows, found {dict(request)}")
 
-    def _status(self, say: Say) -> None:
+    def _status(self, send: Send) -> None:
         cluster = self._environment.cluster
         for node_id, node in sorted(cluster.nodes.items()):
             state = (
@@ -74,12 +74,12 @@ class Owner:
                 if node.is_alive()
                 else "dead"
             )
-            say({"node": node_id, "role": node.role, "pid": node.pid, "state": state})
+            send({"node": node_id, "role": node.role, "pid": node.pid, "state": state})
         for view in cluster.partitions():
-            say({"topic": view.topic, "partition": view.partition, "leader": view.leader, "isr": view.isr})
+            send({"topic": view.topic, "partition": view.partition, "leader": view.leader, "isr": view.isr})
 
-    def _fault(self, wanted: Mapping[str, Any], say: Say) -> None:
-        """Fire one fault and see it through, as the conductor of a run does."""
+    def _fault(self, wanted: Mapping[str, Any], send: Send) -> None:
+        """Inject, verify and heal one fault, as the nemesis runner of a run does."""
         target = FaultTarget(wanted["role"], wanted["partition"])
         entry = ScheduledFault(1, 0, wanted["kind"], target, wanted["lasts_ms"], wanted["parameters"])
 
@@ -87,83 +87,83 @@ class Owner:
             self._journal.record(kind, **details)
 
         with self._one_fault_at_a_time:
-            conductor = NemesisRunner(
+            runner = NemesisRunner(
                 Site.of(self._environment.cluster, RealClock(time.monotonic_ns)),
                 Schedule((entry,)),
                 journal,
-                lambda row: say({"took_hold": row["took_hold"], "healed": row["healed"]}),
-                lambda note: say({"note": note}),
+                lambda row: send({"took_hold": row["took_hold"], "healed": row["healed"]}),
+                lambda note: send({"note": note}),
                 lossy_budget=len(self._environment.plans),
             )
             now_ns = time.monotonic_ns()
             end_ns = now_ns + int((wanted["lasts_ms"] / 1000 + _HEAL_S) * 1e9)
-            conductor.run(now_ns, end_ns, lambda: self._stop.requested)
+            runner.run(now_ns, end_ns, lambda: self._stop.requested)
 
 
-def serve(owner: Owner, listener: socket.socket, stop: Stop) -> None:
-    """Take orders until the cluster is to be taken down."""
+def serve(daemon: Daemon, listener: socket.socket, stop: Stop) -> None:
+    """Answer requests until the cluster is to be stopped."""
     listener.settimeout(_ACCEPT_S)
     while not stop.requested:
         try:
             connection, _ = listener.accept()
         except TimeoutError:
             continue
-        threading.Thread(target=_converse, args=(owner, connection), daemon=True).start()
+        threading.Thread(target=_answer, args=(daemon, connection), daemon=True).start()
 
 
-def _converse(owner: Owner, connection: socket.socket) -> None:
-    def say(thing: Mapping[str, object]) -> None:
-        connection.sendall(json.dumps(thing).encode() + b"\n")
+def _answer(daemon: Daemon, connection: socket.socket) -> None:
+    def send(reply: Mapping[str, object]) -> None:
+        connection.sendall(json.dumps(reply).encode() + b"\n")
 
     with connection, connection.makefile("rb") as lines:
         try:
             try:
-                owner.obey(json.loads(next(iter(lines))), say)
+                daemon.handle(json.loads(next(iter(lines))), send)
             except (NodeError, OSError, KeyError, TypeError) as error:
-                say({"error": " ".join(str(error).split())})
+                send({"error": " ".join(str(error).split())})
             else:
-                say({"end": True})
-        except ConnectionError:  # nobody listens any more; what was ordered has been done
+                send({"end": True})
+        except ConnectionError:  # the client is gone; the request has been carried out
             return
 
 
-def stand(directory: Path, spec: Spec, stop: Stop) -> None:
-    """Set a cluster up, own it until told to take it down. Raises `EnvironmentFailed`, `NodeError`."""
+def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
+    """Set a cluster up, and run it until it is to be stopped. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
     needs = frozenset().union(*(KINDS[part].needs for name in spec.faults for part in parts(name)))
     environment = registry.make(spec, needs, directory, make(spec), journal)
     assert isinstance(environment, MachineEnvironment)
-    with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as place:
+    with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as sockets:
         try:
             environment.set_up()
             environment.await_ready(READY_S)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-                listener.bind(f"{place}/orders")
+                listener.bind(f"{sockets}/requests")
                 listener.listen()
-                _announce(directory, environment, f"{place}/orders")
+                _announce(directory, environment, f"{sockets}/requests")
                 print("ready", flush=True)
-                serve(Owner(environment, journal, stop), listener, stop)
+                serve(Daemon(environment, journal, stop), listener, stop)
         finally:
             environment.tear_down()
             journal.finish()
             (directory / ABOUT).unlink(missing_ok=True)
 
 
-def _announce(directory: Path, environment: MachineEnvironment, orders: str) -> None:
+def _announce(directory: Path, environment: MachineEnvironment, socket_path: str) -> None:
     brokers = [plan.node_id for plan in environment.plans if is_broker(plan)]
     reached = (environment.addresses.reach(CLIENTS, broker, "CLIENT") for broker in brokers)
-    known = {"socket": orders, "bootstrap": [f"{host}:{port}" for host, port in reached]}
+    known = {"socket": socket_path, "bootstrap": [f"{host}:{port}" for host, port in reached]}
     (directory / ABOUT).write_text(json.dumps(known))
     sync_directory(directory)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Own a cluster."""
+    """Run a cluster."""
     stop = Stop()
     try:
         with on_signals(stop):
-            stand(Path(arguments[0]), from_json(arguments[1]), stop)
-    except Exception as error:  # whatever it is, whoever waits for the cluster must hear of it in a line
+            run_cluster(Path(arguments[0]), from_json(arguments[1]), stop)
+    except Exception as error:  # `harrow cluster up` waits for the cluster and prints this line
         print(" ".join(str(error).split()), file=sys.stderr, flush=True)
         return Exit.FAILED
     return 0

@@ -1,4 +1,4 @@
-"""Talking to the owner of a standing cluster: one JSON object there, lines of JSON back, of which one is the end."""
+"""The client side of the daemon's protocol: a request is one JSON object, the reply is JSON lines up to an end mark."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.run.stopping import Failed, Lacking
+from harness.run.stopping import MissingPrerequisite, RunFailed
 
 ABOUT = "cluster.json"
-"""What is known of a standing cluster: `pid`, `socket`, `bootstrap`. It is there as long as the cluster stands."""
+"""The file that describes a running interactive cluster: `socket`, `bootstrap`. It exists while the cluster runs."""
 
 
 def about(directory: Path) -> Mapping[str, Any]:
-    """What is known of the cluster that stands in a directory. Raises `Lacking` if there is none."""
+    """The description of the cluster that runs in a directory. Raises `MissingPrerequisite` if there is none."""
     try:
         known: Mapping[str, Any] = json.loads((directory / ABOUT).read_text())
     except (OSError, ValueError) as error:
-        raise Lacking(f"expected a cluster that stands in {directory}, found none; harrow cluster up") from error
+        raise MissingPrerequisite(
+            f"expected a cluster that runs in {directory}, found none; harrow cluster up"
+        ) from error
     return known
 
 
-def order(directory: Path, **request: object) -> Iterator[Mapping[str, Any]]:
-    """Give one order; what the owner says to it, line by line. Raises `Failed` when it refuses or is gone."""
+def request(directory: Path, **content: object) -> Iterator[Mapping[str, Any]]:
+    """Send one request; yield the daemon's replies. Raises `RunFailed` when it refuses or is gone."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.connect(about(directory)["socket"])
-            connection.sendall(json.dumps(request).encode() + b"\n")
+            connection.sendall(json.dumps(content).encode() + b"\n")
         except OSError as error:
-            raise Failed(
-                f"expected the owner of the cluster in {directory} to answer, found: {error}; harrow heal {directory}"
+            raise RunFailed(
+                f"expected the daemon of the cluster in {directory} to answer, found: {error}; harrow heal {directory}"
             ) from error
         with connection.makefile("rb") as lines:
             for line in lines:
-                said = json.loads(line)
-                if "error" in said:
-                    raise Failed(said["error"])
-                if "end" in said:
+                reply = json.loads(line)
+                if "error" in reply:
+                    raise RunFailed(reply["error"])
+                if "end" in reply:
                     return
-                yield said
-    raise Failed(f"expected an answer to its end, found that the owner of the cluster in {directory} died")
+                yield reply
+    raise RunFailed(f"expected a complete reply, found that the daemon of the cluster in {directory} died")

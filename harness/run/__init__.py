@@ -1,1 +1,1 @@
-"""Performs one run: phases, workers, samplers, checks."""
+"""Performs one run on a real cluster: its phases, worker processes, sampler and health checks."""

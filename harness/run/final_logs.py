@@ -1,4 +1,4 @@
-"""The logs of all replicas after a run: the table `logs`."""
+"""Dumps the logs of all replicas after a run into the table `logs`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ def dump_logs(
     system: System,
     plans: Sequence[NodePlan],
     record: Callable[[Mapping[str, object]], None],
-    go_on: Callable[[], None],
+    check_stop: Callable[[], None],
 ) -> None:
-    """Record every record of every replica. A broker that does not answer is left out.
+    """Write every record of every replica to the table. A broker that does not answer is left out.
 
-    `go_on` is called for every record and may raise to end the dump.
+    `check_stop` is called for every record and may raise to end the dump.
     """
     for plan in plans:
         for replica in system.replicas(plan):
             for item in system.log(plan, replica.topic, replica.partition):
-                go_on()
+                check_stop()
                 record(
                     {
                         "broker": plan.node_id,

@@ -1,4 +1,4 @@
-"""Whether a cluster is well: everybody serves, the quorum agrees, every ISR is full, all replicas end alike."""
+"""Checks whether a cluster is healthy: all nodes serve, the quorum agrees, ISRs are full, replicas have equal ends."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from nemesis.loss_budget import behind_the_quorum
 
 
 @dataclass(frozen=True)
-class End:
-    """Where a partition ends."""
+class PartitionEnd:
+    """The end offset of a partition."""
 
     topic: str
     partition: int
     end_offset: int
-    agreed: bool  # log end and high watermark of every replica that tells stood there
+    agreed: bool  # log end and high watermark of every replica that was asked are equal to it
 
 
-def lacking(cluster: Cluster, lost: frozenset[int] = frozenset()) -> str | None:
-    """Return what a healthy cluster has and this one lacks, None if it is healthy. `lost` nodes need not serve."""
+def unhealthy_reason(cluster: Cluster, lost: frozenset[int] = frozenset()) -> str | None:
+    """Return why the cluster is not healthy, None if it is. `lost` nodes need not serve."""
     idle = [node_id for node_id, node in sorted(cluster.nodes.items()) if node_id not in lost and not node.is_ready()]
     if idle:
         return f"node {', '.join(map(str, idle))} does not serve"
-    if (lack := _quorum_lack(cluster, lost)) is not None:
-        return lack
+    if (reason := _quorum_problem(cluster, lost)) is not None:
+        return reason
     views = cluster.partitions()
     if not views:
-        return "nobody can tell the partitions"
-    return next((lack for view in views if (lack := _lack(view, lost)) is not None), None)
+        return "no broker describes the partitions"
+    return next((reason for view in views if (reason := _partition_problem(view, lost)) is not None), None)
 
 
-def _quorum_lack(cluster: Cluster, lost: frozenset[int]) -> str | None:
+def _quorum_problem(cluster: Cluster, lost: frozenset[int]) -> str | None:
     if not any(map(is_controller, cluster.nodes.values())):
-        return None  # the brokers keep the metadata among themselves
+        return None  # the brokers replicate the metadata themselves
     voters = cluster.voters()
     active = active_among(voters)
     if active is None:
@@ -50,7 +50,7 @@ def _quorum_lack(cluster: Cluster, lost: frozenset[int]) -> str | None:
     return None
 
 
-def _lack(view: PartitionView, lost: frozenset[int]) -> str | None:
+def _partition_problem(view: PartitionView, lost: frozenset[int]) -> str | None:
     name = f"{view.topic}-{view.partition}"
     if view.leader not in view.replicas:
         return f"{name} has no leader"
@@ -60,37 +60,37 @@ def _lack(view: PartitionView, lost: frozenset[int]) -> str | None:
     return None
 
 
-def ends(
+def partition_ends(
     system: System, plans: Sequence[NodePlan], views: Sequence[PartitionView], lost: frozenset[int] = frozenset()
-) -> Sequence[End]:
-    """Where each partition ends, as all its replicas say but those on `lost` nodes, or its leader alone."""
-    told: dict[tuple[str, int], list[ReplicaState]] = defaultdict(list)
+) -> Sequence[PartitionEnd]:
+    """The end of each partition as all its replicas report it, except on `lost` nodes, or as its leader alone does."""
+    reported: dict[tuple[str, int], list[ReplicaState]] = defaultdict(list)
     for plan in plans:
         for replica in system.replicas(plan):
-            told[replica.topic, replica.partition].append(replica)
-    told_by_all = system.traits.reports_followers
+            reported[replica.topic, replica.partition].append(replica)
+    all_report = system.traits.reports_followers
     return [
-        _end(view, told[view.topic, view.partition], len(set(view.replicas) - lost) if told_by_all else 1)
+        _end(view, reported[view.topic, view.partition], len(set(view.replicas) - lost) if all_report else 1)
         for view in views
         if not is_internal(view.topic)
     ]
 
 
 def is_internal(topic: str) -> bool:
-    """Whether the cluster keeps a topic for itself: nobody reads it, and it is never at rest."""
+    """Whether a topic is internal to the cluster: no client reads it, and it is written to all the time."""
     return topic.startswith("__")
 
 
-def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int) -> End:
+def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int) -> PartitionEnd:
     positions = {position for replica in replicas for position in (replica.log_end, replica.high_watermark)}
     agreed = len(replicas) == wanted and len(positions) == 1
     end = max((replica.high_watermark for replica in replicas), default=0)
-    return End(view.topic, view.partition, end, agreed)
+    return PartitionEnd(view.topic, view.partition, end, agreed)
 
 
-def by_topic(found: Sequence[End]) -> Mapping[str, Mapping[str, int]]:
-    """As the workers are told: topic → partition → end."""
-    told: dict[str, dict[str, int]] = defaultdict(dict)
+def by_topic(found: Sequence[PartitionEnd]) -> Mapping[str, Mapping[str, int]]:
+    """The ends in the form that workers take: topic → partition → end offset."""
+    by_name: dict[str, dict[str, int]] = defaultdict(dict)
     for end in found:
-        told[end.topic][str(end.partition)] = end.end_offset
-    return told
+        by_name[end.topic][str(end.partition)] = end.end_offset
+    return by_name

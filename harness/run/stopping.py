@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks the run to heal, stop its nodes and keep its history; the second is immediate."""
+"""Handles Ctrl-C and SIGTERM: the first heals, stops the nodes and keeps the history; the second ends at once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ POLL_S = 0.05
 
 
 class Interrupted(Exception):
-    """Somebody asked the run to end early."""
+    """The user asked the run to end early."""
 
 
-class Failed(Exception):
-    """A condition that the run needs did not come true. One line: expected, found."""
+class RunFailed(Exception):
+    """A condition that the run needs was not met. One line: expected, found."""
 
 
-class Lacking(Failed):
-    """What was asked for is not here. Nothing was started. One line: expected, found, what to do."""
+class MissingPrerequisite(RunFailed):
+    """The command needs something that is missing. Nothing was started. One line: expected, found, what to do."""
 
 
 class Stop:
-    """Whether the run was asked to end; waits notice."""
+    """A request to end the run, which interrupts waits."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -39,11 +39,11 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether it was asked to."""
+        """Whether the run was asked to end."""
         return self._event.is_set()
 
-    def rest(self, seconds: float) -> None:
-        """Let time pass. Raises `Interrupted` as soon as the run is asked to end."""
+    def sleep(self, seconds: float) -> None:
+        """Sleep. Raises `Interrupted` as soon as the run is asked to end."""
         if self._event.wait(seconds):
             raise Interrupted
 
@@ -53,21 +53,21 @@ class Stop:
         while not condition():
             if now_ns() >= deadline_ns:
                 return condition()
-            self.rest(POLL_S)
+            self.sleep(POLL_S)
         return True
 
 
 @contextmanager
 def on_signals(stop: Stop, heal: str = "harrow heal") -> Iterator[None]:
-    """Translate SIGINT and SIGTERM to `stop` while inside; `heal` is the command that undoes what a second leaves."""
+    """Translate SIGINT and SIGTERM to `stop` inside the block; `heal` is the command to suggest after a second one."""
 
-    def heard(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if stop.requested:
-            os.write(sys.stderr.fileno(), f"harrow: ended at once; `{heal}` removes what the run left\n".encode())
+            os.write(sys.stderr.fileno(), f"harrow: ended at once; `{heal}` cleans up after the run\n".encode())
             os._exit(Exit.UNKNOWN)
         stop.request()
 
-    before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
@@ -77,7 +77,7 @@ def on_signals(stop: Stop, heal: str = "harrow heal") -> Iterator[None]:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM raise `KeyboardInterrupt` while inside, as Ctrl-C does; so that what was started is ended."""
+    """Let SIGTERM raise `KeyboardInterrupt` inside the block, as Ctrl-C does, so that child processes are ended."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The worker processes of a run: start them, tell them what to do, hear what they have done."""
+"""Starts the worker processes of a run, sends them commands and reads their reports."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from harness.environments.base import Environment, Process
 from harness.environments.machine.helpers.own_python import module_command
-from harness.run.stopping import Failed
+from harness.run.stopping import RunFailed
 
 STOP_TIMEOUT_S = 20.0
 _TAIL_LINES = 5
 
 
 class Worker:
-    """One worker process. A thread reads its reports; only the latest of each event is kept."""
+    """One worker process. A thread reads its reports; only the latest report of each event is kept."""
 
     def __init__(self, number: int, process: Process, log: Path) -> None:
         self.number = number
@@ -28,24 +28,24 @@ class Worker:
         self._listener.start()
 
     def latest(self, event: str) -> Mapping[str, Any] | None:
-        """Give the latest report of this kind."""
+        """Return the latest report of this event."""
         return self._latest.get(event)
 
-    def tell(self, command: str) -> None:
-        """Give a command. Raises `Failed` if the worker is gone."""
+    def send(self, command: str) -> None:
+        """Send a command. Raises `RunFailed` if the worker has ended."""
         try:
             self._process.stdin.write(f"{command}\n".encode())
             self._process.stdin.flush()
         except (OSError, ValueError) as error:
-            raise Failed(self._gone()) from error
+            raise RunFailed(self._failure()) from error
 
     def check(self) -> None:
-        """Raise `Failed` if the process has ended before it was told to."""
+        """Raise `RunFailed` if the process has ended without being stopped."""
         if self._process.poll() is not None:
-            raise Failed(self._gone())
+            raise RunFailed(self._failure())
 
     def stop(self) -> None:
-        """Have it close its history; kill it if it does not."""
+        """Let it close its history; kill it if it does not end in time."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -59,21 +59,21 @@ class Worker:
             report = json.loads(line)
             self._latest[report["event"]] = report
 
-    def _gone(self) -> str:
+    def _failure(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if self._log.exists() else []
-        said = "; its last log lines:\n  " + "\n  ".join(lines) if lines else ""
-        return f"expected worker {self.number} to go on, found that it ended with status {self._process.poll()}{said}"
+        tail = "; its last log lines:\n  " + "\n  ".join(lines) if lines else ""
+        return f"expected worker {self.number} to go on, found that it ended with status {self._process.poll()}{tail}"
 
 
 def start_workers(
-    environment: Environment, directory: Path, orders: Sequence[Mapping[str, object]]
+    environment: Environment, directory: Path, configs: Sequence[Mapping[str, object]]
 ) -> Sequence[Worker]:
-    """Start one worker for each set of orders, with its files in `directory`."""
+    """Start one worker for each configuration, with its files in `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     workers = []
-    for number, order in enumerate(orders):
+    for number, config in enumerate(configs):
         path = directory / f"worker-{number}.json"
-        path.write_text(json.dumps(order, indent=2) + "\n")
+        path.write_text(json.dumps(config, indent=2) + "\n")
         log = directory / f"worker-{number}.log"
         command = module_command("workloads.worker", str(path.absolute()))
         workers.append(Worker(number, environment.spawn_client(command, log), log))

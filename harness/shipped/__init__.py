@@ -1,4 +1,4 @@
-"""Suites, system definitions and schedules that come with Harrow, found by their names beside files of one's own."""
+"""Finds the suites, system definitions and schedules that come with Harrow, by name, beside the user's own files."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ _HERE: Final = Path(__file__).parent
 SUITES: Final = Shelf("a suite", "suites", _HERE / "suites")
 SYSTEMS: Final = Shelf("a system definition", "systems", _HERE / "systems")
 SCHEDULES: Final = Shelf("a schedule", "schedules", _HERE / "schedules")
-"""Schedules of faults for a run; those that are played in steps are `simulation.directed.files.STORIES`."""
+"""Schedules of faults for a run; schedules of steps for simulations are `simulation.directed.files.STORIES`."""

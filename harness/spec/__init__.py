@@ -1,1 +1,1 @@
-"""The specification of a run, and how its files are read."""
+"""The specification of a run, and the readers of its files."""

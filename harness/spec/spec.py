@@ -1,7 +1,7 @@
-"""The specification of a run: everything that decides what happens, so that it can happen again.
+"""Defines and validates the specification of a run: all settings that determine it, so that it can be repeated.
 
 It comes from flags, from a TOML file, or from a stored `spec.json`. Every field is checked when the
-specification is made; what is wrong is said in one line.
+specification is made; an error is one line.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
 OWN_COPY: Final = "system.toml"
-"""What the definition of somebody else's broker is called in the directory of a run."""
+"""Name of the copy of a system definition in the directory of a run."""
 
 OF_CONTAINERS: Final = frozenset({"image", "node_memory", "node_cpus"})
-"""Settings that mean something in the environment `docker` alone."""
+"""Settings that apply to the environment `docker` only."""
 
 WORKLOADS: Final = ("log", "register", "queue", "groups", "admin")
 CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 RATE_OF_VMS: Final = 40.0
-"""Sends a second, if not said otherwise, where every broker is emulated: ten times slower than the machine itself."""
+"""Default sends per second for VMs, where every broker is emulated: ten times slower than the machine itself."""
 
 PACE_OF_VMS: Final = 3
-"""Emulation costs ten times the processor time, but most of what takes time is waiting."""
+"""Factor of all timeouts for VMs. Emulation costs ten times the processor time, but most of the time is waiting."""
 
 SEEDS: Final = 1 << 32
 """Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
@@ -52,11 +52,11 @@ class Spec:
     """One run. Field names are those of the flags and of the TOML file, with `-` for `_` there."""
 
     seed: int
-    name: str = ""  # of the run in the store; empty: what it is
+    name: str = ""  # of the run in the store; empty: made from the other settings
     system: str = OWN_SYSTEM  # or the path of a system definition
     environment: str = "local"
     brokers: int = 3
-    controllers: int = 1  # voters of the quorum that keeps the metadata
+    controllers: int = 1  # voters of the metadata quorum
     combined: bool = False  # the first of the brokers are the controllers, too
     partitions: int = 4
     replication_factor: int = 3
@@ -67,8 +67,8 @@ class Spec:
     flush: str = "never"  # "never", "every-write", "N" (writes) or "Nms"
     workload: str = "log"
     client: str = "kafka-python"
-    faults: tuple[str, ...] = USUAL  # kinds; families and "all" until it is known what can be injected
-    intensity: int = 1  # faults that may hold at a time
+    faults: tuple[str, ...] = USUAL  # kinds; families and "all" until the environment resolves them
+    intensity: int = 1  # maximum number of simultaneous faults
     swarm: bool = False  # a subset of the faults, drawn from the seed
     interval: float = 6.0  # mean seconds from the start of one fault to the start of the next
     duration: float = 60.0  # seconds of the main phase
@@ -78,33 +78,33 @@ class Spec:
     flaws: tuple[str, ...] = ()
     network: str = "auto"  # mechanisms of the environment
     page_cache: str = "auto"
-    image: str = ""  # of the environment `docker`; empty: made of this machine's Python
-    node_memory: int = 512  # MiB that a container may have
-    node_cpus: float = 0.0  # processors that it may have; 0: all
+    image: str = ""  # environment `docker`; empty: built from this machine's Python
+    node_memory: int = 512  # MiB per container
+    node_cpus: float = 0.0  # processors per container; 0: all
     inventory: str = ""  # environment `ssh`: the file that names the hosts
-    vms: int = 0  # environment `ssh`: brokers in VMs that are made for the run; each controller gets one, too
+    vms: int = 0  # environment `ssh`: brokers in VMs that are made for the run; each controller has a VM, too
 
     def __post_init__(self) -> None:
         _check(self)
 
     @property
     def acks_number(self) -> int:
-        """As on the wire: -1 is all."""
+        """`acks` as in the protocol: -1 is all."""
         return ACKS[self.acks]
 
     @property
     def pace(self) -> int:
-        """How many times longer than processes of this machine nodes may take: for all deadlines, theirs and ours."""
+        """Factor by which nodes are slower than processes of this machine: scales all timeouts, theirs and ours."""
         return PACE_OF_VMS if self.vms else 1
 
     @property
     def nodes(self) -> int:
-        """How many processes, containers or machines there are."""
+        """Number of processes, containers or machines that run nodes."""
         return self.brokers if self.combined else self.brokers + self.controllers
 
     @property
     def lossy_budget(self) -> int:
-        """The f of the durability contract; at least 1, to show what lies beyond the contract."""
+        """The f of the durability contract; at least 1, to show losses beyond the contract."""
         return max(1, self.min_insync_replicas - 1)
 
 
@@ -166,15 +166,15 @@ def _check_machines(spec: Spec) -> None:
     _whole("vms", spec.vms, 0, 9)
     machines = [name for name, given in (("inventory", spec.inventory), ("vms", spec.vms)) if given]
     if spec.environment == "ssh":
-        told = " and ".join(machines) or "neither"
-        _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", told)
+        found = " and ".join(machines) or "neither"
+        _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", found)
     else:
         _expect(not machines, "environment", f"ssh for {' and '.join(machines)}", spec.environment)
     _expect(spec.page_cache != "power-cut" or spec.vms > 0, "page-cache", "power-cut with --vms only", "no --vms")
     _expect(
         not spec.vms or spec.system == OWN_SYSTEM,
         "vms",
-        "Harrow's own broker, for nothing else is put into VMs",
+        "Harrow's own broker, the only system that Harrow runs in VMs",
         spec.system,
         "install it on hosts and name them with --inventory",
     )
@@ -187,8 +187,8 @@ def _expect(holds: bool, field: str, expected: str, found: str, advice: str = ""
 
 
 def _whole(field: str, value: int, low: int, high: int, bound: str = "") -> None:
-    told = f"a whole number from {low} to {high}" + (f" ({bound})" if bound else "")
-    _expect(low <= value <= high, field, told, str(value))
+    expected = f"a whole number from {low} to {high}" + (f" ({bound})" if bound else "")
+    _expect(low <= value <= high, field, expected, str(value))
 
 
 def _number(field: str, value: float, low: float, high: float) -> None:
@@ -205,7 +205,7 @@ def _one_of(field: str, value: str, known: tuple[str, ...], what: str = "", see:
 
 
 def resolve(given: Mapping[str, Any], seed: int) -> Spec:
-    """Make a specification of what was given; `seed` is taken when none was. Raises `SpecError`."""
+    """Make a specification from settings; `seed` is used if they have none. Raises `SpecError`."""
     known = get_type_hints(Spec)
     for key in sorted(set(given) - set(known)):
         raise SpecError(unknown(_flag(key), map(_flag, known), "a setting", "`harrow run --help`"))
@@ -233,7 +233,7 @@ def _read_faults(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _typed(key: str, value: object, wanted: object) -> object:
-    """Take a value of a flag, of TOML or of JSON as the field's type."""
+    """Convert a value of a flag, of TOML or of JSON to the field's type."""
     if wanted is float and type(value) is int:
         return float(value)
     if wanted == tuple[str, ...]:
@@ -244,15 +244,15 @@ def _typed(key: str, value: object, wanted: object) -> object:
         return "all" if key == "acks" and value == -1 else str(value)
     elif type(value) is wanted:
         return value
-    raise SpecError(f"{_flag(key)}: expected {_told(wanted)}, found {value!r}")
+    raise SpecError(f"{_flag(key)}: expected {_describe_type(wanted)}, found {value!r}")
 
 
-def _told(wanted: object) -> str:
+def _describe_type(wanted: object) -> str:
     names: dict[object, str] = {
         int: "a whole number",
         float: "a number",
         bool: "true or false",
-        str: "a text",
+        str: "a string",
     }
     return names.get(wanted, "a list of names")
 
@@ -276,25 +276,25 @@ def from_file(path: Path) -> dict[str, Any]:
 
 
 def _of_run(stored: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """What a run was asked for; the broker that it tormented is the one whose definition it has kept."""
+    """The settings of a stored run; its system is the definition that was copied into its directory."""
     kept = directory / OWN_COPY
     return {**stored, "system": str(kept.absolute())} if kept.is_file() else stored
 
 
-_NOTES: Final = ("reproduce", "mechanisms", "versions")
-"""What `spec.json` holds besides the specification, for its readers."""
+_DESCRIPTIVE_KEYS: Final = ("reproduce", "mechanisms", "versions")
+"""Keys of `spec.json` that describe the run to its readers and are not settings."""
 
 
 def to_json(
     spec: Spec, mechanisms: Mapping[str, str], command: str, further_versions: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    """All fields, for `spec.json`, with the command that runs it again, and how and with what things are done."""
-    notes = {
+    """Serialize all fields for `spec.json`, with the command that repeats the run, the mechanisms and the versions."""
+    descriptive = {
         "reproduce": command,
         "mechanisms": dict(mechanisms),
         "versions": {**versions(spec.client), **further_versions},
     }
-    return json.dumps({**asdict(spec), **notes}, indent=2) + "\n"
+    return json.dumps({**asdict(spec), **descriptive}, indent=2) + "\n"
 
 
 def from_json(text: str) -> Spec:
@@ -309,27 +309,27 @@ def _stored(text: str) -> dict[str, Any]:
         raise SpecError(f"expected a specification as JSON, found text that is not: {error}") from error
     if not isinstance(raw, dict) or "seed" not in raw:
         raise SpecError("expected a specification as a JSON object with a seed, found other JSON")
-    return {key: value for key, value in raw.items() if key not in _NOTES}
+    return {key: value for key, value in raw.items() if key not in _DESCRIPTIVE_KEYS}
 
 
-# --- to run it again ----------------------------------------------------------------------------------------
+# --- to repeat a run ----------------------------------------------------------------------------------------
 
 
 def reproduce(spec: Spec, schedule: str | None = None) -> str:
-    """Give the command line that runs it again: the flags that differ from the defaults, the seed, a schedule."""
+    """Return the command line that repeats a run: the seed, the flags that differ from the defaults, a schedule."""
     further = () if schedule is None else ("--schedule", schedule)
     return shlex.join([*words(spec), *further])
 
 
 def words(spec: Spec) -> list[str]:
-    """Give the words of the command that runs a specification."""
+    """Return the words of the command that runs a specification."""
     default = replace(Spec(seed=spec.seed), idempotence=spec.acks == "all")
-    said = ["harrow", "run", "--seed", str(spec.seed)]
+    command = ["harrow", "run", "--seed", str(spec.seed)]
     for field in fields(Spec):
         value = getattr(spec, field.name)
         if field.name != "seed" and value != getattr(default, field.name):
-            said += _words(field.name, value)
-    return said
+            command += _words(field.name, value)
+    return command
 
 
 def _words(name: str, value: object) -> list[str]:

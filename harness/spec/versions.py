@@ -1,4 +1,4 @@
-"""With what a run was made, for its readers: the versions of all that could make it go differently."""
+"""Lists the versions of the software that can influence a run, for its readers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where runs are kept, and the journal by which an interrupted one is healed."""
+"""The store of runs, and the journal from which an interrupted run is cleaned up."""

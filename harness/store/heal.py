@@ -1,11 +1,11 @@
-"""Undo what a run left behind whose harness died: `harrow heal`.
+"""Cleans up after a run whose harness died: `harrow heal`.
 
-The journals say what was made. What is undone is only what can be known again: a process carries its run's mark in
-its environment, or has the pid and the start time that were written down; a mount or an image lies at the path that
-was written down. So a stranger is never touched, and healing twice does no more than healing once.
+The journal lists what the run made. Only what can be identified safely is removed: a process that carries the run's
+mark in its environment, or has the pid and the start time from the journal; a mount or an image at the path from the
+journal. So nothing of others is touched, and healing twice does no more than healing once.
 
-Most of it has healed by itself: helper processes end when the harness does, nodes and clients end with the keeper,
-and network namespaces, routing rules, private mounts and loop devices end with the last process in them.
+Most of it ends by itself: helper processes end when the harness does, nodes and clients end with the supervisor, and
+network namespaces, routing rules, private mounts and loop devices end with the last process in them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from harness.store.journal import FILE_NAME, Entry, is_finished, mark_healed, re
 _END_TIMEOUT_S = 10.0
 
 
-def heal(place: Path) -> list[str]:
-    """Undo what unfinished runs left behind, in a run's directory or in all of a store; a line for each thing.
+def heal(root: Path) -> list[str]:
+    """Remove what unfinished runs left, in a run's directory or in a whole store; return a line for each removed item.
 
-    A run whose harness is alive is left alone. Nothing to undo: no lines.
+    A run whose harness is alive is left alone. There are no lines if there is nothing to remove.
     """
     lines = []
-    for run_directory in _runs(place):
+    for run_directory in _runs(root):
         lines += _heal_run(run_directory)
     return lines
 
 
-def _runs(place: Path) -> Iterator[Path]:
-    """Run directories: the place, those in it, `store/runs/<run>`, those of suites; links are not followed."""
-    if (place / FILE_NAME).exists():
-        yield place
+def _runs(root: Path) -> Iterator[Path]:
+    """Run directories: `root` itself, those in it, `store/runs/<run>`, those of suites; links are not followed."""
+    if (root / FILE_NAME).exists():
+        yield root
         return
-    places = ("*", "*/*", "suites/*/*/*/*")
-    for journal in sorted(journal for pattern in places for journal in place.glob(f"{pattern}/{FILE_NAME}")):
+    patterns = ("*", "*/*", "suites/*/*/*/*")
+    for journal in sorted(journal for pattern in patterns for journal in root.glob(f"{pattern}/{FILE_NAME}")):
         if not any(parent.is_symlink() for parent in (journal.parent, journal.parent.parent)):
             yield journal.parent
 
@@ -70,7 +70,7 @@ def _same_process(entry: Entry) -> bool:
 
 
 def _end_processes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Kill what carries the run's mark, and what was written down and is still the same process."""
+    """Kill the processes that carry the run's mark, and those in the journal that are still the same processes."""
     what = {entry["pid"]: entry["what"] for entry in entries if entry["kind"] == "process" and _same_process(entry)}
     for entry in entries:
         if entry["kind"] == "run":
@@ -85,7 +85,7 @@ def _end_processes(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _kill(pid: int, started: int) -> None:
-    """SIGKILL to that very process: the descriptor stays with it even if its number is given to another."""
+    """Send SIGKILL to exactly this process: the descriptor still refers to it if its pid is used again."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -93,7 +93,7 @@ def _kill(pid: int, started: int) -> None:
     try:
         if process_identity.exists(pid, started):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except ProcessLookupError:  # it ended meanwhile
+    except ProcessLookupError:  # it has ended in the meantime
         return
     finally:
         os.close(descriptor)

@@ -1,8 +1,8 @@
-"""The journal of a run: what was made and injected, on disk before it is there, so that `harrow heal` can undo it.
+"""The write-ahead journal of a run: everything that it makes or injects, so that `harrow heal` can undo it.
 
 One JSON object per line, appended and synced: `{"at_unix_ms": …, "kind": …, …}`. The first line names the harness
-itself (`opened`), the last one of a run that ended in good order is `finished`; `healed` is written by `harrow heal`.
-A line that a crash cut short is not an entry.
+itself (`opened`), the last one of a run that was torn down is `finished`; `harrow heal` writes `healed`. A line that a
+crash truncated is not an entry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Journal:
     """Writes the journal of one run. Safe to use from several threads."""
 
     def __init__(self, run_directory: Path) -> None:
-        """Open (or make) the run's journal and write down who is running it."""
+        """Open (or make) the run's journal and record the process of the harness."""
         run_directory.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -46,7 +46,7 @@ class Journal:
             os.fdatasync(self._descriptor)
 
     def finish(self) -> None:
-        """Say that everything has been undone, and close. Safe to call twice."""
+        """Record that everything has been undone, and close the journal. Safe to call twice."""
         if self._descriptor is not None:
             self.record("finished")
             with self._lock:
@@ -55,12 +55,12 @@ class Journal:
 
 
 def read_journal(run_directory: Path) -> Iterator[Entry]:
-    """The whole entries of a run's journal, in order; none if it has no journal."""
+    """The complete entries of a run's journal, in order; none if it has no journal."""
     try:
         lines = (run_directory / FILE_NAME).read_bytes().split(b"\n")
     except FileNotFoundError:
         return
-    for line in lines[:-1]:  # what follows the last line feed was cut short
+    for line in lines[:-1]:  # what follows the last line feed is a truncated entry
         try:
             entry = json.loads(line)
         except ValueError:
@@ -70,12 +70,12 @@ def read_journal(run_directory: Path) -> Iterator[Entry]:
 
 
 def is_finished(entries: list[Entry]) -> bool:
-    """Whether nothing of the run is left to undo."""
+    """Whether everything that the run made has been undone."""
     return not entries or entries[-1]["kind"] in _ENDINGS
 
 
 def mark_healed(run_directory: Path) -> None:
-    """Close the journal of a run whose harness died. Its last line may be torn, so a new line is begun first."""
+    """Close the journal of a run whose harness died. Its last line may be truncated, so a line feed comes first."""
     line = json.dumps({"at_unix_ms": time.time_ns() // 1_000_000, "kind": "healed"})
     descriptor = os.open(run_directory / FILE_NAME, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:

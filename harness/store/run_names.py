@@ -1,4 +1,4 @@
-"""Names that say what a run was, for its directory and its report: `local-log-usual`, `simulation-K3`."""
+"""Makes descriptive names for runs, for their directories and reports: `local-log-usual`, `simulation-K3`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS_MAX: Final = 3
 def of_run(spec: Spec, system: str = OWN_SYSTEM, schedule: str = "") -> str:
     """Name a run of a real cluster: its own name, or system, environment, workload, faults (a schedule's name), flaws.
 
-    `spec` is as it was asked for, with families that are not settled yet.
+    `spec` is as the user gave it: families of faults are not resolved yet.
     """
     if spec.name:
         return spec.name
@@ -25,7 +25,7 @@ def of_run(spec: Spec, system: str = OWN_SYSTEM, schedule: str = "") -> str:
 
 
 def of_simulation(overrides: Mapping[str, object]) -> str:
-    """Name a simulation by what was decided instead of its seed."""
+    """Name a simulation by the settings that override what its seed draws."""
     generation = overrides.get("generation")
     flaws = overrides.get("flaws", ())
     named = [str(flaw) for flaw in flaws] if isinstance(flaws, list | tuple) else [str(flaws)]
@@ -33,7 +33,7 @@ def of_simulation(overrides: Mapping[str, object]) -> str:
 
 
 def plain(words: Sequence[str]) -> str:
-    """Join words with dashes, in letters that every shell leaves as they are."""
+    """Join words with dashes, in characters that need no quoting in a shell."""
     text = "-".join(word for word in words if word)
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-+") else "-" for letter in text)[
         :_CHARACTERS_MAX
@@ -49,5 +49,5 @@ def _faults(faults: Sequence[str]) -> str:
 
 
 def _several(words: Sequence[str]) -> list[str]:
-    """The first, and how many more there are."""
+    """The first word, and the number of the others."""
     return [words[0] + (f"+{len(words) - 1}" if len(words) > 1 else "")] if words else []

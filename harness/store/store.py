@@ -1,17 +1,17 @@
-"""Where runs are kept: `store/runs/<UTC time>-<what it was>-seed-<n>/`, and `store/latest`, which points to the newest.
+"""The store of runs: `store/runs/<UTC time>-<name>-seed-<n>/`, and `store/latest`, a link to the newest run.
 
-Stores of before, with runs in `store/<name>/<UTC time>-<seed>/`, are read as well.
+Older stores, with runs in `store/<name>/<UTC time>-<seed>/`, are read as well.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from naming import meant
+from harness.store.durable import replacing
+from naming import closest_name
 
 DEFAULT: Final = Path("store")
 LATEST: Final = "latest"
@@ -20,19 +20,19 @@ _SEED: Final = "-seed-"
 
 
 class StoreError(Exception):
-    """The store can't be used. One line: what was expected, what was found, what to do."""
+    """The store cannot be used. One line: what was expected, what was found, what to do."""
 
 
 def make_run_directory(store: Path, name: str, seed: int | None, now: datetime | None = None) -> Path:
-    """Make an empty directory for a run and let `latest` point to it. Raises `StoreError`.
+    """Make an empty directory for a run and link `latest` to it. Raises `StoreError`.
 
-    `name` says what the run is; its letters are those that file names have.
+    `name` describes the run; it must be valid in a file name.
     """
     time = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
-    told = f"{time}-{name}" if seed is None else f"{time}-{name}{_SEED}{seed}"
+    directory_name = f"{time}-{name}" if seed is None else f"{time}-{name}{_SEED}{seed}"
     try:
         (store / RUNS).mkdir(parents=True, exist_ok=True)
-        directory = _made(store / RUNS, told)
+        directory = _made(store / RUNS, directory_name)
         _point(store / LATEST, directory.relative_to(store))
     except OSError as error:
         raise StoreError(
@@ -50,7 +50,7 @@ def find_run(store: Path, what: str | None = None, expected: str = "a run") -> P
     for place in (Path(what), store / what, store / RUNS / what):
         if place.is_dir():
             return place
-    near = meant(what, [LATEST, *(run.name for run in runs(store))])
+    near = closest_name(what, [LATEST, *(run.name for run in runs(store))])
     advice = f"did you mean {near}?" if near else f"see {store / RUNS}"
     raise StoreError(f"expected {expected}, found no {what}, here or in the store {store}; {advice}")
 
@@ -62,7 +62,7 @@ def runs(store: Path, name: str | None = None) -> Sequence[Path]:
 
 
 def _made(parent: Path, name: str) -> Path:
-    """Two runs of one seed may start within a second: the later one gets a number."""
+    """Make a directory; the second of two runs of one name and seed in the same second gets a number."""
     for attempt in range(100):
         directory = parent / (f"{name}-{attempt + 1}" if attempt else name)
         try:
@@ -74,7 +74,5 @@ def _made(parent: Path, name: str) -> Path:
 
 
 def _point(link: Path, target: Path) -> None:
-    fresh = link.with_name(f".{link.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target)
-    fresh.replace(link)
+    with replacing(link) as temporary:
+        temporary.symlink_to(target)

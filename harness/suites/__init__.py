@@ -1,1 +1,1 @@
-"""Suites: many runs from one file, each in a process of its own, judged by one Spark session, told on one page."""
+"""Suites: many runs from one file, each in its own process, checked by one Spark session, reported on one page."""

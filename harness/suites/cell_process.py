@@ -1,4 +1,4 @@
-"""A cell's process: apart from us, so that whatever becomes of it becomes of nothing else; and never without us."""
+"""Runs a cell in an isolated child process that ends when the suite's process does."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from harness.run.stopping import POLL_S, Stop
 
 _PR_SET_PDEATHSIG: Final = 1
 HEAL_S: Final = 90.0
-"""How long a run that was asked to end may take to undo its faults and stop its nodes."""
+"""Time for a run that was asked to end to undo its faults and stop its nodes."""
 
-_LAST_WORDS: Final = 5
+_TAIL_LINES: Final = 5
 
 
 @dataclass(frozen=True)
-class Ending:
+class ProcessResult:
     """How a process ended."""
 
     status: int  # negative: the signal that killed it
     seconds: float
     stdout: str
-    last_words: tuple[str, ...]
-    overdue: bool = False  # it was ended, because it took too long
-    stopped: bool = False  # it was ended, because we were asked to end
+    log_tail: tuple[str, ...]
+    overdue: bool = False  # it was ended because it took too long
+    stopped: bool = False  # it was ended because the suite was asked to end
 
 
-def run(arguments: Sequence[str], directory: Path, limit_s: float, stop: Stop) -> Ending:
-    """Run `harrow` with these arguments until it ends; after the limit, or when asked to, ask it to end.
+def run(arguments: Sequence[str], directory: Path, limit_s: float, stop: Stop) -> ProcessResult:
+    """Run `harrow` with these arguments until it ends; end it after the limit, or when `stop` is requested.
 
     Its output is kept in `directory`: `stdout.txt`, `log.txt`.
     """
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str], directory: Path, limit_s: float, stop: Stop) -
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C comes to us, and we pass it on
+            start_new_session=True,  # Ctrl-C reaches this process, which passes it on
             preexec_fn=end_with_us,  # noqa: PLW1509 - nothing but one system call
         )
         overdue = stopped = False
@@ -67,12 +67,12 @@ def run(arguments: Sequence[str], directory: Path, limit_s: float, stop: Stop) -
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-    said = log.read_text(errors="replace").splitlines()
-    return Ending(
+    lines = log.read_text(errors="replace").splitlines()
+    return ProcessResult(
         status=process.returncode,
         seconds=time.monotonic() - began_s,
         stdout=stdout.read_text(errors="replace"),
-        last_words=tuple(line for line in said[-_LAST_WORDS:] if line.strip()),
+        log_tail=tuple(line for line in lines[-_TAIL_LINES:] if line.strip()),
         overdue=overdue,
         stopped=stopped,
     )

@@ -1,4 +1,4 @@
-"""Performing a cell: its process, then the judgement of what it left."""
+"""Runs one cell of a suite: its process, then the checkers on the run that it stored."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from harness.run.stopping import Stop
 from harness.store.heal import heal
 from harness.store.store import runs
 from harness.suites import cell_process
-from harness.suites.cells import Cell, Skipped, again, arguments, see_possible
-from harness.suites.state import Result, Verdict
+from harness.suites.cells import Cell, Skipped, arguments, command_line, require_possible
+from harness.suites.state import CellResult, Verdict
 from harness.terminal.exits import Exit
 
 if TYPE_CHECKING:
     from checkers.verdict.verdict import RunResult
 
 Judge = Callable[[Path], "RunResult"]
-"""Judges a run's directory, and writes its report."""
+"""Checks the run in a directory, and writes its report."""
 
 _REASONS = 5
 
 
-def perform(cell: Cell, directory: Path, judge: Judge, stop: Stop) -> Result | None:
-    """Perform a cell in the suite's directory; None if it was interrupted. Whatever goes wrong is a result too."""
+def run_cell(cell: Cell, directory: Path, judge: Judge, stop: Stop) -> CellResult | None:
+    """Run a cell in the suite's directory; return None if it was interrupted. Every error is a result, too."""
     try:
-        see_possible(cell)
+        require_possible(cell)
     except Skipped as skipped:
         return _result(cell, "skipped", [str(skipped)])
     log = directory / "logs" / cell.name
@@ -36,56 +36,56 @@ def perform(cell: Cell, directory: Path, judge: Judge, stop: Stop) -> Result | N
     if ending.stopped:
         heal(directory)
         return None
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "seconds": ending.seconds,
         "log": str((log / "log.txt").relative_to(directory)),
         "run": _newest(directory, cell.name),
     }
     if ending.overdue:
         heal(directory)
-        reason = f"it had not ended after {cell.limit_s:g} s, and was ended"
-        return _result(cell, "crashed", [reason, *ending.last_words], **told)
+        reason = f"the process was ended after its limit of {cell.limit_s:g} s"
+        return _result(cell, "crashed", [reason, *ending.log_tail], **details)
     if cell.is_simulated:
-        return _of_sweep(cell, ending, told, directory)
+        return _of_sweep(cell, ending, details, directory)
     if ending.status != Exit.VALID:
         heal(directory)
-        return _result(cell, "crashed", [_how(ending.status), *ending.last_words], **told)
-    return _of_run(cell, directory, told, judge)
+        return _result(cell, "crashed", [_describe_exit(ending.status), *ending.log_tail], **details)
+    return _of_run(cell, directory, details, judge)
 
 
-def _of_run(cell: Cell, directory: Path, told: Mapping[str, Any], judge: Judge) -> Result:
-    if told["run"] is None:
-        return _result(cell, "crashed", ["it ended well, and left no run"], **told)
+def _of_run(cell: Cell, directory: Path, details: Mapping[str, Any], judge: Judge) -> CellResult:
+    if details["run"] is None:
+        return _result(cell, "crashed", ["the process succeeded but stored no run"], **details)
     try:
-        judged = judge(directory / told["run"])
-    except Exception as error:  # one history that breaks the checkers must not take the others along
-        return _result(cell, "crashed", [f"it could not be judged: {' '.join(str(error).split())}"], **told)
+        judged = judge(directory / details["run"])
+    except Exception as error:  # one history that breaks the checkers must not end the suite
+        return _result(cell, "crashed", [f"the checkers failed: {' '.join(str(error).split())}"], **details)
     broken = {name: count.violations for name, count in judged.anomalies.items() if count.violations}
     return _result(
         cell,
         judged.verdict,
         judged.reasons,
-        **told,
+        **details,
         counts={"acknowledged": judged.counts["sends_ok"], "faults": judged.counts["faults_took_hold"]},
         anomalies=broken,
     )
 
 
-def _of_sweep(cell: Cell, ending: cell_process.Ending, told: Mapping[str, Any], directory: Path) -> Result:
+def _of_sweep(cell: Cell, ended: cell_process.ProcessResult, details: Mapping[str, Any], directory: Path) -> CellResult:
     try:
-        swept = json.loads(ending.stdout)
+        swept = json.loads(ended.stdout)
         failures, seeds = swept["failures"], swept["seeds"]
     except (ValueError, KeyError, TypeError):
-        return _result(cell, "crashed", [_how(ending.status), *ending.last_words], **{**told, "run": None})
+        return _result(cell, "crashed", [_describe_exit(ended.status), *ended.log_tail], **{**details, "run": None})
     stored = next((failure["stored"] for failure in failures if failure["stored"]), None)
-    told = {**told, "run": None if stored is None else str(Path(stored).absolute().relative_to(directory))}
+    details = {**details, "run": None if stored is None else str(Path(stored).absolute().relative_to(directory))}
     reasons = [f"seed {failure['seed']}: {failure['findings'][0]['what']}" for failure in failures]
-    verdict: Verdict = "invalid" if failures else "valid" if ending.status == Exit.VALID else "crashed"
-    return _result(cell, verdict, reasons, **told, counts={"seeds": seeds}, anomalies=swept["failed_by_property"])
+    verdict: Verdict = "invalid" if failures else "valid" if ended.status == Exit.VALID else "crashed"
+    return _result(cell, verdict, reasons, **details, counts={"seeds": seeds}, anomalies=swept["failed_by_property"])
 
 
-def _how(status: int) -> str:
-    return f"it was killed by signal {-status}" if status < 0 else f"it ended with status {status}"
+def _describe_exit(status: int) -> str:
+    return f"the process was killed by signal {-status}" if status < 0 else f"the process ended with status {status}"
 
 
 def _newest(directory: Path, name: str) -> str | None:
@@ -103,11 +103,11 @@ def _result(
     log: str | None = None,
     counts: Mapping[str, int] | None = None,
     anomalies: Mapping[str, int] | None = None,
-) -> Result:
+) -> CellResult:
     found = None
     if cell.anomaly is not None and verdict != "skipped":
         found = verdict == "invalid" and (cell.anomaly == "any" or cell.anomaly in (anomalies or {}))
-    return Result(
+    return CellResult(
         verdict=verdict,
         reasons=tuple(reasons[:_REASONS]),
         seconds=round(seconds, 1),
@@ -115,6 +115,6 @@ def _result(
         log=log,
         counts=counts or {},
         anomalies=anomalies or {},
-        again=shlex.join(again(cell)),
+        again=shlex.join(command_line(cell)),
         canary_found=found,
     )

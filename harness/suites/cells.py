@@ -1,4 +1,4 @@
-"""One field of a suite's matrix: a run of a real cluster, or a sweep of simulated ones, as a command."""
+"""A cell of a suite's matrix: a run on a real cluster, or a sweep of simulated ones, as a command line."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ _NAME_CHARACTERS = 60
 
 
 class Skipped(Exception):
-    """The machine, or this Harrow, has no means for a cell. The message says what is missing."""
+    """This machine, or this version of Harrow, cannot run a cell. The message says what is missing."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What to run. `settings` are those of `harrow run`, by field name; the simulation takes those that it has too."""
+    """What to run. `settings` are those of `harrow run`, by field name; a simulation uses those that it supports."""
 
     number: int
     environment: str
     configuration: str
     faults: str  # as --faults takes them
     first_seed: int
-    last_seed: int  # the same but for the simulation, which sweeps
+    last_seed: int  # equal to the first, except in simulation, which sweeps
     settings: Mapping[str, Any]
-    limit_s: float  # after which it is ended
-    anomaly: str | None = None  # of the canary: what must be found
+    limit_s: float  # after which its process is ended
+    anomaly: str | None = None  # of a canary: the anomaly that must be found
 
     @property
     def name(self) -> str:
-        """Name of its directory, and of its runs."""
+        """Name of the cell's directory, and of its runs."""
         seeds = str(self.first_seed) if self.first_seed == self.last_seed else f"{self.first_seed}-{self.last_seed}"
-        told = f"{self.number:03}-{self.environment}-{self.configuration}-{seeds}"
-        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in told)[:_NAME_CHARACTERS]
+        name = f"{self.number:03}-{self.environment}-{self.configuration}-{seeds}"
+        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)[:_NAME_CHARACTERS]
 
     @property
     def seeds(self) -> str:
-        """In words."""
+        """The seeds, in words."""
         if self.first_seed == self.last_seed:
             return f"seed {self.first_seed}"
         return f"seeds {self.first_seed} to {self.last_seed}"
 
     @property
     def is_simulated(self) -> bool:
-        """Whether it needs no cluster."""
+        """Whether the cell is a sweep of simulations."""
         return self.environment == SIMULATION
 
 
@@ -67,15 +67,15 @@ def spec_of(cell: Cell) -> Spec:
 
 
 def check(cell: Cell) -> None:
-    """See that a cell makes sense, whatever the machine. Raises `SpecError`."""
+    """Validate a cell's settings, regardless of the machine. Raises `SpecError`."""
     if cell.is_simulated:
         overrides.check_overrides(_simulated_settings(cell))
     elif cell.environment in ENVIRONMENTS:
         spec_of(cell)
 
 
-def see_possible(cell: Cell) -> None:
-    """See that this machine has the means. Raises `Skipped`."""
+def require_possible(cell: Cell) -> None:
+    """Require that this machine can run the cell. Raises `Skipped`."""
     if cell.is_simulated:
         try:
             kinds.chosen(cell.faults)
@@ -97,22 +97,22 @@ def see_possible(cell: Cell) -> None:
 
 
 def arguments(cell: Cell, directory: Path) -> Sequence[str]:
-    """What `harrow` is to be called with; whatever it stores goes into `directory`."""
+    """The arguments of `harrow` for this cell; it stores its runs in `directory`."""
     if cell.is_simulated:
         words = ["sim", "--seeds", f"{cell.first_seed}:{cell.last_seed}", "--json", "--no-check", "--keep", "3"]
         return [*words, "--store", str(directory), *_simulated_words(cell)]
     return [*specs.words(spec_of(cell))[1:], "--no-check", "--store", str(directory)]
 
 
-def again(cell: Cell) -> Sequence[str]:
-    """The command with which a person has it again."""
+def command_line(cell: Cell) -> Sequence[str]:
+    """The command that repeats this cell, for users."""
     if cell.is_simulated:
         return ["harrow", "sim", "--seeds", f"{cell.first_seed}:{cell.last_seed}", *_simulated_words(cell)]
     return specs.words(spec_of(cell)) if cell.environment in ENVIRONMENTS else ()
 
 
 def _simulated_settings(cell: Cell) -> dict[str, object]:
-    """Those of the settings that the simulation has too, and its own. With all faults the seeds decide on them."""
+    """The settings that the simulation supports. With the faults `all` each seed draws its own."""
     known = {field.name for field in fields(Configuration)}
     shared = {name: value for name, value in cell.settings.items() if name in known}
     if "acks" in shared:

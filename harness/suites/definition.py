@@ -1,4 +1,4 @@
-"""A suite's file: the matrix of runs, their configurations, the budget, the canary (docs/suites.md)."""
+"""Reads a suite's file: the matrix of runs, their configurations, the budget, the canary (docs/suites.md)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _DURATION_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Suite:
-    """Everything that is to be run, the canary first."""
+    """All cells of a suite, the canary first."""
 
     name: str
     about: str
     budget_s: float
-    canary: Sequence[Cell]  # tried in turn until one is found out
+    canary: Sequence[Cell]  # run one after the other until one of them is found
     cells: Sequence[Cell]
-    digest: str  # of the file: what was begun with another file is not gone on with
+    digest: str  # of the file: a suite that was started from another file is not resumed
 
 
 def load(path: Path) -> Suite:
@@ -102,7 +102,7 @@ def _canary(table: Table) -> Sequence[Cell]:
         raise table.wrong("settings.flaws", "a flaw that the suite must find", "none")
     environment = table.one_of("environment", KNOWN_ENVIRONMENTS)
     anomaly, faults = table.text("anomaly", "any"), table.text("faults")
-    table.see_names("anomaly", [anomaly], _anomalies(environment))
+    table.require_known("anomaly", [anomaly], _anomalies(environment))
     return [
         Cell(number, environment, "canary", faults, *seeds, settings, _limit(table, environment, settings), anomaly)
         for number, seeds in enumerate(_seeds(table, environment), 1)
@@ -110,7 +110,7 @@ def _canary(table: Table) -> Sequence[Cell]:
 
 
 def _anomalies(environment: str) -> Sequence[str]:
-    """What a canary may be found out by: anomalies of the checkers, and properties of the simulation."""
+    """What may reveal a canary: anomalies of the checkers, and properties of the simulation."""
     from reports.text.contract import BREACHES
     from simulation.invariants.properties import PROPERTIES
 
@@ -129,7 +129,7 @@ def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Ite
     ):
         if not words:
             raise table.wrong(key, f"some of {', '.join(known)}", "none")
-        table.see_names(key, words, known)
+        table.require_known(key, words, known)
     if not faults:
         raise table.wrong("faults", "a list of what --faults takes", "none")
     for environment, configuration, kinds in product(environments, chosen, faults):
@@ -139,20 +139,20 @@ def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Ite
 
 
 def _seeds(table: Table, environment: str) -> Sequence[tuple[int, int]]:
-    """First and last seed of each cell: the simulation sweeps a range, everybody else runs one seed after the other."""
+    """First and last seed of each cell: a simulation sweeps a range, a real cluster runs one seed per cell."""
     value = table.raw.get("seeds", 1)
-    told = 'a seed, a range like "1:20", or a list of these'
+    expected = 'a seed, a range like "1:20", or a list of these'
     ranges = []
     for each in value if isinstance(value, list) else [value]:
         found = _SEEDS.fullmatch(str(each)) if isinstance(each, str | int) and not isinstance(each, bool) else None
         if found is None:
-            raise table.wrong("seeds", told, repr(each))
+            raise table.wrong("seeds", expected, repr(each))
         first, last = int(found[1]), int(found[2] or found[1])
         if first > last or last - first >= 1_000_000:
-            raise table.wrong("seeds", told, repr(each))
+            raise table.wrong("seeds", expected, repr(each))
         ranges.append((first, last))
     if not ranges:
-        raise table.wrong("seeds", told, "none")
+        raise table.wrong("seeds", expected, "none")
     if environment == SIMULATION:
         return ranges
     return [(seed, seed) for first, last in ranges for seed in range(first, min(last, first + _CELLS_MAX) + 1)]

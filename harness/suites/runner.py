@@ -1,4 +1,4 @@
-"""A whole suite: the canary, then cell after cell while there is time, each kept as it ends."""
+"""Runs a suite: the canary, then each cell until the budget is spent; every result is stored at once."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from pathlib import Path
 
 from harness.run.stopping import Stop
 from harness.store.heal import heal
-from harness.suites.cell_runner import Judge, perform
+from harness.suites.cell_runner import Judge, run_cell
 from harness.suites.cells import Cell
 from harness.suites.definition import Suite
-from harness.suites.state import Result, State
+from harness.suites.state import CellResult, SuiteState
 from harness.terminal.exits import Exit
 
-OUT_OF_TIME = "the suite's budget was spent before"
+OUT_OF_TIME = "the suite's budget was already spent"
 
 
 @dataclass(frozen=True)
-class Hands:
-    """What a suite works with."""
+class SuiteHooks:
+    """The functions that a suite calls to check, log and report its cells."""
 
     judge: Judge
     stop: Stop
-    note: Callable[[Cell, Result], None]  # tells what came of a cell
+    log: Callable[[Cell, CellResult], None]  # logs the result of a cell
     draw: Callable[[Path], object]  # renders the suite's page
 
 
 @dataclass(frozen=True)
-class Ended:
+class SuiteOutcome:
     """How a suite ended."""
 
     canary_found: bool
-    results: tuple[Result, ...]  # of all cells that ended
+    results: tuple[CellResult, ...]  # of all cells that ended
     interrupted: bool
 
     @property
     def status(self) -> Exit:
-        """An anomaly outweighs what did not work, which outweighs what could not be decided."""
+        """An anomaly outweighs a crash, which outweighs an undecided verdict."""
         verdicts = {result.verdict for result in self.results}
         if "invalid" in verdicts:
             return Exit.ANOMALIES
@@ -48,43 +48,43 @@ class Ended:
         return Exit.UNKNOWN if self.interrupted or late or "unknown" in verdicts else Exit.VALID
 
 
-def conduct(suite: Suite, state: State, hands: Hands) -> Ended:
-    """Perform what has not ended yet; the page is drawn after each cell."""
+def run_suite(suite: Suite, state: SuiteState, hooks: SuiteHooks) -> SuiteOutcome:
+    """Run the cells that have no result yet; write the suite's page after each."""
     if state.resumed:
         heal(state.directory)
-    found = _tried_canary(suite, state, hands)
+    found = _run_canary(suite, state, hooks)
     results = []
     for cell in suite.cells:
         result = state.result(cell)
-        if result is None and not hands.stop.requested:
-            result = _performed(cell, suite, state, hands)
+        if result is None and not hooks.stop.requested:
+            result = _run_and_store(cell, suite, state, hooks)
         if result is not None:
             results.append(result)
-    interrupted = hands.stop.requested
-    state.spent(0.0, "interrupted" if interrupted else "finished")
-    hands.draw(state.directory)
-    return Ended(found, tuple(results), interrupted)
+    interrupted = hooks.stop.requested
+    state.add_time(0.0, "interrupted" if interrupted else "finished")
+    hooks.draw(state.directory)
+    return SuiteOutcome(found, tuple(results), interrupted)
 
 
-def _tried_canary(suite: Suite, state: State, hands: Hands) -> bool:
+def _run_canary(suite: Suite, state: SuiteState, hooks: SuiteHooks) -> bool:
     for cell in suite.canary:
         result = state.result(cell)
-        if result is None and not hands.stop.requested:
-            result = _performed(cell, suite, state, hands)
+        if result is None and not hooks.stop.requested:
+            result = _run_and_store(cell, suite, state, hooks)
         if result is not None and result.canary_found:
             return True
     return False
 
 
-def _performed(cell: Cell, suite: Suite, state: State, hands: Hands) -> Result | None:
+def _run_and_store(cell: Cell, suite: Suite, state: SuiteState, hooks: SuiteHooks) -> CellResult | None:
     if state.spent_s >= suite.budget_s:
-        result: Result | None = Result("skipped", (OUT_OF_TIME,), 0.0, None, None, {}, {}, "")
+        result: CellResult | None = CellResult("skipped", (OUT_OF_TIME,), 0.0, None, None, {}, {}, "")
     else:
         began_s = time.monotonic()
-        result = perform(cell, state.directory, hands.judge, hands.stop)
-        state.spent(time.monotonic() - began_s)
+        result = run_cell(cell, state.directory, hooks.judge, hooks.stop)
+        state.add_time(time.monotonic() - began_s)
     if result is not None:
-        state.ended(cell, result)
-        hands.note(cell, result)
-        hands.draw(state.directory)
+        state.store_result(cell, result)
+        hooks.log(cell, result)
+        hooks.draw(state.directory)
     return result

@@ -143,7 +143,7 @@ def _inside(table: Table, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
 def _without(table: Table) -> frozenset[Capability]:
     known: tuple[Capability, ...] = get_args(Capability)
     named = table.texts("without")
-    table.see_names("without", named, known)
+    table.require_known("without", named, known)
     return frozenset(capability for capability in known if capability in named)
 
 

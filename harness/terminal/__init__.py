@@ -1,1 +1,1 @@
-"""What people see: progress, colours, exit statuses, errors in one line."""
+"""Terminal output: progress, consoles, exit statuses, one-line errors."""

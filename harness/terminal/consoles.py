@@ -1,4 +1,4 @@
-"""Where people read: a terminal with its colours, or a file or a pipe, wide enough not to break tables."""
+"""Consoles for standard output and standard error: coloured on a terminal, plain and wide in a file or pipe."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ PLAIN_WIDTH = 120
 
 
 def results() -> Console:
-    """Standard output: what a command was asked for."""
+    """Standard output: the result of a command."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 def progress() -> Console:
-    """Standard error: how it goes."""
+    """Standard error: progress messages."""
     return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PLAIN_WIDTH)

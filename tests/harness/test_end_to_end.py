@@ -14,8 +14,8 @@ import harness
 from harness.environments.base import Addresses, NodePlan
 from harness.environments.machine.helpers.own_python import module_command
 from harness.environments.machine.kernel import process_identity
-from harness.run.phases.stage import Plan
-from harness.run.stopping import Failed
+from harness.run.phases.context import Plan
+from harness.run.stopping import RunFailed
 from harness.spec.spec import Spec
 from harness.store.heal import heal
 from harness.store.journal import is_finished, read_journal
@@ -139,7 +139,7 @@ def test_a_node_that_will_not_start_is_told_with_its_last_words(tmp_path: Path) 
     spec = Spec(seed=1, page_cache="page-cache")
     plan = Plan(spec, Schedule(()), tmp_path, "harrow run")
     system = Doomed(spec)
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(RunFailed) as caught:
         perform(plan, system)
     first, *log = str(caught.value).splitlines()
     assert first == "expected node 2 to go on, found that it died of itself; its last log lines:"

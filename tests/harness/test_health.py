@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.environments.base import NodePlan, ReplicaState, Traits
-from harness.run.health import End, by_topic, ends, lacking
+from harness.run.health import PartitionEnd, by_topic, partition_ends, unhealthy_reason
 from nemesis.capabilities.cluster import PartitionView
 from tests.support.fake_cluster import FakeCluster, quorum_cluster
 
@@ -29,58 +29,58 @@ def plans() -> list[NodePlan]:
     return [NodePlan(node, "broker", None, None, None, "files") for node in (1, 2, 3)]
 
 
-def ended(replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> End:
-    (end,) = ends(Told(replicas, traits), plans(), [VIEW])
+def ended(replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> PartitionEnd:
+    (end,) = partition_ends(Told(replicas, traits), plans(), [VIEW])
     return end
 
 
 def test_a_cluster_that_lacks_nothing_is_well() -> None:
-    assert lacking(FakeCluster()) is None
+    assert unhealthy_reason(FakeCluster()) is None
 
 
 def test_a_node_that_does_not_serve_is_missed() -> None:
     cluster = FakeCluster()
     cluster.nodes[2].paused = True
-    assert lacking(cluster) == "node 2 does not serve"
+    assert unhealthy_reason(cluster) == "node 2 does not serve"
 
 
 def test_a_replica_that_is_not_in_sync_is_missed() -> None:
-    assert lacking(FakeCluster(insync=(1, 2))) == "harrow-0 has an ISR without 3"
+    assert unhealthy_reason(FakeCluster(insync=(1, 2))) == "harrow-0 has an ISR without 3"
 
 
 def test_a_silent_cluster_is_not_well() -> None:
-    assert lacking(FakeCluster(speechless=True)) == "nobody can tell the partitions"
+    assert unhealthy_reason(FakeCluster(speechless=True)) == "no broker describes the partitions"
 
 
 def test_a_partition_without_a_leader_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster()
     monkeypatch.setattr(cluster, "partitions", lambda: [replace(VIEW, leader=-1)])
-    assert lacking(cluster) == "harrow-0 has no leader"
+    assert unhealthy_reason(cluster) == "harrow-0 has no leader"
 
 
 def test_controllers_without_a_leader_are_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = quorum_cluster()
     candidates = [replace(voter, role="candidate") for voter in cluster.voters()]
     monkeypatch.setattr(cluster, "voters", lambda: candidates)
-    assert lacking(cluster) == "the controllers have no leader"
+    assert unhealthy_reason(cluster) == "the controllers have no leader"
 
 
 def test_a_controller_that_believes_in_an_older_leader_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = quorum_cluster()
     one, two, three = cluster.voters()
     monkeypatch.setattr(cluster, "voters", lambda: [one, two, replace(three, role="leader", leader=102, epoch=2)])
-    assert lacking(cluster) == "controller 102 does not follow controller 100"
+    assert unhealthy_reason(cluster) == "controller 102 does not follow controller 100"
 
 
 def test_a_controller_that_lacks_metadata_is_not_well() -> None:
     cluster = quorum_cluster()
-    assert lacking(cluster) is None
+    assert unhealthy_reason(cluster) is None
     cluster.lacking_metadata = frozenset({101})
-    assert lacking(cluster) == "controller 101 lacks committed metadata"
+    assert unhealthy_reason(cluster) == "controller 101 lacks committed metadata"
 
 
 def test_an_end_is_agreed_when_every_replica_stands_there() -> None:
-    assert ended({1: [REPLICA], 2: [REPLICA], 3: [REPLICA]}) == End("harrow", 0, 50, agreed=True)
+    assert ended({1: [REPLICA], 2: [REPLICA], 3: [REPLICA]}) == PartitionEnd("harrow", 0, 50, agreed=True)
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,17 @@ def test_an_end_that_is_not_agreed_is_the_highest_that_is_committed() -> None:
 
 
 def test_workers_are_told_ends_by_topic_and_partition() -> None:
-    found = [End("a", 0, 5, agreed=True), End("a", 1, 6, agreed=True), End("b", 0, 7, agreed=False)]
+    found = [
+        PartitionEnd("a", 0, 5, agreed=True),
+        PartitionEnd("a", 1, 6, agreed=True),
+        PartitionEnd("b", 0, 7, agreed=False),
+    ]
     assert by_topic(found) == {"a": {"0": 5, "1": 6}, "b": {"0": 7}}
 
 
 def test_where_followers_do_not_tell_the_leader_decides_on_the_end() -> None:
     leader = {1: [replace(REPLICA, role="leader")]}
-    assert ended(leader, Traits(reports_followers=False)) == End("harrow", 0, 50, True)
+    assert ended(leader, Traits(reports_followers=False)) == PartitionEnd("harrow", 0, 50, True)
     assert not ended(leader).agreed
     assert not ended({}, Traits(reports_followers=False)).agreed
 
@@ -117,7 +121,7 @@ def test_where_followers_do_not_tell_the_leader_decides_on_the_end() -> None:
 def test_brokers_that_keep_the_metadata_among_themselves_need_no_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster()
     monkeypatch.setattr(cluster, "voters", list)
-    assert lacking(cluster) == "the controllers have no leader"
+    assert unhealthy_reason(cluster) == "the controllers have no leader"
     brokers = {node_id: node for node_id, node in cluster.nodes.items() if node.role == "broker"}
     monkeypatch.setattr(cluster, "nodes", brokers)
-    assert lacking(cluster) is None
+    assert unhealthy_reason(cluster) is None

@@ -9,7 +9,7 @@ import harness
 from harness.commands.cli import main
 from harness.doctor import fault_matrix
 from harness.doctor.remedies import table
-from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.here import MachineState
 from harness.environments.causes import Refused
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities
@@ -101,14 +101,14 @@ def test_a_fault_that_the_machine_lacks_the_means_for_is_told_with_the_cause_and
     closed = ProbeResult(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
     monkeypatch.setattr(capabilities, "try_shaping", lambda: closed)
     monkeypatch.setattr(selection, "try_namespaces", lambda: ProbeResult(True, "works"))
-    monkeypatch.setattr(table, "_here", Here)
+    monkeypatch.setattr(table, "_here", MachineState)
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "slow-network", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "harrow: faults: slow-network needs network-shaping, which this machine lacks: namespaces: `/dev/net/tun` is "
-        "closed to this user (Permission denied); sudo chmod a+rw /dev/net/tun; or leave it out of --faults"
+        "harrow: faults: slow-network needs network-shaping, which this machine lacks: namespaces: this user may "
+        "not open `/dev/net/tun` (Permission denied); sudo chmod a+rw /dev/net/tun; or leave it out of --faults"
     )
     assert not (tmp_path / "store").exists()
 

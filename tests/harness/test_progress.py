@@ -56,12 +56,12 @@ def test_on_a_terminal_one_line_lives(time: Time) -> None:
 def test_a_note_with_brackets_is_told_as_it_is(time: Time) -> None:
     output = io.StringIO()
     with Progress(Console(file=output, width=200)) as progress:
-        progress.note("ISR [1, 2] and [bold]")
+        progress.log("ISR [1, 2] and [bold]")
     assert lines(output) == ["00:00  ISR [1, 2] and [bold]"]
 
 
 def test_a_long_note_is_one_line_where_there_is_no_terminal(time: Time) -> None:
     output = io.StringIO()
     with Progress(Console(file=output, width=40)) as progress:
-        progress.note("word " * 50)
+        progress.log("word " * 50)
     assert len(lines(output)) == 1

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from harness.environments.base import EnvironmentFailed
 from harness.run import runner
-from harness.run.phases.stage import Plan, RunOutcome, Stage
-from harness.run.stopping import Failed, Interrupted, Stop
+from harness.run.phases.context import Plan, RunContext, RunOutcome
+from harness.run.stopping import Interrupted, RunFailed, Stop
 from harness.spec.spec import Spec, from_json
 from harness.store.journal import is_finished, read_journal
 from harness.terminal.progress import Progress
@@ -28,7 +28,7 @@ SPEC = Spec(seed=3, duration=1.0, faults=("kill",), concurrency=5)
 
 
 class Play:
-    """A run on a stage of nothing."""
+    """A run with fake parts."""
 
     def __init__(self, directory: Path, entries: tuple[ScheduledFault, ...] = (KILL,), spec: Spec = SPEC) -> None:
         self.directory = directory
@@ -55,21 +55,21 @@ class Play:
 
 
 def test_a_node_that_a_fault_strikes_while_it_is_looked_at_has_not_died_of_itself(tmp_path: Path) -> None:
-    stage = Stage(*([None] * 8))
-    stage.environment = FakeEnvironment(tmp_path)
+    context = RunContext(*([None] * 8))
+    context.environment = FakeEnvironment(tmp_path)
     noted: list[tuple[str, str]] = []
-    stage.trouble = lambda text, source: noted.append((text, source))
-    nodes = stage.environment.cluster.nodes
+    context.trouble = lambda text, source: noted.append((text, source))
+    nodes = context.environment.cluster.nodes
     nodes[2].alive = False
-    stage.note_lost_nodes(lambda: frozenset({2}))
-    stage.note_lost_nodes(lambda: nodes[2].start() or frozenset())  # the fault let go of it meanwhile
-    assert (noted, stage.lost_nodes) == ([], frozenset())
+    context.record_lost_nodes(lambda: frozenset({2}))
+    context.record_lost_nodes(lambda: nodes[2].start() or frozenset())  # the fault let go of it meanwhile
+    assert (noted, context.lost_nodes) == ([], frozenset())
     nodes[2].alive = False
-    stage.note_lost_nodes()
-    stage.note_lost_nodes()  # it is said once
+    context.record_lost_nodes()
+    context.record_lost_nodes()  # it is recorded once
     ((text, source),) = noted
     assert "expected node 2 to go on, found that it died of itself" in text
-    assert (source, stage.lost_nodes) == ("node", frozenset({2}))
+    assert (source, context.lost_nodes) == ("node", frozenset({2}))
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_run_without_faults_wants_none(tmp_path: Path) -> None:
 def test_progress_tells_phases_and_faults(play: Play) -> None:
     play.run()
     said = play.said.getvalue()
-    assert "main: 1 s, 1 faults to come" in said
+    assert "main: 1 s, 1 faults" in said
     assert "kill the leader of harrow-1: node 2 (process 1000) killed and reaped" in said
 
 
@@ -165,15 +165,15 @@ def test_a_cluster_that_cannot_be_set_up_is_torn_down(play: Play) -> None:
 
 def test_a_node_that_will_not_start_is_told_with_its_last_words(play: Play) -> None:
     play.environment.cluster.nodes[3].alive = False
-    with pytest.raises(Failed, match="expected node 3 to go on, found that it died of itself") as caught:
+    with pytest.raises(RunFailed, match="expected node 3 to go on, found that it died of itself") as caught:
         play.run()
     assert "last words of node 3" in str(caught.value)
     assert play.left_in_order()
 
 
 def when_the_main_phase_begins(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    torment = runner.torment
-    monkeypatch.setattr(runner, "torment", lambda stage: (act(), torment(stage)))
+    main_phase = runner.main_phase
+    monkeypatch.setattr(runner, "main_phase", lambda context: (act(), main_phase(context)))
 
 
 ALL_PHASES = ["set-up", "main", "recovery", "final", "tear-down"]
@@ -228,11 +228,11 @@ def breaks(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("place", "phase"),
     [
-        ("harness.run.phases.main.TopicWatch.look", "main"),
+        ("harness.run.phases.main.TopicWatch.check", "main"),
         ("nemesis.runner.NemesisRunner.run", "main"),
-        ("harness.run.phases.recovery._become_whole", "recovery"),
+        ("harness.run.phases.recovery._await_recovery", "recovery"),
         ("harness.run.phases.recovery._stop_writes", "recovery"),
-        ("harness.run.phases.recovery.ends", "recovery"),
+        ("harness.run.phases.recovery.partition_ends", "recovery"),
         ("harness.run.phases.final._read", "final"),
         ("harness.run.phases.final.dump_logs", "final"),
         ("harness.run.workers.Worker.stop", "final"),
@@ -288,8 +288,8 @@ def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypa
 def test_a_cluster_that_does_not_recover_is_noted_and_the_run_goes_on(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.run.phases.recovery.WHOLE_S", 0.3)
+    monkeypatch.setattr("harness.run.phases.recovery.RECOVERED_S", 0.3)
     play.environment.cluster.insync = (1, 2)
     outcome = play.run()
-    assert outcome.troubles == ["the cluster was not whole again within 0.3 s: harrow-0 has an ISR without 3"]
+    assert outcome.troubles == ["the cluster had not recovered after 0.3 s: harrow-0 has an ISR without 3"]
     assert play.table("ends")

@@ -77,7 +77,7 @@ def test_a_fault_that_finds_no_target_did_not_take_hold(store: Path) -> None:
 def test_a_second_cluster_is_refused_while_one_stands(store: Path) -> None:
     refused = harrow(store, "cluster", "up")
     assert refused.returncode == Exit.USAGE
-    assert f"found one that stands; harrow cluster down --store {store}" in refused.stderr
+    assert f"found one that runs; harrow cluster down --store {store}" in refused.stderr
 
 
 def test_a_cluster_that_is_down_leaves_nothing_but_its_files(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_signal_asks_the_run_to_end_and_the_handlers_are_put_back(number: int)
     with on_signals(stop):
         os.kill(os.getpid(), number)
         with pytest.raises(Interrupted):
-            stop.rest(10)
+            stop.sleep(10)
     assert signal.getsignal(number) is before
 
 
@@ -74,4 +74,4 @@ def test_a_second_signal_is_immediate() -> None:
         resend.wait(0.05)
     _, errors = process.communicate(timeout=10)
     assert process.returncode == Exit.UNKNOWN
-    assert "`harrow heal` removes what the run left" in errors
+    assert "`harrow heal` cleans up after the run" in errors

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.run.phases.stage import Plan, Stage
+from harness.run.phases.context import Plan, RunContext
 from harness.run.phases.topics import GONE_S, TopicWatch
 from harness.spec.spec import Spec
 from nemesis.schedule import Schedule
@@ -17,28 +17,28 @@ from tests.support.fake_environment import FakeEnvironment
 
 @dataclass
 class Scene:
-    """A stage whose clock a test moves."""
+    """A run whose clock a test moves."""
 
-    stage: Stage
+    context: RunContext
     watch: TopicWatch
     now_ns: int = 0
 
     def look_after(self, seconds: float) -> None:
         self.now_ns += int(seconds * 1e9)
-        self.watch.look()
+        self.watch.check()
 
     @property
     def created(self) -> int:
-        return sum("harness.client_tasks.topic" in process.command for process in self.stage.environment.processes)
+        return sum("harness.client_tasks.topic" in process.command for process in self.context.environment.processes)
 
 
 def scene_of(directory: Path, system: str) -> Scene:
-    stage = Stage(*([None] * 8))
-    stage.environment = FakeEnvironment(directory)
-    stage.plan = Plan(Spec(seed=1, system=system), Schedule(()), directory, "")
-    stage.progress = SimpleNamespace(note=lambda *_, **__: None)
-    scene = Scene(stage, TopicWatch(stage))
-    stage.clock = SimpleNamespace(now=lambda: scene.now_ns)
+    context = RunContext(*([None] * 8))
+    context.environment = FakeEnvironment(directory)
+    context.plan = Plan(Spec(seed=1, system=system), Schedule(()), directory, "")
+    context.progress = SimpleNamespace(log=lambda *_, **__: None)
+    scene = Scene(context, TopicWatch(context))
+    context.clock = SimpleNamespace(now=lambda: scene.now_ns)
     return scene
 
 
@@ -48,11 +48,11 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def lose_the_topic(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scene.stage.environment.cluster, "partitions", list)
+    monkeypatch.setattr(scene.context.environment.cluster, "partitions", list)
 
 
 def test_a_topic_that_is_there_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = scene.stage.environment.cluster
+    cluster = scene.context.environment.cluster
     known = [replace(view, topic="harrow") for view in cluster.partitions()]
     monkeypatch.setattr(cluster, "partitions", lambda: known)
     for _ in range(5):
@@ -72,7 +72,7 @@ def test_while_a_node_does_not_serve_nobody_can_say_that_the_topic_is_gone(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_the_topic(scene, monkeypatch)
-    scene.stage.environment.cluster.nodes[2].paused = True
+    scene.context.environment.cluster.nodes[2].paused = True
     for _ in range(5):
         scene.look_after(GONE_S)
     assert scene.created == 0

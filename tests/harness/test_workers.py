@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.environments.machine.kernel.process_identity import wait_until
-from harness.run.stopping import Failed
+from harness.run.stopping import RunFailed
 from harness.run.workers import Worker, acked
 from tests.support.fake_environment import FakeProcess
 
@@ -34,7 +34,7 @@ def test_reports_are_heard_and_the_latest_of_each_kind_counts(tmp_path: Path) ->
 
 def test_a_command_is_told_and_answered(tmp_path: Path) -> None:
     told, process = worker(tmp_path)
-    told.tell("drain")
+    told.send("drain")
     assert process.heard == ["drain"]
     assert soon(lambda: told.latest("drained") is not None)
 
@@ -43,7 +43,7 @@ def test_a_worker_that_is_gone_is_told_with_its_last_words(tmp_path: Path) -> No
     (tmp_path / "worker.log").write_text("one\nworker: no broker could be reached\n")
     gone, process = worker(tmp_path)
     process.end(4)
-    with pytest.raises(Failed, match="expected worker 0 to go on, found that it ended with status 4") as caught:
+    with pytest.raises(RunFailed, match="expected worker 0 to go on, found that it ended with status 4") as caught:
         gone.check()
     assert "no broker could be reached" in str(caught.value)
 
@@ -56,8 +56,8 @@ def test_a_worker_whose_pipe_is_closed_is_gone(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(process.stdin, "write", broken)
     process.end(-9)
-    with pytest.raises(Failed, match="ended with status -9"):
-        told.tell("drain")
+    with pytest.raises(RunFailed, match="ended with status -9"):
+        told.send("drain")
 
 
 def test_a_worker_is_stopped_in_good_order(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naming import LISTED_MAX, meant, unknown
+from naming import LISTED_MAX, closest_name, unknown
 
 FEW = ("log", "register", "queue")
 MANY = tuple(f"name-{number}" for number in range(LISTED_MAX + 1))
@@ -39,10 +39,10 @@ def test_the_line(found: object, known: list[str], further: tuple[str, ...], tol
     ],
 )
 def test_what_was_meant(found: str, near: str | None) -> None:
-    assert meant(found, ["page-cache-loss", "apache-kafka", "pause"]) == near
+    assert closest_name(found, ["page-cache-loss", "apache-kafka", "pause"]) == near
 
 
 @given(st.text(), st.lists(st.text(), max_size=20))
 def test_any_text_gives_a_line_and_a_name_that_exists(found: str, known: list[str]) -> None:
     assert repr(found) in unknown(found, known)
-    assert meant(found, known) in (None, *known)
+    assert closest_name(found, known) in (None, *known)

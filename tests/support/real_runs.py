@@ -9,7 +9,7 @@ from rich.console import Console
 
 from harness.environments import registry
 from harness.run import runner
-from harness.run.phases.stage import Plan
+from harness.run.phases.context import Plan
 from harness.run.stopping import Stop
 from harness.systems.harrow_broker import HarrowBroker
 from harness.terminal.progress import Progress

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from harness.environments.base import Environment, System
 from harness.run import runner
-from harness.run.phases.stage import Plan
+from harness.run.phases.context import Plan
 from harness.run.stopping import Stop
 from harness.spec.spec import Spec, reproduce
 from harness.store.journal import Journal

@@ -1,1 +1,1 @@
-"""What several commands share: lazy loading, suggestions for names, the option `--store`."""
+"""Parts that commands share: lazy loading, suggestions for names, the option `--store`."""

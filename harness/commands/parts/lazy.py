@@ -1,4 +1,4 @@
-"""A group of commands each of which is imported when it is called, so that `harrow --help` answers at once."""
+"""A command group that imports a command only when it is called, so that `harrow --help` is fast."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from harness.commands.parts.names import NamedGroup
 
 
 class Entry(NamedTuple):
-    """A command that is not imported yet: where it is, and its line in the list."""
+    """A command that is not imported yet: its module, and its line in the list."""
 
     module: str
-    told: str
+    summary: str
     attribute: str = ""  # default: the command's name
 
 
@@ -29,11 +29,11 @@ class LazyGroup(NamedGroup):
     aliases: Mapping[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Names in the order in which they were given."""
+        """Names of the commands, in the order of `entries`."""
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import a command; None if there is none of that name."""
+        """Import a command; None if no command has that name."""
         name = self.aliases.get(cmd_name, cmd_name)
         entry = self.entries.get(name)
         if entry is None:
@@ -43,6 +43,6 @@ class LazyGroup(NamedGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List all commands without importing any."""
+        """List all commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.told) for name, entry in self.entries.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in self.entries.items()])

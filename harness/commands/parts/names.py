@@ -1,4 +1,4 @@
-"""Commands, options and arguments whose names are known: a wrong one is answered with the name that was meant."""
+"""Suggests the probable name when a command, option or argument has an unknown one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from naming import unknown
 
 
 class OneOf(click.ParamType[str]):
-    """A name among known ones, as it stands."""
+    """A parameter type that accepts known names only."""
 
     name = "name"
 
@@ -32,7 +32,7 @@ class OneOf(click.ParamType[str]):
 
 
 class NamedGroup(click.Group):
-    """A group that says which of its commands was meant."""
+    """A command group that suggests a command for an unknown name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See `click.Command.parse_args`."""
@@ -51,7 +51,7 @@ class NamedGroup(click.Group):
 
 
 def about_option(error: click.NoSuchOption) -> str:
-    """Say in one line that there is no such option, and which was meant."""
+    """Return one line that says that the option is unknown, and suggests one."""
     context = error.ctx
     known = [] if context is None else [name for each in context.command.get_params(context) for name in _names(each)]
     where = "harrow" if context is None else context.command_path

@@ -1,4 +1,4 @@
-"""Before anything is started: what the machine lacks is answered as a misuse is."""
+"""Reports what the machine lacks as a usage error, as long as nothing was started."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.environments.base import EnvironmentFailed
-from harness.run.stopping import Lacking
+from harness.run.stopping import MissingPrerequisite
 
 
 @contextmanager
 def before_start() -> Iterator[None]:
-    """Have whatever an environment cannot do be `Lacking`: nothing has been started yet."""
+    """Turn `EnvironmentFailed` into `MissingPrerequisite`: nothing has been started yet."""
     try:
         yield
     except EnvironmentFailed as error:
-        raise Lacking(str(error)) from error
+        raise MissingPrerequisite(str(error)) from error

@@ -1,4 +1,4 @@
-"""The option `--store`, and arguments that name a run of it."""
+"""The option `--store`, and arguments that name a run in the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def store_option(command: _Command) -> _Command:
 
 
 def command_for(store: Path, *words: str) -> str:
-    """The command `harrow WORDS` for this store, as a person types it."""
+    """The command `harrow WORDS` for this store, as a user types it."""
     return shlex.join(["harrow", *words, *(() if store == DEFAULT else ("--store", str(store)))])
 
 
@@ -34,8 +34,8 @@ def run_of(store: Path, what: str | None) -> Path:
 
 
 def need_history(directory: Path) -> None:
-    """See that a directory is that of a run. Raises `click.UsageError`."""
+    """Require that a directory is that of a run. Raises `click.UsageError`."""
     if not (directory / "history").is_dir():
         store = (directory / RUNS).is_dir()
-        advice = f"; it is a store: name one of its runs, or say --store {directory}" if store else ""
+        advice = f"; it is a store: name one of its runs, or use --store {directory}" if store else ""
         raise click.UsageError(f"{directory}: expected the directory of a run, found no history in it{advice}")

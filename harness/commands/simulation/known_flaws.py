@@ -139,7 +139,7 @@ def _shrunk(hunted: Hunt, jobs: int, limit_s: float, stopped: Callable[[], bool]
 
 def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
     from harness.run.judging import need_java
-    from harness.run.stopping import Failed
+    from harness.run.stopping import RunFailed
     from simulation.runs.judgement import judge_dataset, write_dataset
 
     named = list(histories(hunts))
@@ -151,7 +151,7 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
         try:
             need_java()
             judgements = judge_dataset(Path(scratch))
-        except Failed as failed:
+        except RunFailed as failed:
             console.print(f"not checked: {failed}", style="yellow")
             return list(hunts)
     return judged(hunts, {run_id: judgement.anomalies for run_id, judgement in judgements.items()})

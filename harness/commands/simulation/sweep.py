@@ -167,14 +167,14 @@ def _store(
 
 def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:
     from harness.run.judging import judge
-    from harness.run.stopping import Failed
+    from harness.run.stopping import RunFailed
     from reports import render
 
     if check:
         console.print(f"Spark checks {len(directories)} histories", style="bold")
         try:
             judge(directories)
-        except Failed as failed:
+        except RunFailed as failed:
             console.print(f"not checked: {failed}", style="yellow")
     for directory in directories:
         stored.write_results(directory, directory.name, stored.found_in(directory))

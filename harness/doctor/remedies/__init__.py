@@ -1,1 +1,1 @@
-"""What adds a capability that this machine lacks: a table of capability, cause and remedy (`table`)."""
+"""Remedies for capabilities that this machine lacks: a table of capability, cause and remedy (`table`)."""

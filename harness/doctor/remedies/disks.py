@@ -1,4 +1,4 @@
-"""Rows for disks that forget: file systems in user space, and ext4 images on loop devices."""
+"""Rows for disks that lose unsynced data: file systems in user space, and ext4 images on loop devices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FUSE = (
     ),
     Row(
         "confined",
-        "root itself may not mount here: a container, as a rule",
+        "even root may not mount here: usually in a container",
         refused("mount", errno.EPERM, when=confined),
         PRIVILEGED,
         Refused(errno.EPERM, "mount of a FUSE file system"),
@@ -47,7 +47,7 @@ FUSE = (
     ),
     Row(
         "no-new-privileges",
-        "`fusermount3` may not become root: this process may gain no privileges",
+        "`fusermount3` cannot become root: this process runs with `no-new-privileges`",
         refused("mount", errno.EPERM, when=lambda here: here.no_new_privileges and not here.root),
         GAINING,
         Refused(errno.EPERM, "mount of a FUSE file system"),
@@ -74,7 +74,7 @@ EXT4 = (
     program("mkfs.ext4", "e2fsprogs", root=True),
     Row(
         "confined",
-        "root itself may not mount, or has no loop devices here: a container, as a rule",
+        "even root may not mount, or has no loop devices here: usually in a container",
         any_of(
             refused("unshare(CLONE_NEWNS)", errno.EPERM, when=confined),
             refused(_LOOP, errno.EPERM, errno.ENOENT, when=confined),
@@ -85,7 +85,7 @@ EXT4 = (
     ),
     Row(
         "in-user-namespace",
-        "loop devices are for the root of the machine, and this is that of a user namespace",
+        "loop devices need the root of the machine, and this is the root of a user namespace",
         refused("", errno.EPERM, errno.EACCES, errno.ENOENT, when=lambda here: here.own_users),
         OF_THE_MACHINE,
         Refused(errno.EACCES, _LOOP_CONTROL),
@@ -123,7 +123,7 @@ EXT4 = (
     ),
     Row(
         "loop-unknown",
-        "the kernel has no driver `loop`, neither loaded nor to be loaded",
+        "the kernel has no driver `loop`, neither loaded nor as a module",
         refused(_LOOP, errno.ENOENT, errno.ENODEV, errno.ENXIO),
         sentence("boot a kernel with the module `loop`; after an upgrade of the kernel: reboot"),
         Refused(errno.ENOENT, _LOOP_CONTROL),

@@ -1,4 +1,4 @@
-"""This machine, as far as it decides which remedy is right; looked at without changing anything."""
+"""Inspects this machine for the facts on which remedies depend, without changing anything."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SETTINGS = (
     "kernel.unprivileged_userns_clone",
     "kernel.apparmor_restrict_unprivileged_userns",
 )
-"""Kernel settings (sysctl) that can be in the way."""
+"""Kernel settings (sysctl) that can prevent a capability."""
 
 PROGRAMS = ("apt-get", "dockerd", "fusermount3", "ip", "modprobe", "service", "sudo", "sysctl", "systemctl", "uv")
-"""Programs that a remedy may use, or may be about."""
+"""Programs that a remedy may use or install."""
 
 DEVICES = ("/dev/net/tun", "/dev/fuse", "/dev/loop-control")
 
@@ -35,49 +35,49 @@ Installer = Literal["pip", "uv", "none"]
 
 
 @dataclass(frozen=True)
-class Here:
-    """A machine and the user who runs Harrow on it. The default is a plain user's Debian on which all is well."""
+class MachineState:
+    """A machine and the user who runs Harrow on it. The default is a plain user on Debian, with nothing missing."""
 
     root: bool = False
     python: str = ".venv/bin/python"
     """The interpreter that runs Harrow."""
     harrow: str = ".venv/bin/harrow"
-    """The command `harrow` of that interpreter, for a shell: root's path has none."""
+    """The command `harrow` of that interpreter, as a path: root's PATH does not have it."""
     virtual: bool = True
-    """Whether it is that of a virtual environment."""
+    """Whether the interpreter is that of a virtual environment."""
     managed: bool = False
-    """Whether it belongs to the distribution, and pip must be made to change it (PEP 668)."""
+    """Whether the distribution manages it, so that pip needs an option to change it (PEP 668)."""
     packages_writable: bool = True
-    """Whether this user may change what it has installed."""
+    """Whether this user may change its installed packages."""
     installer: Installer = "pip"
     programs: frozenset[str] = frozenset({"apt-get", "ip", "modprobe", "service", "sudo", "sysctl", "systemctl"})
     package_lists: bool = True
-    """Whether apt-get knows what there is."""
+    """Whether apt-get has lists of packages."""
     systemd: bool = True
     """Whether systemd started this machine."""
     bounding: int = ALL_CAPABILITIES
-    """Linux capabilities that root can have here."""
+    """Linux capabilities that root can have here, as a bit set."""
     filtered: bool = False
     """Whether system calls are filtered (seccomp)."""
     no_new_privileges: bool = False
     own_users: bool = False
-    """Whether we are in another user namespace than the machine's first."""
+    """Whether this process is in another user namespace than the machine's initial one."""
     unowned: frozenset[str] = frozenset()
-    """Device files whose owner is not in our user namespace, so that our root cannot open them to others."""
+    """Device files whose owner is not in our user namespace, so that our root cannot change their mode."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Kernel settings that exist: name → value."""
     drivers: frozenset[str] = frozenset({"tun", "fuse", "loop-control"})
-    """Of character devices that the kernel has: by their names in /proc/misc."""
+    """Drivers of character devices in the kernel, by their names in /proc/misc."""
     modules: frozenset[str] = frozenset()
-    """That could be loaded into the kernel."""
+    """Modules that can be loaded into the kernel."""
     fusermount_gains: bool = True
-    """Whether fusermount3, if it is there, runs as root whoever starts it."""
+    """Whether fusermount3, if it is installed, has its set-user-id bit and runs as root."""
     docker_host: str = ""
-    """An engine that the environment names (DOCKER_HOST)."""
+    """The engine in the environment variable DOCKER_HOST, if any."""
 
     @property
     def confined(self) -> bool:
-        """Whether not even root can do what takes the machine's root: in a container, as a rule."""
+        """Whether root lacks CAP_SYS_ADMIN: usually in a container."""
         return not self.bounding & CAP_SYS_ADMIN
 
     @property
@@ -91,15 +91,15 @@ class Here:
         return bool(self.bounding & CAP_MKNOD) and not self.own_users and not self.confined
 
     def setting(self, name: str) -> int | None:
-        """The value of a kernel setting; None if there is none of that name."""
+        """The value of a kernel setting; None if it does not exist."""
         return self.settings.get(name)
 
 
-def look() -> Here:
-    """Look at this machine."""
+def inspect_machine() -> MachineState:
+    """Inspect this machine."""
     status = dict(_status())
     packages = sysconfig.get_path("purelib")
-    return Here(
+    return MachineState(
         root=os.geteuid() == 0,
         python=sys.executable,
         harrow=_harrow(),
@@ -124,7 +124,7 @@ def look() -> Here:
 
 
 def find(program: str) -> str | None:
-    """Where a program is; those of root are often not in a plain user's path."""
+    """The path of a program; root's programs are often not in a plain user's PATH."""
     return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}")
 
 
@@ -140,7 +140,7 @@ def _installer() -> Installer:
 
 
 def _lines(path: str) -> list[str]:
-    """The lines of a file of the kernel's, with single blanks; none if it is not there."""
+    """The lines of a file of the kernel, with single blanks; none if the file does not exist."""
     try:
         return [" ".join(line.split()) for line in Path(path).read_text().splitlines()]
     except OSError:
@@ -160,8 +160,8 @@ def _settings() -> Iterator[tuple[str, int]]:
 
 
 def _modules() -> Iterator[str]:
-    place = f"/lib/modules/{os.uname().release}"
-    for line in _lines(f"{place}/modules.dep"):
+    directory = f"/lib/modules/{os.uname().release}"
+    for line in _lines(f"{directory}/modules.dep"):
         yield Path(line.partition(":")[0]).name.partition(".")[0].replace("-", "_")
 
 

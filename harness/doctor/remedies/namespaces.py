@@ -1,4 +1,4 @@
-"""Rows for network namespaces: why a process may not make them, or not wire them."""
+"""Rows for network namespaces: causes that keep a process from making or connecting them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 
 from harness.doctor.remedies.commands import Remedy, as_root, sentence, set_kernel
 from harness.doctor.remedies.containers import PRIVILEGED, UNFILTERED
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, Here
+from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
 from harness.doctor.remedies.rows import Row, always, any_of, refused
 from harness.environments.causes import Cause, Refused
 
@@ -18,15 +18,15 @@ _APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
 _CONFINED = {"bounding": ALL_CAPABILITIES & ~CAP_SYS_ADMIN, "filtered": True}
 
 
-def _raise_limit(here: Here, name: str) -> Remedy:
+def _raise_limit(here: MachineState, name: str) -> Remedy:
     return set_kernel(here, name, max(_ENOUGH, 2 * (here.setting(name) or 0)))
 
 
-def _restricted(here: Here) -> bool:
+def _restricted(here: MachineState) -> bool:
     return here.setting(_APPARMOR) == 1
 
 
-def _veth(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
+def _veth(cause: Cause, here: MachineState) -> Remedy:  # noqa: ARG001
     if "veth" in here.modules and here.may_load_modules:
         return as_root(here, "modprobe veth")
     return sentence("boot a kernel with the module `veth`; after an upgrade of the kernel: reboot")
@@ -35,7 +35,7 @@ def _veth(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
 ROWS = (
     Row(
         "confined",
-        "root itself has not all capabilities here: a container, as a rule",
+        "even root lacks capabilities here: usually in a container",
         any_of(
             refused(_NEW_USER, errno.EPERM, when=lambda here: here.confined),
             refused(_NEW_NETWORK, errno.EPERM, when=lambda here: here.confined),
@@ -54,7 +54,7 @@ ROWS = (
     ),
     Row(
         "user-namespaces-restricted",
-        f"AppArmor takes the rights of users in user namespaces: `{_APPARMOR}` is 1",
+        f"AppArmor restricts user namespaces: `{_APPARMOR}` is 1",
         any_of(
             refused(_NEW_USER, errno.EPERM, errno.EACCES, when=_restricted),
             refused("/proc/self/", errno.EPERM, errno.EACCES, when=_restricted),
@@ -99,7 +99,7 @@ ROWS = (
     ),
     Row(
         "network-not-ours",
-        "root may not administer networks here: a container, as a rule",
+        "root may not administer networks here: usually in a container",
         any_of(refused("netlink ", errno.EPERM), refused("/proc/sys/net/", errno.EPERM, errno.EACCES)),
         PRIVILEGED,
         Refused(errno.EPERM, "netlink RTM_NEWLINK"),
@@ -107,7 +107,7 @@ ROWS = (
     ),
     Row(
         "proc-read-only",
-        "`/proc/sys` is read-only: a container, as a rule",
+        "`/proc/sys` is read-only: usually in a container",
         refused("/proc/sys/net/", errno.EROFS),
         PRIVILEGED,
         Refused(errno.EROFS, "/proc/sys/net/ipv4/ip_forward"),
@@ -122,4 +122,4 @@ ROWS = (
         {"modules": frozenset({"veth"})},
     ),
 )
-"""Order matters: what cannot be changed from within is looked for first; a chroot, which nothing shows, last."""
+"""Order matters: causes that cannot be changed from within come first; a chroot, which cannot be detected, last."""

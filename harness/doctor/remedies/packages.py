@@ -1,4 +1,4 @@
-"""Rows for what a package would bring."""
+"""Rows for programs and modules that a package would install."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def python_package(distribution: str) -> Row:
 
 
 def program(name: str, package: str, *, lean: bool = False, **machine: object) -> Row:
-    """A row for a program that a package of the distribution would bring."""
+    """A row for a program that a package of the distribution would install."""
     return Row(
         f"no-{package}",
         f"the program `{name}` is not installed",

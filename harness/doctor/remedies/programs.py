@@ -1,4 +1,4 @@
-"""Rows for what programs do: a C compiler, a Docker engine, QEMU, client libraries."""
+"""Rows for external programs: a C compiler, a Docker engine, QEMU, client libraries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 
 from harness.doctor.remedies.commands import Remedy, as_root, install, sentence
 from harness.doctor.remedies.containers import PRIVILEGED
-from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.here import MachineState
 from harness.doctor.remedies.packages import program, python_package
 from harness.doctor.remedies.rows import Row, always, missing, not_root, refused, too_little, unfit
 from harness.environments.causes import Cause, Missing, NotRoot, Refused, TooLittle, Unfit
@@ -35,7 +35,7 @@ CLOCK = (
 )
 
 
-def _engine(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
+def _engine(cause: Cause, here: MachineState) -> Remedy:  # noqa: ARG001
     if "dockerd" not in here.programs:
         start = () if here.systemd else ("service docker start",)
         return install(here, "docker.io", then=start)
@@ -55,17 +55,15 @@ DOCKER = (
     ),
     Row(
         "engine-named",
-        "the engine that `DOCKER_HOST` names does not answer",
+        "the Docker engine at `DOCKER_HOST` does not answer",
         refused(_ENGINE, *_UNREACHED, when=lambda here: bool(here.docker_host)),
-        always(
-            lambda here: sentence(f"start the engine that DOCKER_HOST names ({here.docker_host}), or unset DOCKER_HOST")
-        ),
+        always(lambda here: sentence(f"start the engine at DOCKER_HOST ({here.docker_host}), or unset DOCKER_HOST")),
         Refused(errno.ECONNREFUSED, _ENGINE),
         {"root": True, "docker_host": "unix:///run/other.sock"},
     ),
     Row(
         "confined",
-        "no engine answers in here, and none could be started: a container, as a rule",
+        "no Docker engine answers, and none can be started here: usually in a container",
         refused(_ENGINE, *_UNREACHED, when=lambda here: here.confined),
         PRIVILEGED,
         Refused(errno.ENOENT, _ENGINE),
@@ -81,11 +79,11 @@ DOCKER = (
     ),
     Row(
         "engine-stopped",
-        "the Docker engine is installed and does not run",
+        "the Docker engine is installed but does not run",
         refused(_ENGINE, *_UNREACHED),
         _engine,
         Refused(errno.ENOENT, _ENGINE),
-        {"root": True, "programs": Here().programs | {"dockerd"}},
+        {"root": True, "programs": MachineState().programs | {"dockerd"}},
     ),
     Row(
         "engine-elsewhere",
@@ -100,12 +98,12 @@ DOCKER = (
 SSH = (python_package("paramiko"),)
 
 
-def _room(cause: Cause, here: Here) -> Remedy:  # noqa: ARG001
+def _room(cause: Cause, here: MachineState) -> Remedy:  # noqa: ARG001
     assert isinstance(cause, TooLittle)
     if cause.resource == "memory":
-        return sentence("run fewer VMs, or end what uses the memory")
+        return sentence("run fewer VMs, or stop other programs")
     return sentence(
-        f"make {cause.wanted / _GIB:.0f} GiB of room at {cause.where}, or set XDG_CACHE_HOME to where there is"
+        f"make {cause.wanted / _GIB:.0f} GiB of space at {cause.where}, or set XDG_CACHE_HOME to a larger disk"
     )
 
 
@@ -115,11 +113,11 @@ VMS = (
     program("mkfs.ext4", "e2fsprogs"),
     Row(
         "no-apt",
-        "the machine is no Debian or Ubuntu, of whose packages VMs are made",
+        "this machine is neither Debian nor Ubuntu, from whose packages VMs are built",
         missing("apt-get"),
-        sentence("run Harrow on a Debian or Ubuntu, or name hosts of your own with --inventory"),
+        sentence("run Harrow on Debian or Ubuntu, or name your own hosts with --inventory"),
         Missing("program", "apt-get"),
-        {"programs": Here().programs - {"apt-get"}},
+        {"programs": MachineState().programs - {"apt-get"}},
     ),
     Row(
         "no-package-lists",
@@ -131,14 +129,14 @@ VMS = (
     ),
     Row(
         "other-processor",
-        "VMs are made for processors of the kind x86_64 alone",
+        "VMs are supported on x86_64 processors only",
         unfit("processor"),
-        sentence("name hosts of your own with --inventory"),
+        sentence("name your own hosts with --inventory"),
         Unfit("processor"),
     ),
     Row(
         "no-room",
-        "there is too little memory, or room on the disk",
+        "there is too little memory or disk space",
         too_little(),
         _room,
         TooLittle("disk", 2 * _GIB, 0, "/home/you/.cache"),

@@ -1,4 +1,4 @@
-"""A row of the table: what a trial met, on what machine, and what to do about it."""
+"""Defines a row of the table of remedies: the cause that a probe found, on which machines, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,82 +7,82 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.doctor.remedies.commands import Remedy
-from harness.doctor.remedies.here import Here
+from harness.doctor.remedies.here import MachineState
 from harness.environments.causes import Cause, Missing, NotRoot, Refused, TooLittle, Unfit
 
-Predicate = Callable[[Cause, Here], bool]
-Choice = Callable[[Cause, Here], Remedy]
+Predicate = Callable[[Cause, MachineState], bool]
+RemedyFactory = Callable[[Cause, MachineState], Remedy]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One cause of one capability's absence."""
+    """One cause for the absence of one capability."""
 
     name: str
-    """Of the cause, e.g. device-closed."""
+    """Name of the cause, e.g. fuse-closed."""
     words: str
-    """What the cause is, for people."""
+    """Description of the cause, for users."""
     holds: Predicate
-    remedy: Remedy | Choice
+    remedy: Remedy | RemedyFactory
     example: Cause
-    """What a trial meets where this is the cause."""
+    """What a probe reports where this is the cause."""
     machine: Mapping[str, Any] = field(default_factory=dict)
-    """How such a machine differs from `Here()`, for the document and the tests."""
+    """How such a machine differs from the default `MachineState()`, for the documentation and the tests."""
 
-    def choose(self, cause: Cause, here: Here) -> Remedy:
-        """What to do on this machine."""
+    def choose(self, cause: Cause, here: MachineState) -> Remedy:
+        """The remedy for this machine."""
         return self.remedy if isinstance(self.remedy, Remedy) else self.remedy(cause, here)
 
     @property
-    def here(self) -> Here:
+    def here(self) -> MachineState:
         """A machine that has this cause."""
-        return replace(Here(), **self.machine)
+        return replace(MachineState(), **self.machine)
 
 
-def first(rows: Sequence[Row], cause: Cause | None, here: Here) -> Row | None:
-    """The first row that holds; None if none does, or nothing is known of the cause."""
+def first(rows: Sequence[Row], cause: Cause | None, here: MachineState) -> Row | None:
+    """The first row that applies; None if none does, or the cause is unknown."""
     return next((row for row in rows if cause is not None and row.holds(cause, here)), None)
 
 
-def anywhere(here: Here) -> bool:  # noqa: ARG001
-    """Hold on every machine."""
+def anywhere(here: MachineState) -> bool:  # noqa: ARG001
+    """Return True on every machine."""
     return True
 
 
-def refused(what: str, *numbers: int, when: Callable[[Here], bool] = anywhere) -> Predicate:
-    """Hold if a call whose description begins so was refused with one of these errors, on such a machine."""
+def refused(what: str, *numbers: int, when: Callable[[MachineState], bool] = anywhere) -> Predicate:
+    """A predicate: a call whose description starts with `what` failed with one of these errors, on such a machine."""
 
-    def holds(cause: Cause, here: Here) -> bool:
+    def holds(cause: Cause, here: MachineState) -> bool:
         return isinstance(cause, Refused) and cause.what.startswith(what) and cause.number in numbers and when(here)
 
     return holds
 
 
 def missing(name: str) -> Predicate:
-    """Hold if this was missing."""
+    """A predicate: this was missing."""
     return lambda cause, here: isinstance(cause, Missing) and cause.name == name  # noqa: ARG005
 
 
 def too_little(where: str = "") -> Predicate:
-    """Hold if there was too little of something; `where`, if that is what matters."""
+    """A predicate: there was too little of a resource, at `where` if that is given."""
     return lambda cause, here: isinstance(cause, TooLittle) and where in ("", cause.where)  # noqa: ARG005
 
 
 def unfit(what: str) -> Predicate:
-    """Hold if this was there and could not be used."""
+    """A predicate: this was present but unusable."""
     return lambda cause, here: cause == Unfit(what)  # noqa: ARG005
 
 
-def not_root(cause: Cause, here: Here) -> bool:  # noqa: ARG001
-    """Hold if it takes root."""
+def not_root(cause: Cause, here: MachineState) -> bool:  # noqa: ARG001
+    """A predicate: root is required."""
     return isinstance(cause, NotRoot)
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Hold if one of these does."""
+    """A predicate: one of these holds."""
     return lambda cause, here: any(holds(cause, here) for holds in predicates)
 
 
-def always(choose: Callable[[Here], Remedy]) -> Choice:
-    """Choose by the machine alone."""
+def always(choose: Callable[[MachineState], Remedy]) -> RemedyFactory:
+    """A remedy that depends on the machine alone."""
     return lambda cause, here: choose(here)  # noqa: ARG005

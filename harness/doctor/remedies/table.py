@@ -1,4 +1,4 @@
-"""The table: capability → causes of its absence, in the order in which they are looked for → remedies."""
+"""The table of remedies: capability → causes of its absence, in the order in which they are checked → remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from harness.doctor.remedies import basics, disks, programs
 from harness.doctor.remedies.commands import Remedy, install_python
 from harness.doctor.remedies.devices import device_rows
-from harness.doctor.remedies.here import Here, look
+from harness.doctor.remedies.here import MachineState, inspect_machine
 from harness.doctor.remedies.namespaces import ROWS as NAMESPACES
 from harness.doctor.remedies.rows import Row, first
 from harness.environments.causes import Cause
@@ -41,23 +41,23 @@ TABLE: Mapping[str, Sequence[Row]] = {
     "confluent-kafka": programs.CONFLUENT,
     "kcat": programs.KCAT,
 }
-"""What a capability is built on has its rows there: see `ALSO`."""
+"""The causes of capabilities that another one depends on are listed there: see `ALSO`."""
 
 ALSO: Mapping[str, Sequence[str]] = {"shaping": ("namespaces",), "docker": ("namespaces",)}
-"""Capabilities that another needs."""
+"""Capabilities that another one depends on."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why something is not there, and what to do."""
+    """Why a capability is missing, and what to do."""
 
     cause: str
     words: str
     remedy: Remedy
 
 
-def explain(capability: str, cause: Cause | None, here: Here | None = None) -> Explanation | None:
-    """Say why a capability is absent; None if the table does not know this cause."""
+def explain(capability: str, cause: Cause | None, here: MachineState | None = None) -> Explanation | None:
+    """Explain why a capability is missing; None if the table does not have this cause."""
     machine = here or _here()
     for name in (capability, *ALSO.get(capability, ())):
         row = first(TABLE.get(name, ()), cause, machine)
@@ -72,5 +72,5 @@ def to_install(distribution: str) -> str:
 
 
 @cache
-def _here() -> Here:
-    return look()
+def _here() -> MachineState:
+    return inspect_machine()

@@ -1,1 +1,1 @@
-"""The phases of a run, in their order: set-up, main, recovery, final, tear-down."""
+"""The phases of a run, in order: set-up, main, recovery, final, tear-down."""

@@ -1,4 +1,4 @@
-"""Final: every reader reads everything from the start, and the replicas' logs are written down."""
+"""The final phase: every reader reads all partitions from the start, and the replicas' logs are dumped."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ import json
 from collections.abc import Mapping, Sequence
 
 from harness.run.final_logs import dump_logs
-from harness.run.health import End, by_topic
-from harness.run.phases.stage import Stage
+from harness.run.health import PartitionEnd, by_topic
+from harness.run.phases.context import RunContext
 from harness.run.stopping import Interrupted
 from harness.run.workers import acked
 
 READ_S = 130.0
-"""A little more than the workers' own bound, so that they can say what is missing."""
+"""A little more than the workers' own limit, so that they can report what is missing."""
 
 
-def read_all(stage: Stage, ends: Sequence[End]) -> None:
-    """Have the workers read up to these ends, and dump the logs of all replicas."""
+def read_all(context: RunContext, ends: Sequence[PartitionEnd]) -> None:
+    """Let the workers read up to these ends, then dump the logs of all replicas."""
     if ends:
-        with stage.going_on():
-            _read(stage, ends)
-    stage.stop_workers()
-    with stage.going_on():
-        dump_logs(stage.system, stage.environment.plans, stage.adder("logs"), lambda: _go_on(stage))
+        with context.recording_errors():
+            _read(context, ends)
+    context.stop_workers()
+    with context.recording_errors():
+        dump_logs(context.system, context.environment.plans, context.recorder("logs"), lambda: _check_stop(context))
 
 
-def _read(stage: Stage, ends: Sequence[End]) -> None:
-    stage.tell_workers(f"final {json.dumps(by_topic(ends))}")
-    reported = stage.all_report("final")
+def _read(context: RunContext, ends: Sequence[PartitionEnd]) -> None:
+    context.command_workers(f"final {json.dumps(by_topic(ends))}")
+    reported = context.all_reported("final")
 
     def read() -> bool:
-        stage.progress.status(acked(stage.workers), ())
+        context.progress.status(acked(context.workers), ())
         return reported()
 
-    if not stage.until(read, READ_S):
-        stage.trouble(f"the final reads did not end within {stage.paced(READ_S):g} s")
+    if not context.until(read, READ_S):
+        context.trouble(f"the final reads did not end within {context.scaled(READ_S):g} s")
         return
-    missing = [item for worker in stage.workers for item in (worker.latest("final") or {}).get("missing", ())]
+    missing = [item for worker in context.workers for item in (worker.latest("final") or {}).get("missing", ())]
     for item in missing:
-        stage.trouble(_unread(item))
+        context.trouble(_unread(item))
 
 
 def _unread(item: Mapping[str, object]) -> str:
     name = f"{item['topic']}-{item['partition']}"
     if item["position"] is None:
-        return f"process {item['process']} was given no end for {name}"
-    return f"process {item['process']} read {name} to {item['position']}, its end is {item['end']}"
+        return f"process {item['process']} got no end offset for {name}"
+    return f"process {item['process']} read {name} up to {item['position']}, its end is {item['end']}"
 
 
-def _go_on(stage: Stage) -> None:
-    if stage.stop.requested:
+def _check_stop(context: RunContext) -> None:
+    if context.stop.requested:
         raise Interrupted

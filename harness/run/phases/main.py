@@ -1,11 +1,11 @@
-"""The main phase: workers work and the nemesis fires its faults, while nodes and workers are watched."""
+"""The main phase: workers send and read while the nemesis fires its faults; nodes and workers are monitored."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from harness.run.phases.stage import Stage
+from harness.run.phases.context import RunContext
 from harness.run.phases.topics import TopicWatch
 from harness.run.workers import acked
 from nemesis.clock import RealClock
@@ -15,57 +15,57 @@ from nemesis.runner import NemesisRunner
 TICK_S = 0.25
 
 
-def main_phase(stage: Stage) -> None:
-    """Fire the schedule while the workers work. When it returns, or raises, every fault has been undone."""
-    conductor = NemesisRunner(
-        Site.of(stage.environment.cluster, RealClock(stage.clock.now), Bounds().at_pace(stage.plan.spec.pace)),
-        stage.plan.schedule,
-        lambda event, details: stage.journal.record(event, **details),
-        stage.adder("faults"),
-        stage.progress.note,
-        stage.plan.spec.lossy_budget,
+def main_phase(context: RunContext) -> None:
+    """Fire the schedule while the workers run. When this returns or raises, every fault has been undone."""
+    runner = NemesisRunner(
+        Site.of(context.environment.cluster, RealClock(context.clock.now), Bounds().at_pace(context.plan.spec.pace)),
+        context.plan.schedule,
+        lambda event, details: context.journal.record(event, **details),
+        context.recorder("faults"),
+        context.progress.log,
+        context.plan.spec.lossy_budget,
     )
-    start_ns = stage.clock.now()
-    end_ns = start_ns + int(stage.plan.spec.duration * 1e9)
-    nemesis = _Thread(lambda unwanted: conductor.run(start_ns, end_ns, unwanted))
+    start_ns = context.clock.now()
+    end_ns = start_ns + int(context.plan.spec.duration * 1e9)
+    nemesis = _Thread(lambda stopped: runner.run(start_ns, end_ns, stopped))
     nemesis.start()
-    topic = TopicWatch(stage)
+    topic = TopicWatch(context)
     try:
-        while stage.clock.now() < end_ns or nemesis.is_alive():
-            stage.stop.rest(TICK_S)
-            stage.note_lost_workers()
-            stage.note_lost_nodes(lambda: conductor.held_nodes)
-            topic.look()
-            stage.progress.status(acked(stage.workers), conductor.active)
+        while context.clock.now() < end_ns or nemesis.is_alive():
+            context.stop.sleep(TICK_S)
+            context.record_lost_workers()
+            context.record_lost_nodes(lambda: runner.held_nodes)
+            topic.check()
+            context.progress.status(acked(context.workers), runner.active)
     finally:
         nemesis.finish()
-        stage.outcome.fired = conductor.fired
-        stage.outcome.took_hold = conductor.took_hold
-        for trouble in conductor.unhealed:
-            stage.trouble(trouble)
-        for trouble in conductor.unmended:
-            stage.trouble(trouble, "harness")
+        context.outcome.fired = runner.fired
+        context.outcome.took_hold = runner.took_hold
+        for trouble in runner.unhealed:
+            context.trouble(trouble)
+        for trouble in runner.unmended:
+            context.trouble(trouble, "harness")
     if nemesis.error is not None:
         raise nemesis.error
 
 
 class _Thread(threading.Thread):
-    """Runs the conductor; knows whether it is still wanted, and what it raised."""
+    """Runs the nemesis runner; can be asked to finish, and keeps the exception that it raised."""
 
     def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
         super().__init__(name="nemesis")
         self._work = work
-        self._unwanted = threading.Event()
+        self._stopped = threading.Event()
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Work, and keep what is raised for the thread that waits."""
+        """Run the work, and keep an exception for the waiting thread."""
         try:
-            self._work(self._unwanted.is_set)
+            self._work(self._stopped.is_set)
         except Exception as error:
             self.error = error
 
     def finish(self) -> None:
-        """Have it heal everything and end."""
-        self._unwanted.set()
+        """Let it heal all faults and end."""
+        self._stopped.set()
         self.join()

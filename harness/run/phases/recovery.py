@@ -1,82 +1,82 @@
-"""Recovery: the healed cluster must become whole again, with the workers still at work, and then come to rest."""
+"""The recovery phase: waits until the healed cluster serves again under load, then stops the writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.run.health import End, ends, lacking
-from harness.run.phases.stage import Stage
+from harness.run.health import PartitionEnd, partition_ends, unhealthy_reason
+from harness.run.phases.context import RunContext
 from harness.run.phases.topics import TopicWatch
 from harness.run.workers import acked
 
-WHOLE_S = 60.0
+RECOVERED_S = 60.0
 ANSWER_S = 10.0
 DRAIN_S = 30.0
 AGREE_S = 15.0
 
 
-def recover(stage: Stage) -> Sequence[End]:
-    """Wait for the cluster within bounds, stop the writes, and see where every partition ends.
+def recover(context: RunContext) -> Sequence[PartitionEnd]:
+    """Wait for the cluster within bounds, stop the writes, and determine the end of every partition.
 
-    What does not come true in time is noted, and left to the checkers to judge. Nodes that ended by themselves are not
+    A condition that is not met in time is recorded, and judged by the checkers. Nodes that ended by themselves are not
     waited for.
     """
-    with stage.going_on():
-        _become_whole(stage)
-    with stage.going_on():
-        _stop_writes(stage)
-    found: Sequence[End] = ()
-    with stage.going_on():
-        found = _agree(stage)
+    with context.recording_errors():
+        _await_recovery(context)
+    with context.recording_errors():
+        _stop_writes(context)
+    found: Sequence[PartitionEnd] = ()
+    with context.recording_errors():
+        found = _agree(context)
     for end in found:
-        stage.history.add("ends", _row(end))
+        context.history.add("ends", _row(end))
     return found
 
 
-def _become_whole(stage: Stage) -> None:
-    cluster = stage.environment.cluster
-    started_ns = stage.clock.now()
-    topic = TopicWatch(stage)
+def _await_recovery(context: RunContext) -> None:
+    cluster = context.environment.cluster
+    started_ns = context.clock.now()
+    topic = TopicWatch(context)
 
-    def whole() -> bool:
-        stage.note_lost_workers()
-        stage.note_lost_nodes()
-        topic.look()
-        stage.progress.status(acked(stage.workers), ())
-        return lacking(cluster, stage.lost_nodes) is None
+    def recovered() -> bool:
+        context.record_lost_workers()
+        context.record_lost_nodes()
+        topic.check()
+        context.progress.status(acked(context.workers), ())
+        return unhealthy_reason(cluster, context.lost_nodes) is None
 
-    if not stage.until(whole, WHOLE_S):
-        lack = lacking(cluster, stage.lost_nodes)
-        stage.trouble(f"the cluster was not whole again within {stage.paced(WHOLE_S):g} s: {lack}")
+    if not context.until(recovered, RECOVERED_S):
+        reason = unhealthy_reason(cluster, context.lost_nodes)
+        context.trouble(f"the cluster had not recovered after {context.scaled(RECOVERED_S):g} s: {reason}")
         return
-    stage.progress.note(f"the cluster was whole again after {(stage.clock.now() - started_ns) / 1e9:.1f} s")
-    before = acked(stage.workers)
-    if not stage.until(lambda: acked(stage.workers) > before, ANSWER_S):
-        stage.trouble(f"the whole cluster acknowledged nothing within {stage.paced(ANSWER_S):g} s")
+    context.progress.log(f"the cluster recovered after {(context.clock.now() - started_ns) / 1e9:.1f} s")
+    before = acked(context.workers)
+    if not context.until(lambda: acked(context.workers) > before, ANSWER_S):
+        context.trouble(f"the recovered cluster acknowledged no write within {context.scaled(ANSWER_S):g} s")
 
 
-def _stop_writes(stage: Stage) -> None:
-    stage.tell_workers("drain")
-    if not stage.until(stage.all_report("drained"), DRAIN_S):
-        stage.trouble(f"sends were still open after {stage.paced(DRAIN_S):g} s")
+def _stop_writes(context: RunContext) -> None:
+    context.command_workers("drain")
+    if not context.until(context.all_reported("drained"), DRAIN_S):
+        context.trouble(f"sends were still in flight after {context.scaled(DRAIN_S):g} s")
 
 
-def _agree(stage: Stage) -> Sequence[End]:
-    found: Sequence[End] = ()
+def _agree(context: RunContext) -> Sequence[PartitionEnd]:
+    found: Sequence[PartitionEnd] = ()
 
     def agreed() -> bool:
         nonlocal found
-        views = stage.environment.cluster.partitions()
-        found = ends(stage.system, stage.environment.plans, views, stage.lost_nodes)
+        views = context.environment.cluster.partitions()
+        found = partition_ends(context.system, context.environment.plans, views, context.lost_nodes)
         return bool(found) and all(end.agreed for end in found)
 
-    if not stage.until(agreed, AGREE_S):
+    if not context.until(agreed, AGREE_S):
         apart = [f"{end.topic}-{end.partition}" for end in found if not end.agreed]
-        stage.trouble(f"the replicas do not agree on the end of {', '.join(apart) or 'any partition'}")
+        context.trouble(f"the replicas do not agree on the end of {', '.join(apart) or 'any partition'}")
     return found
 
 
-def _row(end: End) -> Mapping[str, object]:
+def _row(end: PartitionEnd) -> Mapping[str, object]:
     return {
         "topic": end.topic,
         "partition": end.partition,

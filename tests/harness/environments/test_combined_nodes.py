@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.kernel.process_identity import wait_until
-from harness.run.health import lacking
+from harness.run.health import unhealthy_reason
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
 from harness.systems.harrow_broker import HarrowBroker
@@ -27,10 +27,10 @@ def test_the_brokers_elect_one_of_them_and_another_when_it_is_dead(tmp_path: Pat
         assert {voter.controller for voter in cluster.voters()} == {1, 2, 3}
         active = cluster.active_controller()
         assert active in (1, 2, 3)
-        assert lacking(cluster) == "nobody can tell the partitions"  # there is no topic
+        assert unhealthy_reason(cluster) == "no broker describes the partitions"  # there is no topic
         cluster.nodes[active].kill()
         assert wait_until(lambda: cluster.active_controller() in {1, 2, 3} - {active}, _READY_S, 0.05)
         cluster.nodes[active].start()
-        assert wait_until(lambda: lacking(cluster) == "nobody can tell the partitions", _READY_S, 0.05)
+        assert wait_until(lambda: unhealthy_reason(cluster) == "no broker describes the partitions", _READY_S, 0.05)
     finally:
         environment.tear_down()

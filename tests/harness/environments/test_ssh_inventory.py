@@ -88,7 +88,7 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
         (["--page-cache", "power-cut"], "power-cut with --vms only"),
         (
             ["--vms", "3", "--system", "noida-db"],
-            "expected Harrow's own broker, for nothing else is put into VMs, found",
+            "expected Harrow's own broker, the only system that Harrow runs in VMs, found",
         ),
         (["--inventory", "nowhere.toml"], "nowhere.toml: No such file or directory"),
     ],

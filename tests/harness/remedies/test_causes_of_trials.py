@@ -77,7 +77,7 @@ def test_a_trial_tells_the_cause_in_words_and_the_remedy_in_one_line() -> None:
 
     trial = attempt("shaping", refused)
     assert str(trial).startswith(
-        "`/dev/net/tun` is closed to this user ([Errno 13] Permission denied: '/dev/net/tun'); "
+        "this user may not open `/dev/net/tun` ([Errno 13] Permission denied: '/dev/net/tun'); "
     )
     assert "chmod a+rw /dev/net/tun" in str(trial)
     assert str(attempt("shaping", lambda: "works")) == "works"

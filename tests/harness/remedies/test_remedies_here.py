@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.doctor.remedies import here
-from harness.doctor.remedies.here import CAP_SYS_ADMIN, look
+from harness.doctor.remedies.here import CAP_SYS_ADMIN, inspect_machine
 
 
 def test_this_machine_is_what_the_kernel_says_it_is() -> None:
-    found = look()
+    found = inspect_machine()
     assert found.root == (os.geteuid() == 0)
     assert found.python == sys.executable
     users_max = Path("/proc/sys/user/max_user_namespaces")
@@ -24,7 +24,7 @@ def test_this_machine_is_what_the_kernel_says_it_is() -> None:
 
 def test_the_command_of_this_interpreter_can_be_run_from_anywhere(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["sh", "-c", f"{look().harrow} --version"], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["sh", "-c", f"{inspect_machine().harrow} --version"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "version" in done.stdout
@@ -33,12 +33,15 @@ def test_the_command_of_this_interpreter_can_be_run_from_anywhere(tmp_path: Path
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: capabilities are dropped")
 def test_a_process_without_capabilities_knows_that_root_has_none() -> None:
-    told = "from harness.doctor.remedies.here import look; here = look(); print(here.confined, here.no_new_privileges)"
+    told = (
+        "from harness.doctor.remedies.here import inspect_machine; here = inspect_machine(); "
+        "print(here.confined, here.no_new_privileges)"
+    )
     command = ["setpriv", "--bounding-set", "-sys_admin", "--no-new-privs", sys.executable, "-c", told]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["True", "True"], done.stderr
-    if look().bounding & CAP_SYS_ADMIN:
-        assert not look().confined
+    if inspect_machine().bounding & CAP_SYS_ADMIN:
+        assert not inspect_machine().confined
 
 
 def test_a_program_gains_root_s_rights_by_its_owner_and_its_mode(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import harness
 from harness.commands.cli import main
 from harness.doctor import document
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, Here
+from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
 from harness.doctor.remedies.rows import Row, first
 from harness.doctor.remedies.table import ALSO, TABLE, explain
 from harness.doctor.titles import TITLES
@@ -68,40 +68,40 @@ def test_every_cause_is_named_on_a_terminal() -> None:
     ("capability", "cause", "here", "remedy"),
     [
         # The machine of a stranger on a plain Debian 12: user namespaces work, both devices are closed.
-        ("shaping", Refused(errno.EACCES, "/dev/net/tun"), Here(), "sudo chmod a+rw /dev/net/tun"),
-        ("fuse", Refused(errno.EACCES, "/dev/fuse"), Here(), "sudo chmod a+rw /dev/fuse"),
-        ("fuse", Missing("program", "fusermount3"), Here(), "sudo apt-get install -y fuse3"),
+        ("shaping", Refused(errno.EACCES, "/dev/net/tun"), MachineState(), "sudo chmod a+rw /dev/net/tun"),
+        ("fuse", Refused(errno.EACCES, "/dev/fuse"), MachineState(), "sudo chmod a+rw /dev/fuse"),
+        ("fuse", Missing("program", "fusermount3"), MachineState(), "sudo apt-get install -y fuse3"),
         # What shapes links needs namespaces first.
         (
             "shaping",
             Refused(errno.ENOSPC, UNSHARE_USER),
-            Here(settings={USERS_MAX: 0}),
+            MachineState(settings={USERS_MAX: 0}),
             f"sudo sysctl -w {USERS_MAX}=10000",
         ),
         (
             "namespaces",
             Refused(errno.ENOSPC, UNSHARE_USER),
-            Here(settings={USERS_MAX: 30_000}),
+            MachineState(settings={USERS_MAX: 30_000}),
             f"sudo sysctl -w {USERS_MAX}=60000",
         ),
         (
             "namespaces",
             Refused(errno.ENOSPC, UNSHARE_NETWORK),
-            Here(root=True, programs=frozenset()),
+            MachineState(root=True, programs=frozenset()),
             "echo 10000 > /proc/sys/user/max_net_namespaces",
         ),
         (
             "namespaces",
             Refused(errno.EPERM, UNSHARE_USER),
-            Here(settings={"kernel.apparmor_restrict_unprivileged_userns": 1}),
+            MachineState(settings={"kernel.apparmor_restrict_unprivileged_userns": 1}),
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
         ),
-        ("namespaces", Refused(errno.EPERM, UNSHARE_USER), Here(), "sudo .venv/bin/harrow run"),
-        ("ext4", NotRoot(), Here(), "sudo .venv/bin/harrow run"),
-        ("docker", NotRoot(), Here(), "sudo .venv/bin/harrow run --environment docker"),
+        ("namespaces", Refused(errno.EPERM, UNSHARE_USER), MachineState(), "sudo .venv/bin/harrow run"),
+        ("ext4", NotRoot(), MachineState(), "sudo .venv/bin/harrow run"),
+        ("docker", NotRoot(), MachineState(), "sudo .venv/bin/harrow run --environment docker"),
     ],
 )
-def test_a_cause_has_its_command(capability: str, cause: Refused, here: Here, remedy: str) -> None:
+def test_a_cause_has_its_command(capability: str, cause: Refused, here: MachineState, remedy: str) -> None:
     found = explain(capability, cause, here)
     assert found is not None
     assert found.remedy.command
@@ -112,7 +112,7 @@ def test_a_cause_has_its_command(capability: str, cause: Refused, here: Here, re
 def test_where_root_itself_is_confined_no_command_is_offered(what: str) -> None:
     settings = {"kernel.apparmor_restrict_unprivileged_userns": 1, "kernel.unprivileged_userns_clone": 0}
     for root in (True, False):
-        here = Here(root=root, bounding=CONFINED, filtered=True, settings=settings)
+        here = MachineState(root=root, bounding=CONFINED, filtered=True, settings=settings)
         found = explain("namespaces", Refused(errno.EPERM, what), here)
         assert found is not None
         assert found.cause == "confined"
@@ -121,15 +121,15 @@ def test_where_root_itself_is_confined_no_command_is_offered(what: str) -> None:
 
 
 def test_a_device_that_a_container_was_not_given_is_not_made_inside() -> None:
-    found = explain("shaping", Refused(errno.ENOENT, "/dev/net/tun"), Here(root=True, bounding=CONFINED))
+    found = explain("shaping", Refused(errno.ENOENT, "/dev/net/tun"), MachineState(root=True, bounding=CONFINED))
     assert found is not None
     assert (found.cause, found.remedy.command) == ("tun-not-given", False)
     assert "--device /dev/net/tun" in found.remedy.text
 
 
 def test_a_cause_that_nobody_knows_has_no_remedy() -> None:
-    assert explain("namespaces", Refused(errno.EIO, "/proc/sys/net/ipv4/ip_forward"), Here()) is None
-    assert explain("namespaces", None, Here()) is None
-    assert explain("proxies", Refused(errno.EPERM, UNSHARE_USER), Here()) is None
+    assert explain("namespaces", Refused(errno.EIO, "/proc/sys/net/ipv4/ip_forward"), MachineState()) is None
+    assert explain("namespaces", None, MachineState()) is None
+    assert explain("proxies", Refused(errno.EPERM, UNSHARE_USER), MachineState()) is None
     # An error of the right number about something else is another cause.
-    assert explain("shaping", Refused(errno.EACCES, "/somewhere/else"), Here()) is None
+    assert explain("shaping", Refused(errno.EACCES, "/somewhere/else"), MachineState()) is None

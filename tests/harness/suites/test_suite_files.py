@@ -9,7 +9,7 @@ import pytest
 import harness
 from harness.commands import cli
 from harness.shipped import SUITES
-from harness.suites.cells import Cell, Skipped, again, arguments, see_possible
+from harness.suites.cells import Cell, Skipped, arguments, command_line, require_possible
 from harness.suites.definition import Suite, load
 from harness.terminal.exits import Exit
 
@@ -81,17 +81,17 @@ BARE = {
 
 def test_a_run_is_the_command_that_a_person_would_give(tmp_path: Path) -> None:
     told = "harrow run --seed 5 --name 003-local-c-5 --acks 1 --faults kill,page-cache-loss --rate 9 --flaw"
-    assert list(again(cell())) == [*told.split(), "unclean-election"]
+    assert list(command_line(cell())) == [*told.split(), "unclean-election"]
     assert list(arguments(cell(), tmp_path))[-3:] == ["--no-check", "--store", str(tmp_path)]
 
 
 def test_a_simulation_takes_the_settings_that_it_has_and_faults_by_its_own_names() -> None:
-    words = " ".join(again(cell(environment="simulation", last_seed=8)))
+    words = " ".join(command_line(cell(environment="simulation", last_seed=8)))
     assert words.startswith("harrow sim --seeds 5:8 ")
     for word in ("--flaw unclean-election", "--set acks=1", "--set faults=kill,lossy-kill", "--set operations=20"):
         assert word in words
     assert "rate" not in words
-    assert "faults=" not in " ".join(again(cell(environment="simulation", faults="all"))), "the seeds decide"
+    assert "faults=" not in " ".join(command_line(cell(environment="simulation", faults="all"))), "the seeds decide"
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
 ) -> None:
     monkeypatch.delenv("KAFKA_HOME", raising=False)
     with pytest.raises(Skipped) as skipped:
-        see_possible(cell(**changes))
+        require_possible(cell(**changes))
     assert why in str(skipped.value)
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (f'budget = "1m"\n{CANARY}', "name: expected a text, found none"),
+        (f'budget = "1m"\n{CANARY}', "name: expected a string, found none"),
         (f'name = "../x"\nbudget = "1m"\n{CANARY}', "name: expected up to 32 letters"),
         ('name = "s"\nbudget = "1m"', "canary: expected a table, found none"),
         (

@@ -17,10 +17,10 @@ from harness.run import judging
 from harness.run.stopping import Stop
 from harness.store.store import make_run_directory
 from harness.suites import cell_runner
-from harness.suites.cell_process import Ending
+from harness.suites.cell_process import ProcessResult
 from harness.suites.definition import Suite, load
-from harness.suites.runner import OUT_OF_TIME, Ended, Hands, conduct
-from harness.suites.state import State, begin
+from harness.suites.runner import OUT_OF_TIME, SuiteHooks, SuiteOutcome, run_suite
+from harness.suites.state import SuiteState, resume_or_start
 from harness.terminal.exits import Exit
 from harness.terminal.progress import Progress
 from reports.suite import render_suite
@@ -52,15 +52,15 @@ settings = { vms = 3 }
 LIE = {"seed": 1, "findings": [{"what": "P-12: lied"}], "stored": None}
 FOUND = {"seeds": 2, "failed_by_property": {"P-12": 1}, "failures": [LIE]}
 CLEAN = {"seeds": 1, "failed_by_property": {}, "failures": []}
-Play = Callable[[list[str], Path], Ending]
+Play = Callable[[list[str], Path], ProcessResult]
 
 
-def ending(status: int, stdout: object = "", **more: object) -> Ending:
+def ending(status: int, stdout: object = "", **more: object) -> ProcessResult:
     text = stdout if isinstance(stdout, str) else json.dumps(stdout)
-    return Ending(status, 2.0, text, ("the last line",), **more)
+    return ProcessResult(status, 2.0, text, ("the last line",), **more)
 
 
-def well(arguments: list[str], directory: Path) -> Ending:
+def well(arguments: list[str], directory: Path) -> ProcessResult:
     """The canary is found, everything else is fine."""
     if arguments[0] == "sim":
         return ending(Exit.ANOMALIES, FOUND) if "--flaw" in arguments else ending(Exit.VALID, CLEAN)
@@ -80,15 +80,15 @@ class Stage:
         self.play: Play = well
         self.ran: list[list[str]] = []
         self.verdict = "valid"
-        monkeypatch.setattr(cell_runner.child, "run", self._run)
-        monkeypatch.setattr(cell_runner, "see_possible", self._see_possible)
+        monkeypatch.setattr(cell_runner.cell_process, "run", self._run)
+        monkeypatch.setattr(cell_runner, "require_possible", self._require_possible)
 
-    def _run(self, arguments: list[str], directory: Path, limit_s: float, stop: Stop) -> Ending:
+    def _run(self, arguments: list[str], directory: Path, limit_s: float, stop: Stop) -> ProcessResult:
         self.ran.append(list(arguments))
         return self.play(list(arguments), directory)
 
     @staticmethod
-    def _see_possible(cell) -> None:
+    def _require_possible(cell) -> None:
         if cell.environment == "ssh":
             raise cell_runner.Skipped("no machines <here>")
 
@@ -102,10 +102,10 @@ class Stage:
     def suite(self) -> Suite:
         return load(self.file)
 
-    def perform(self, *, fresh: bool = False) -> tuple[State, Ended]:
-        state = begin(self.store, self.suite, fresh=fresh)
-        hands = Hands(self.judge, self.stop, lambda *_: None, render_suite)
-        return state, conduct(self.suite, state, hands)
+    def perform(self, *, fresh: bool = False) -> tuple[SuiteState, SuiteOutcome]:
+        state = resume_or_start(self.store, self.suite, fresh=fresh)
+        hooks = SuiteHooks(self.judge, self.stop, lambda *_: None, render_suite)
+        return state, run_suite(self.suite, state, hooks)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(tmp_path, monkeypatch)
 
 
-def cases(state: State) -> dict[str, ET.Element]:
+def cases(state: SuiteState) -> dict[str, ET.Element]:
     root = ET.parse(state.directory / "junit.xml").getroot()
     return {f"{case.get('classname')} {case.get('name')}": case for case in root.iter("testcase")}
 
@@ -138,7 +138,7 @@ def test_a_whole_suite_runs_every_cell_and_tells_of_it_in_three_ways(stage: Stag
 
 
 def test_the_canary_is_tried_until_it_is_found(stage: Stage) -> None:
-    def second(arguments: list[str], directory: Path) -> Ending:
+    def second(arguments: list[str], directory: Path) -> ProcessResult:
         if "--flaw" in arguments and "1:2" in arguments:
             return ending(Exit.VALID, CLEAN)
         return well(arguments, directory)
@@ -151,7 +151,7 @@ def test_the_canary_is_tried_until_it_is_found(stage: Stage) -> None:
 
 
 def test_a_suite_that_does_not_find_its_canary_fails(stage: Stage) -> None:
-    def blind(arguments: list[str], directory: Path) -> Ending:
+    def blind(arguments: list[str], directory: Path) -> ProcessResult:
         return ending(Exit.VALID, CLEAN) if arguments[0] == "sim" else well(arguments, directory)
 
     stage.play = blind
@@ -175,9 +175,9 @@ def test_a_report_that_cannot_be_written_costs_no_verdict(stage: Stage, monkeypa
     monkeypatch.setattr("reports.render", full)
     monkeypatch.setattr(judging.WarmSpark, "start", lambda self: None)
     monkeypatch.setattr(judging, "results_of", lambda runs, spark: [stage.judge(run) for run in runs])
-    state, output = begin(stage.store, stage.suite, fresh=False), io.StringIO()
+    state, output = resume_or_start(stage.store, stage.suite, fresh=False), io.StringIO()
     with Progress(Console(file=output)) as progress:
-        ended = suite._conduct(stage.suite, state, progress, "harrow heal")
+        ended = suite._run_suite(stage.suite, state, progress, "harrow heal")
     assert ended.status == Exit.VALID
     assert [result.verdict for result in ended.results].count("valid") == 8
     notes = [line for line in output.getvalue().splitlines() if "no report: OSError" in line]
@@ -199,15 +199,17 @@ def test_an_anomaly_outweighs_everything(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (lambda: ending(-9), "it was killed by signal 9"),
-        (lambda: ending(4), "it ended with status 4"),
-        (lambda: ending(0), "it ended well, and left no run"),
-        (lambda: ending(3, overdue=True), "it had not ended after 360 s, and was ended"),
+        (lambda: ending(-9), "the process was killed by signal 9"),
+        (lambda: ending(4), "the process ended with status 4"),
+        (lambda: ending(0), "the process succeeded but stored no run"),
+        (lambda: ending(3, overdue=True), "the process was ended after its limit of 360 s"),
     ],
     ids=["killed", "failed", "silent", "overdue"],
 )
-def test_a_run_that_crashes_is_told_and_the_others_go_on(stage: Stage, made: Callable[[], Ending], why: str) -> None:
-    def one_crashes(arguments: list[str], directory: Path) -> Ending:
+def test_a_run_that_crashes_is_told_and_the_others_go_on(
+    stage: Stage, made: Callable[[], ProcessResult], why: str
+) -> None:
+    def one_crashes(arguments: list[str], directory: Path) -> ProcessResult:
         return made() if "--brokers" in arguments and "kill" in arguments else well(arguments, directory)
 
     stage.play = one_crashes
@@ -227,11 +229,11 @@ def test_a_history_that_breaks_the_checkers_takes_no_other_along(stage: Stage, m
     monkeypatch.setattr(stage, "judge", broken)
     _, ended = stage.perform()
     told = [result.reasons for result in ended.results if result.verdict == "crashed"]
-    assert told == [("it could not be judged: no such column",)] * 4
+    assert told == [("the checkers failed: no such column",)] * 4
 
 
 def test_output_that_is_no_answer_is_a_crash(stage: Stage) -> None:
-    def garbled(arguments: list[str], directory: Path) -> Ending:
+    def garbled(arguments: list[str], directory: Path) -> ProcessResult:
         return ending(4, "Traceback") if arguments[0] == "sim" else well(arguments, directory)
 
     stage.play = garbled
@@ -252,7 +254,7 @@ def test_what_does_not_fit_into_the_budget_is_skipped_and_the_suite_undecided(
 
 
 def test_an_interrupted_suite_goes_on_where_it_was_and_repeats_nothing(stage: Stage) -> None:
-    def until_the_third(arguments: list[str], directory: Path) -> Ending:
+    def until_the_third(arguments: list[str], directory: Path) -> ProcessResult:
         if len(stage.ran) == 4:
             stage.stop.request()
             return ending(3, stopped=True)
@@ -280,20 +282,20 @@ def test_a_finished_suite_begins_anew_and_so_does_a_changed_one(stage: Stage) ->
     head = json.loads((first.directory / "suite.json").read_text())
     assert head["ended"] == "finished"
     (first.directory / "suite.json").write_text(json.dumps({**head, "ended": "interrupted"}))
-    assert begin(stage.store, stage.suite, fresh=False).directory == first.directory
+    assert resume_or_start(stage.store, stage.suite, fresh=False).directory == first.directory
     stage.file.write_text(stage.file.read_text() + "# another\n")
     (first.directory).rename(first.directory.with_name("20200101T000000Z"))
-    assert not begin(stage.store, stage.suite, fresh=False).resumed
+    assert not resume_or_start(stage.store, stage.suite, fresh=False).resumed
 
 
 def test_the_page_of_a_suite_that_has_just_begun_is_a_page(stage: Stage) -> None:
-    state = begin(stage.store, stage.suite, fresh=True)
+    state = resume_or_start(stage.store, stage.suite, fresh=True)
     assert "still going on" in Page(render_suite(state.directory)).text
     assert cases(state)["canary a planted flaw is found"].find("skipped") is not None
 
 
 def test_words_that_are_no_xml_are_told_all_the_same(stage: Stage) -> None:
-    stage.play = lambda *_: Ending(4, 1.0, "", ("\x1b[31mred\x00",))
+    stage.play = lambda *_: ProcessResult(4, 1.0, "", ("\x1b[31mred\x00",))
     state, _ = stage.perform()
     told = cases(state)["local.one kill, seed 1"].find("error").text
     assert "[31mred" in told

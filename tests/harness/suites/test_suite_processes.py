@@ -41,7 +41,7 @@ def test_a_child_that_ends_tells_its_status_and_what_it_said(tmp_path: Path) -> 
     assert "page-cache-loss" in ending.stdout
     wrong = run(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
     assert wrong.status == Exit.USAGE
-    assert "expected the name of a fault" in wrong.last_words[0]
+    assert "expected the name of a fault" in wrong.log_tail[0]
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: P
     suite.send_signal(signal.SIGINT)
     _, told = suite.communicate(timeout=PATIENCE_S)
     assert suite.returncode == Exit.UNKNOWN
-    assert f"`harrow suite {file} --store '{store}'` goes on with what has not ended" in told
+    assert f"`harrow suite {file} --store '{store}'` resumes the suite" in told
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from harness.environments.machine.node import MachineNode
 from harness.environments.ssh.capabilities import SshCapabilities
 from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.node import SshNode
-from harness.run.health import ends, lacking
+from harness.run.health import partition_ends, unhealthy_reason
 from harness.store.journal import Journal, read_journal
 from harness.systems.definition import load
 from harness.systems.foreign import ForeignBroker
@@ -34,7 +34,7 @@ from nemesis.capabilities.cluster import CLIENTS
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
 from tests.support.images import image_on, shell
 from tests.support.ssh_lab import NamespaceFleet
-from tests.support.ssh_lab import lacking as lacking_of_the_lab
+from tests.support.ssh_lab import unhealthy_reason as lacking_of_the_lab
 from workloads.values import encode_value
 
 pytestmark = pytest.mark.cluster
@@ -124,7 +124,7 @@ def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             environment.set_up()
             environment.await_ready(PATIENCE_S)
             environment.cluster.administrator.create_topic("harrow", 2, 2)
-            soon(lambda: lacking(environment.cluster) is None, "the cluster was not whole")
+            soon(lambda: unhealthy_reason(environment.cluster) is None, "the cluster was not whole")
             yield made_there
         finally:
             environment.tear_down()
@@ -155,8 +155,8 @@ def where_partitions_end(standing: Standing) -> dict[int, int]:
     cluster, plans = standing.environment.cluster, standing.environment.plans
     soon(lambda: all(len(view.isr) == 2 for view in cluster.partitions()), "a node that was tormented was not in sync")
     views = cluster.partitions()
-    soon(lambda: all(end.agreed for end in ends(standing.system, plans, views)), "the leaders did not report")
-    return {end.partition: end.end_offset for end in ends(standing.system, plans, views)}
+    soon(lambda: all(end.agreed for end in partition_ends(standing.system, plans, views)), "the leaders did not tell")
+    return {end.partition: end.end_offset for end in partition_ends(standing.system, plans, views)}
 
 
 def test_the_cluster_reports_its_partitions_and_their_ends(standing: Standing) -> None:
@@ -220,7 +220,7 @@ def test_a_node_that_ends_ends_its_sidecar_and_is_prepared_again(standing: Stand
     soon(lambda: len(standing.sidecars()) == 2, "the sidecar did not end")
     assert not node.is_ready()
     node.start()
-    soon(lambda: lacking(standing.environment.cluster) is None, "the cluster was not whole again")
+    soon(lambda: unhealthy_reason(standing.environment.cluster) is None, "the cluster was not whole again")
     assert prepared.read_text().count("prepared") == before + 1
 
 

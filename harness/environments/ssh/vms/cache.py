@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from harness.store.durable import replacing
+
 
 def cache_directory() -> Path:
     """Harrow's directory in the user's cache (XDG Base Directory Specification); created on first use."""
@@ -15,6 +17,5 @@ def cache_directory() -> Path:
 def keep(file: Path, data: bytes) -> None:
     """Write a file atomically: concurrent readers and writers see all of it or nothing."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_name(f"{file.name}.{os.getpid()}")
-    fresh.write_bytes(data)
-    fresh.replace(file)
+    with replacing(file) as temporary:
+        temporary.write_bytes(data)

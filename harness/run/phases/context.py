@@ -1,4 +1,4 @@
-"""What all phases of a run work with."""
+"""Holds the state that all phases of a run share, and records errors and lost processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import Environment, System
-from harness.run.stopping import Failed, Interrupted, Stop
+from harness.run.stopping import Interrupted, RunFailed, Stop
 from harness.run.workers import Worker
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
@@ -21,18 +21,18 @@ from nemesis.capabilities.cluster import Node
 from nemesis.schedule import Schedule
 
 ERRORS = "errors.log"
-"""In a run's directory: where each error of the harness came from, for those who mend it."""
+"""File in a run's directory with the trace of each error of the harness, for its developers."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run, and where."""
+    """What to run, and in which directory."""
 
     spec: Spec
     schedule: Schedule
     directory: Path
     reproduce: str  # command line
-    name: str = ""  # what it is, for readers
+    name: str = ""  # describes the run to readers
 
     @property
     def run_id(self) -> str:
@@ -41,17 +41,17 @@ class Plan:
 
     @property
     def clients(self) -> Path:
-        """Orders and logs of the client processes."""
+        """Directory of the configurations and logs of client processes."""
         return self.directory / "clients"
 
 
 Source = Literal["harness", "node", "cluster"]
-"""Where trouble comes from: an error of ours, a node that ended although no fault ended it, what the cluster does."""
+"""Where a problem comes from: an error of the harness, a node that ended without a fault, the cluster's behaviour."""
 
 
 @dataclass
 class RunOutcome:
-    """What the harness itself saw of a run."""
+    """What the harness itself observed during a run."""
 
     fired: int = 0
     took_hold: int = 0
@@ -59,8 +59,8 @@ class RunOutcome:
 
 
 @dataclass
-class Stage:
-    """A run that goes on."""
+class RunContext:
+    """A run in progress."""
 
     plan: Plan
     system: System
@@ -71,17 +71,17 @@ class Stage:
     progress: Progress
     stop: Stop
     workers: Sequence[Worker] = ()
-    """Those that work; one that has ended is left out once that was noticed."""
+    """Workers that run; one that has ended is removed once that is noticed."""
     outcome: RunOutcome = field(default_factory=RunOutcome)
     lost_nodes: frozenset[int] = frozenset()
-    """Nodes that ended although no fault ended them."""
+    """Nodes that ended without a fault."""
     _phase: str = ""
 
     @contextmanager
-    def phase(self, name: str, told: str = "") -> Iterator[None]:
-        """Announce a phase, and record it when it has ended, however it ends."""
+    def phase(self, name: str, summary: str = "") -> Iterator[None]:
+        """Announce a phase, and record it when it ends, with or without an error."""
         self._phase = name
-        self.progress.phase(name, told)
+        self.progress.phase(name, summary)
         started_ns = self.clock.now()
         try:
             yield
@@ -89,29 +89,29 @@ class Stage:
             self.history.add("phases", {"phase": name, "started_ns": started_ns, "ended_ns": self.clock.now()})
 
     def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait for a condition; whether it came true in time, at the nodes' pace. Raises `Interrupted`."""
-        return self.stop.until(condition, self.paced(timeout_s), self.clock.now)
+        """Wait for a condition; return whether it was met in time, scaled to the nodes' speed. Raises `Interrupted`."""
+        return self.stop.until(condition, self.scaled(timeout_s), self.clock.now)
 
-    def paced(self, timeout_s: float) -> float:
-        """How long something may take on these nodes that may take so long on this machine."""
+    def scaled(self, timeout_s: float) -> float:
+        """A timeout scaled to the nodes' speed."""
         return timeout_s * self.plan.spec.pace
 
-    def adder(self, table: str) -> Callable[[Mapping[str, object]], None]:
-        """Give what adds rows to a table of the history."""
+    def recorder(self, table: str) -> Callable[[Mapping[str, object]], None]:
+        """Return the function that adds rows to a table of the history."""
         return self.history.table(table).add
 
     def trouble(self, text: str, source: Source = "cluster") -> None:
-        """Record that something went wrong, and go on."""
+        """Record a problem in the table `troubles`, and continue."""
         self.outcome.troubles.append(text)
-        self.progress.note(text, style="yellow")
+        self.progress.log(text, style="yellow")
         row = {"at_ns": self.clock.now(), "phase": self._phase, "source": source, "text": text}
         self.history.add("troubles", row)
 
     @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Record an error of what is done inside as trouble, so that what comes after it is still done.
+    def recording_errors(self) -> Iterator[None]:
+        """Record an error raised inside the block as trouble, so that the code after it still runs.
 
-        `Interrupted` passes, and so does `HistoryError`: a run that cannot be recorded need not go on.
+        `Interrupted` passes, and so does `HistoryError`: a run that cannot be recorded must end.
         """
         try:
             yield
@@ -123,70 +123,70 @@ class Stage:
             self.trouble(describe(error), "harness")
 
     def require_nodes(self) -> None:
-        """Raise `Failed` with a node's last log lines if one has died. Before a fault was fired, that ends the run."""
+        """Raise `RunFailed` with a node's last log lines if a node has died. Before any fault, that ends the run."""
         for node in self.environment.cluster.nodes.values():
             if not node.is_alive():
-                raise Failed(last_words(node, "go on", "died of itself"))
+                raise RunFailed(describe_node_failure(node, "go on", "died of itself"))
 
-    def note_lost_nodes(self, excused: Callable[[], frozenset[int]] = frozenset) -> None:
-        """Record each node that has died although no fault killed it, once, with its last log lines.
+    def record_lost_nodes(self, excused: Callable[[], frozenset[int]] = frozenset) -> None:
+        """Record each node that has died without a fault, once, with its last log lines.
 
-        `excused` returns the nodes that a fault holds now. It is asked after a node was seen dead, for a fault may
-        strike meanwhile; and if the fault has let go of the node since, the node is alive again.
+        `excused` returns the nodes that a fault affects now. It is called after a node was seen dead, because a fault
+        may be injected in between; if that fault has been healed since, the node is alive again.
         """
         for node in self.environment.cluster.nodes.values():
             if node.node_id in self.lost_nodes:
                 continue
             if not node.is_alive() and node.node_id not in excused() and not node.is_alive():
                 self.lost_nodes |= {node.node_id}
-                self.trouble(last_words(node, "go on", "died of itself"), "node")
+                self.trouble(describe_node_failure(node, "go on", "died of itself"), "node")
 
     def require_workers(self) -> None:
-        """Raise `Failed` with a worker's last log lines if one has ended. Before there are operations, it must not."""
+        """Raise `RunFailed` with a worker's last log lines if one has ended. Before the first operation, none may."""
         for worker in self.workers:
             worker.check()
 
-    def note_lost_workers(self) -> None:
-        """Record each worker that has ended, and go on without it. Raises `Failed` when none is left."""
+    def record_lost_workers(self) -> None:
+        """Record each worker that has ended, and continue without it. Raises `RunFailed` when none is left."""
         for worker in tuple(self.workers):
             try:
                 worker.check()
-            except Failed as failed:
-                self.lose(worker, failed)
+            except RunFailed as failed:
+                self.drop_worker(worker, failed)
         if not self.workers:
-            raise Failed("expected a worker to go on, found that all of them have ended")
+            raise RunFailed("expected a worker to go on, found that all of them have ended")
 
-    def lose(self, worker: Worker, why: Failed) -> None:
-        """Go on without a worker that has ended."""
+    def drop_worker(self, worker: Worker, why: RunFailed) -> None:
+        """Continue without a worker that has ended."""
         self.workers = [other for other in self.workers if other is not worker]
         self.trouble(str(why), "harness")
 
-    def tell_workers(self, command: str) -> None:
-        """Give all workers a command; one that cannot be given it has ended."""
+    def command_workers(self, command: str) -> None:
+        """Send all workers a command; a worker that cannot receive it has ended."""
         for worker in tuple(self.workers):
             try:
-                worker.tell(command)
-            except Failed as failed:
-                self.lose(worker, failed)
+                worker.send(command)
+            except RunFailed as failed:
+                self.drop_worker(worker, failed)
 
     def stop_workers(self) -> None:
-        """Have all workers close their histories; one that cannot be stopped keeps no other from it."""
+        """Let all workers close their histories; one that cannot be stopped does not keep the others from it."""
         for worker in self.workers:
-            with self.going_on():
+            with self.recording_errors():
                 worker.stop()
 
-    def all_report(self, event: str) -> Callable[[], bool]:
-        """Make a condition: every worker that has not ended has reported this event."""
+    def all_reported(self, event: str) -> Callable[[], bool]:
+        """Return a condition: every worker that has not ended has reported this event."""
 
         def reported() -> bool:
-            self.note_lost_workers()
+            self.record_lost_workers()
             return all(worker.latest(event) is not None for worker in self.workers)
 
         return reported
 
 
-def last_words(node: Node, expected: str, found: str) -> str:
-    """Say in one line what became of a node, with its last log lines below."""
+def describe_node_failure(node: Node, expected: str, found: str) -> str:
+    """Describe a node's failure in one line, with its last log lines below."""
     return with_log(f"expected node {node.node_id} to {expected}, found that it {found}", node.log_tail())
 
 
