@@ -86,11 +86,11 @@ def html(run: Run) -> str:
 
 def _anchors(run: Run) -> dict[int, int]:
     """Return the number of each fault that the page lists → its place in the list, the first if two share it."""
-    places: dict[int, int] = {}
-    for place, fault in enumerate(run.faults[:FAULTS_MAX]):
+    indices: dict[int, int] = {}
+    for index, fault in enumerate(run.faults[:FAULTS_MAX]):
         if fault["fault"] is not None:
-            places.setdefault(fault["fault"], place)
-    return places
+            indices.setdefault(fault["fault"], index)
+    return indices
 
 
 def _configuration(run: Run) -> list[tuple[str, str]]:

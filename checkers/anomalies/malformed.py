@@ -1,4 +1,4 @@
-"""The anomaly `malformed-history`: rows that make no sense. It says something of the history, never of the system."""
+"""Finds malformed rows: the anomaly `malformed-history`, which is about the history and never about the system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_SCREENED = ("commands", "commits", "ownerships")
 
 def malformed_history(relations: Relations) -> list[DataFrame]:
     """Find the rows of the large tables with a problem; a frame for each table that may have any."""
-    tables = _NOT_SCREENED if "problems" in relations.barren else relations.examined
+    tables = _NOT_SCREENED if "problems" in relations.ruled_out else relations.examined
     return [_of_table(table, relations.examined[table]) for table in tables if table in relations.examined]
 
 

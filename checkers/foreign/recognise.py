@@ -1,4 +1,4 @@
-"""Which format a file has, from its content."""
+"""Recognises the format of a file by its content, and reads it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class UnreadableError(Exception):
 
 
 def recognise(path: Path) -> str | None:
-    """Tell the format of a file or directory, None if its content is of no known format. Raises `OSError`."""
+    """Return the format of a file or directory, None if its content is of no known format. Raises `OSError`."""
     if path.is_dir():
         return STORE if (path / "history").is_dir() else None
     with path.open("rb") as file:

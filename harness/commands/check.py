@@ -89,13 +89,13 @@ def check(
 
 def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
     """Files and directories, each of which exists, and URIs for Spark, which stay text. Raises `StoreError`."""
-    from checkers.input.remote import is_elsewhere
+    from checkers.input.remote import is_remote
 
     if not places:
         return [find_run(store)]
     return [
         place
-        if is_elsewhere(place)
+        if is_remote(place)
         else Path(place)
         if Path(place).exists()
         else find_run(store, place, "a history or a run")
@@ -105,7 +105,7 @@ def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
 
 def _here(files: Sequence[Path | str], master: str | None, store: Path) -> list[Path]:
     """The paths under which files can be judged here: of a run on another machine, the directory that stands for it."""
-    from checkers.input.remote import ElsewhereError, bring
+    from checkers.input.remote import RemoteRunError, bring
     from checkers.spark import start_session
 
     for path in files:
@@ -114,7 +114,7 @@ def _here(files: Sequence[Path | str], master: str | None, store: Path) -> list[
     brought = store / BROUGHT
     try:
         return [file if isinstance(file, Path) else bring(start_session(master), file, brought) for file in files]
-    except ElsewhereError as error:
+    except RemoteRunError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"{brought} cannot be written to: {error.strerror}") from error

@@ -43,8 +43,8 @@ def outages(run: Run, joined: Joined, histories: Sequence[PartitionHistory]) -> 
     main = acknowledged.acknowledged_ns <= run.main_end_ns
     everywhere = acknowledged.acknowledged_ns[main]
     by_partition = {
-        partition_name(topic, partition): everywhere[acknowledged.partition[main] == place]
-        for place, (topic, partition) in enumerate(joined.partitions)
+        partition_name(topic, partition): everywhere[acknowledged.partition[main] == index]
+        for index, (topic, partition) in enumerate(joined.partitions)
     }
     written = {name: times for name, times in by_partition.items() if times.size}
     held = [fault for fault in run.faults if fault["took_hold"] and fault["started_ns"] is not None]
@@ -109,10 +109,10 @@ def _longest_gap(times: Integers, start_ns: int, end_ns: int, main_end_ns: int) 
 def _until_all_wrote(written: dict[str, Integers], ended_ns: int) -> int | None:
     waits = []
     for times in written.values():
-        place = int(np.searchsorted(times, ended_ns))
-        if place == times.size:
+        index = int(np.searchsorted(times, ended_ns))
+        if index == times.size:
             return None
-        waits.append(int(times[place]) - ended_ns)
+        waits.append(int(times[index]) - ended_ns)
     return max(waits, default=None)
 
 

@@ -50,15 +50,17 @@ class PartitionHistory:
 
     topic: str
     partition: int
-    reigns: tuple[Leadership, ...]
+    leaderships: tuple[Leadership, ...]
     isrs: tuple[IsrStretch, ...]
     cuts: tuple[LogCut, ...]
     claims: tuple[tuple[int, int, int], ...]
     """(time, broker, leader epoch): a broker that called itself leader in an epoch that was over."""
 
     def leader_at(self, at_ns: int) -> Leadership | None:
-        """Return the reign at a moment."""
-        return next((reign for reign in self.reigns if reign.start_ns <= at_ns < reign.end_ns), None)
+        """Return the leadership at a moment."""
+        return next(
+            (leadership for leadership in self.leaderships if leadership.start_ns <= at_ns < leadership.end_ns), None
+        )
 
 
 def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
@@ -76,7 +78,7 @@ def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
     return PartitionHistory(
         topic,
         partition,
-        tuple(_merged_reigns(_reigns(leading, silence_ns, end_ns))),
+        tuple(_merged_leaderships(_leaderships(leading, silence_ns, end_ns))),
         tuple(_merged_isrs(_isrs(leading, end_ns))),
         tuple(_cuts(samples)),
         tuple(claims),
@@ -110,7 +112,7 @@ def _round_ns(rows: Sequence[dict[str, Any]]) -> int:
     return steps[len(steps) // 2] if steps else 1_000_000_000
 
 
-def _reigns(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Leadership]:
+def _leaderships(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Leadership]:
     for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
         epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
         if until_ns - row["at_ns"] > silence_ns:
@@ -142,13 +144,13 @@ def _cuts(samples: pa.Table) -> Iterator[LogCut]:
         last[broker] = (row["at_ns"], log_end)
 
 
-def _merged_reigns(reigns: Iterable[Leadership]) -> list[Leadership]:
+def _merged_leaderships(leaderships: Iterable[Leadership]) -> list[Leadership]:
     merged: list[Leadership] = []
-    for reign in reigns:
-        if merged and (merged[-1].leader, merged[-1].leader_epoch) == (reign.leader, reign.leader_epoch):
-            merged[-1] = merged[-1]._replace(end_ns=reign.end_ns)
+    for leadership in leaderships:
+        if merged and (merged[-1].leader, merged[-1].leader_epoch) == (leadership.leader, leadership.leader_epoch):
+            merged[-1] = merged[-1]._replace(end_ns=leadership.end_ns)
         else:
-            merged.append(reign)
+            merged.append(leadership)
     return merged
 
 

@@ -97,8 +97,8 @@ def log_picture(
     brokers = sorted({broker for broker in logs.column("broker").to_pylist() if broker is not None})
     dumps = {broker: _dump(logs, broker, window) for broker in brokers}
     common = {place: _most_common(place, dumps, acknowledged) for place in window}
-    told = tuple(_told_cell(place, acknowledged.get(place, ())) for place in window)
-    rows = [LogRow(None, told, None, None)]
+    acknowledged_there = tuple(_acknowledged_cell(place, acknowledged.get(place, ())) for place in window)
+    rows = [LogRow(None, acknowledged_there, None, None)]
     for broker in brokers:
         records, log_end, high_watermark = dumps[broker]
         cells = tuple(_cell(place, records, log_end, common, offset, value) for place in window)
@@ -114,13 +114,13 @@ def _acknowledged(joined: Joined, topic: str, partition: int, window: range) -> 
     place = joined.partitions.index((topic, partition)) if (topic, partition) in joined.partitions else UNKNOWN
     offsets = acknowledged.offset
     chosen = np.flatnonzero((acknowledged.partition == place) & (offsets >= window.start) & (offsets < window.stop))
-    told: dict[int, tuple[int, ...]] = {}
+    acknowledged_there: dict[int, tuple[int, ...]] = {}
     for offset, value in zip(offsets[chosen].tolist(), acknowledged.value[chosen].tolist(), strict=True):
-        told[offset] = (*told.get(offset, ()), value)
-    return told
+        acknowledged_there[offset] = (*acknowledged_there.get(offset, ()), value)
+    return acknowledged_there
 
 
-def _told_cell(offset: int, values: tuple[int, ...]) -> Cell:
+def _acknowledged_cell(offset: int, values: tuple[int, ...]) -> Cell:
     if not values:
         return Cell(offset, None, None, "not-sent")
     return Cell(offset, values[0], None, "agrees", also=values[1:])
@@ -149,8 +149,8 @@ def _most_common(
 ) -> _Record | None:
     """Return the record that most replicas hold at an offset; of equally common ones the acknowledged one."""
     votes = Counter(records[offset] for records, _, _ in dumps.values() if offset in records)
-    told = acknowledged.get(offset, ())
-    return max(votes, key=lambda record: (votes[record], record[1] in told, str(record)), default=None)
+    acknowledged_there = acknowledged.get(offset, ())
+    return max(votes, key=lambda record: (votes[record], record[1] in acknowledged_there, str(record)), default=None)
 
 
 def _cell(

@@ -95,12 +95,12 @@ class Suite:
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        told = [f"{plural(number, 'run')} {state}" for state, number in self.counts.items()]
+        clauses = [f"{plural(number, 'run')} {state}" for state, number in self.counts.items()]
         if self.canary_found is False:
-            told.append("the canary flaw was not found, so that nothing here proves anything")
+            clauses.append("the canary flaw was not found, so that nothing here proves anything")
         if self.ended != "finished":
-            told.append("interrupted" if self.ended == "interrupted" else "still going on")
-        return f"{', '.join(told)}."
+            clauses.append("interrupted" if self.ended == "interrupted" else "still going on")
+        return f"{', '.join(clauses)}."
 
 
 def load_suite(directory: Path) -> Suite:

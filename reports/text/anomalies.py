@@ -22,8 +22,8 @@ from reports.text.contract import PROMISES, RECORD_ANOMALIES
 from reports.text.record_timeline import Moment, record_timeline
 from reports.text.wording import count, moment, node, partition_name
 
-STORIES_PER_GROUP = 3
-STORIES_MAX = 18
+EXPLANATIONS_PER_GROUP = 3
+EXPLANATIONS_MAX = 18
 ROWS_PER_GROUP = 100
 """Anomalies listed in a group's folded table."""
 EVIDENCE_CHARACTERS = 2_000
@@ -32,7 +32,7 @@ HistoryOf = Callable[[str, int], PartitionHistory]
 
 
 @dataclass(frozen=True)
-class Story:
+class Explanation:
     """One anomaly told in full."""
 
     title: str
@@ -66,28 +66,28 @@ class Group:
     """Exact, whatever is shown."""
     recorded: int
     """Rows in the table of anomalies; the checkers may keep fewer than they count."""
-    places: tuple[PartitionKey, ...]
-    stories: tuple[Story, ...]
+    partitions: tuple[PartitionKey, ...]
+    explanations: tuple[Explanation, ...]
     rows: tuple[dict[str, Any], ...]
     """Those that are listed and not told in full."""
 
     @property
-    def untold(self) -> int:
+    def unlisted(self) -> int:
         """Return how many are neither told nor listed."""
-        return self.total - len(self.stories) - len(self.rows)
+        return self.total - len(self.explanations) - len(self.rows)
 
 
 def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[Group]:
     """Group the anomalies by name, violations first, and tell the first few of each."""
-    budget = STORIES_MAX
+    budget = EXPLANATIONS_MAX
     found: list[Group] = []
     totals = anomaly_totals(run)
     for within in (False, True):
         for total in totals:
             number = total.within_contract if within else total.violations
             if number:
-                group = _group(run, joined, history_of, total, within, number, min(budget, STORIES_PER_GROUP))
-                budget -= len(group.stories)
+                group = _group(run, joined, history_of, total, within, number, min(budget, EXPLANATIONS_PER_GROUP))
+                budget -= len(group.explanations)
                 found.append(group)
     return found
 
@@ -99,29 +99,31 @@ def _group(
     total: AnomalyTotal,
     within: bool,
     number: int,
-    stories: int,
+    explanations: int,
 ) -> Group:
     table = rows_where(run.tables["anomalies"], anomaly=total.name)
     allowed = is_one_of(table, "within_contract", True)
     table = table.filter(pa.array(allowed if within else ~allowed))
     table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset", "at_ns")])
-    first = _chosen(table, stories)
-    told = set(first)
-    rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(told))) if row not in told]
+    first = _chosen(table, explanations)
+    explained_rows = set(first)
+    rest = [
+        row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(explained_rows))) if row not in explained_rows
+    ]
     return Group(
         name=total.name,
         within_contract=within,
         promised=PROMISES.get(total.name, ""),
         total=number,
         recorded=table.num_rows,
-        places=tuple(_places(table)),
-        stories=tuple(_story(run, joined, history_of, row) for row in _rows(table, first)),
+        partitions=tuple(_partitions(table)),
+        explanations=tuple(_explanation(run, joined, history_of, row) for row in _rows(table, first)),
         rows=tuple(_rows(table, rest[:ROWS_PER_GROUP])),
     )
 
 
-def _rows(table: pa.Table, places: list[int]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.take(pa.array(places, pa.int64())).to_pylist()
+def _rows(table: pa.Table, partitions: list[int]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.take(pa.array(partitions, pa.int64())).to_pylist()
     return rows
 
 
@@ -149,7 +151,7 @@ def _within_sight(offset: int | None, following: int | None) -> bool:
     return offset is not None and following is not None and following - offset <= AFTER
 
 
-def _places(table: pa.Table) -> Iterator[PartitionKey]:
+def _partitions(table: pa.Table) -> Iterator[PartitionKey]:
     """Say how many there are in each partition, over which offsets and times."""
     grouped = table.group_by(["topic", "partition"]).aggregate(
         [
@@ -176,11 +178,11 @@ def _range(low: int | None, high: int | None, say: Callable[[int], str]) -> str:
     return say(low) if low == high else f"{say(low)} to {say(high)}"
 
 
-def _story(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> Story:
+def _explanation(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> Explanation:
     evidence = _evidence(row["evidence"])
     topic, partition, value = row["topic"], row["partition"], row["value"]
     if topic is None or partition is None:
-        return _storyline(run, row, evidence, None, (), None, None)
+        return _explained(run, row, evidence, None, (), None, None)
     history = history_of(topic, partition)
     offset = row["offset"] if row["offset"] is not None else _offset_of(run, value)
     about_record = row["anomaly"] in RECORD_ANOMALIES
@@ -188,13 +190,13 @@ def _story(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any])
     if value is None and picture is not None:
         value = picture.value
     if not about_record or value is None:
-        return _storyline(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
-    life = record_timeline(run, joined, history, offset, value)
-    reference = None if life.acknowledged_ns is None else (life.acknowledged_ns, "the acknowledgement")
-    return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns, history)
+        return _explained(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
+    timeline = record_timeline(run, joined, history, offset, value)
+    reference = None if timeline.acknowledged_ns is None else (timeline.acknowledged_ns, "the acknowledgement")
+    return _explained(run, row, evidence, picture, timeline.moments, reference, timeline.gone_ns, history)
 
 
-def _storyline(
+def _explained(
     run: Run,
     row: dict[str, Any],
     evidence: object,
@@ -203,12 +205,12 @@ def _storyline(
     reference: tuple[int, str] | None,
     until_ns: int | None,
     history: PartitionHistory | None = None,
-) -> Story:
+) -> Explanation:
     if reference is None and row["at_ns"] is not None:
         reference = (row["at_ns"], "the anomaly")
     led = history.leader_at(reference[0]) if history and reference else None
     replicas = {node_id for node_id in (row["broker"], led.leader if led else None) if node_id is not None}
-    return Story(
+    return Explanation(
         title=_title(row),
         happened=row["explanation"] or "The checker gave no explanation.",
         replicas=tuple(_on_replicas(picture)) if picture else _by_the_row(row),

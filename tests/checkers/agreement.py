@@ -24,7 +24,7 @@ from checkers.input.run_facts import facts_of
 from checkers.input.sizes import Size, partitions_for, settings_for, size_of
 from checkers.relations.base import base_relations
 from checkers.screening.premises import VALUES, watched
-from checkers.screening.screen import place_of
+from checkers.screening.screen import partition_key
 from checkers.screening.short import screened_short
 from checkers.screening.summaries import Suspicion
 from checkers.spark import SQL_SETTINGS
@@ -56,7 +56,9 @@ def _named(anomaly: Anomaly) -> str:
     return anomaly.__name__.replace("_", "-")
 
 
-_OF_VALUES, _OF_PLACES = (frozenset(_named(anomaly) for anomaly in SHOWN_BY[what]) for what in ("values", "places"))
+_OF_VALUES, _OF_PARTITIONS = (
+    frozenset(_named(anomaly) for anomaly in SHOWN_BY[what]) for what in ("values", "partitions")
+)
 
 
 @dataclass
@@ -118,7 +120,7 @@ def _by_checkers(
         findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(partitions_for(runs))
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
-        rows = findings.select(*columns, what, place_of().alias("place")).toArrow().to_pylist()
+        rows = findings.select(*columns, what, partition_key().alias("partition_key")).toArrow().to_pylist()
         if relations.suspicion is not None:
             unsuspected += _unsuspected(rows, relations.suspicion)
             unsuspected += _without_premise(rows, relations.values)
@@ -137,10 +139,10 @@ def _by_checkers(
 
 
 def _unsuspected(rows: Iterable[Mapping[str, Any]], suspicion: Suspicion) -> Iterator[tuple[str, str]]:
-    peculiar = {place for place, _ in suspicion.values}
+    suspect = {partition_key for partition_key, _ in suspicion.values}
     for row in rows:
-        looked_for = suspicion.places | peculiar if row["anomaly"] in _OF_VALUES else suspicion.places
-        if row["anomaly"] in _OF_VALUES | _OF_PLACES and row["place"] not in looked_for:
+        looked_for = suspicion.partition_keys | suspect if row["anomaly"] in _OF_VALUES else suspicion.partition_keys
+        if row["anomaly"] in _OF_VALUES | _OF_PARTITIONS and row["partition_key"] not in looked_for:
             yield row["run_id"], row["anomaly"]
 
 

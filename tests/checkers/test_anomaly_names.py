@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import checkers
-from checkers.explanations.anomalies import STORIES
+from checkers.explanations.anomalies import EXPLANATIONS
 from reports.text.contract import BREACHES, PROMISES
 from tests.checkers import cases, group_cases
 
@@ -36,7 +36,7 @@ def test_every_anomaly_of_the_system_breaks_the_contract_in_some_history() -> No
 
 
 def test_every_documented_anomaly_is_explained() -> None:
-    assert set(STORIES) - {"repaired-outcome"} == documented()
+    assert set(EXPLANATIONS) - {"repaired-outcome"} == documented()
 
 
 def test_every_documented_anomaly_has_a_promise_in_reports() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkers import executable_directory, spark
-from checkers.executable_directory import may_execute, place_for_programs
+from checkers.executable_directory import directory_for_programs, may_execute
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_usual_place_is_that_for_temporary_files(cache: Path, tmp_path: Path) -> None:
-    assert place_for_programs() == tmp_path / "temporary"
+    assert directory_for_programs() == tmp_path / "temporary"
     assert not cache.exists()
 
 
@@ -40,11 +40,11 @@ def test_where_temporary_files_cannot_be_executed_it_is_the_cache(
     cache: Path, closed: set[Path], tmp_path: Path
 ) -> None:
     closed.add(tmp_path / "temporary")
-    assert place_for_programs() == cache
+    assert directory_for_programs() == cache
     libraries = spark._for_libraries(tmp_path / "temporary" / "scratch")
     assert libraries.parent == cache
     closed.add(tmp_path / "cache")
-    assert place_for_programs() is None
+    assert directory_for_programs() is None
     assert spark._for_libraries(tmp_path / "temporary" / "scratch") == tmp_path / "temporary" / "scratch"
 
 
