@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file that stands by itself."""
+"""Renders the page of a run: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONFIGURATION_CHARACTERS = 40_000
 def render(run_directory: Path) -> Path:
     """Write `report.html` into a run directory and return its path.
 
-    Whatever is missing or broken in the directory is said in the page. Raises `RunNotFoundError` if there is no such
+    The page says what is missing or broken in the directory. Raises `RunNotFoundError` if there is no such
     directory, and `OSError` if the page cannot be written.
     """
     page = run_directory / "report.html"
@@ -85,7 +85,7 @@ def html(run: Run) -> str:
 
 
 def _anchors(run: Run) -> dict[int, int]:
-    """Return the number of each fault that the page lists → its place in the list, the first if two share it."""
+    """Return the number of each fault that the page lists → its index in the list, the first if two share it."""
     indices: dict[int, int] = {}
     for index, fault in enumerate(run.faults[:FAULTS_MAX]):
         if fault["fault"] is not None:
@@ -94,7 +94,7 @@ def _anchors(run: Run) -> dict[int, int]:
 
 
 def _configuration(run: Run) -> list[tuple[str, str]]:
-    """Return what can be shown folded: title and text."""
+    """Return what is shown folded: title and text."""
     texts = [("Specification (spec.json)", run.spec), ("Schedule of faults (schedule.json)", run.schedule)]
     shown = []
     for title, content in texts:

@@ -255,7 +255,8 @@ def _nonlinearizable(row: Row, details: Details) -> str:
     return (
         f"No order of the commands to {details.get('key')}, a {details.get('model')} kept in {partition(row)}, "
         f"explains the answers of clients: `{details.get('stuck')}` of process {row['process']} "
-        f"at {seconds(row['at_ns'])} fits nowhere. The longest legal order ends with the state {details.get('state')}.{meanwhile}"
+        f"at {seconds(row['at_ns'])} fits nowhere. "
+        f"The longest legal order ends with the state {details.get('state')}.{meanwhile}"
     )
 
 

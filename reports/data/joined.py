@@ -1,4 +1,4 @@
-"""Operations joined to what they sent, as plain arrays: the base of every figure in a report."""
+"""Joins operations to the records they sent and polled, as plain arrays: the base of every number in a report."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Joined:
         self.partitions: list[tuple[str, int]] = sorted(
             {pair for name in ("sends", "polls", "cluster", "logs") for pair in partitions_of(run.tables[name])}
         )
-        """Every (topic, partition) that the run knows of."""
+        """Every (topic, partition) in the run's tables."""
 
     @cached_property
     def operations(self) -> Operations:
@@ -106,7 +106,7 @@ class Joined:
 
     @cached_property
     def positions(self) -> Positions:
-        """Where readers stood after each poll that completed ok."""
+        """The positions of readers after each poll that completed ok."""
         polls = self._tables["polls"]
         operations = self.operations
         rows = operations.rows_of(integers(polls, "op", null=UNKNOWN))

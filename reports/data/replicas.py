@@ -1,4 +1,4 @@
-"""What the cluster believed over time, from the samples of the table `cluster`: leaders, ISRs, logs that went back."""
+"""Follows partitions through the samples of the table `cluster`: leaders, ISRs, logs that were cut."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Leadership(NamedTuple):
 
 
 class IsrStretch(NamedTuple):
-    """A stretch of time in which the leader told one ISR."""
+    """A stretch of time in which the leader reported one ISR."""
 
     start_ns: int
     end_ns: int
@@ -46,7 +46,7 @@ class LogCut(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionHistory:
-    """The history of one partition as its replicas told it."""
+    """The history of one partition according to its replicas."""
 
     topic: str
     partition: int
@@ -67,7 +67,7 @@ def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
     """Follow one partition through the samples of its replicas.
 
     The leader at any moment is the one of the highest leader epoch that any replica has called itself leader in; when
-    the samples go on and it is silent for longer than two rounds of samples, there is none.
+    the samples go on without it for longer than two rounds of samples, there is none.
     """
     samples = rows_where(run.tables["cluster"], topic=topic, partition=partition)
     samples = samples.filter(pc.is_valid(samples.column("at_ns"))).sort_by("at_ns")
@@ -86,7 +86,7 @@ def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
 
 
 def _leading(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[tuple[int, int, int]]]:
-    """Part the samples of leaders into those of the newest epoch so far and those of an epoch that was over."""
+    """Split the samples of leaders into those of the newest epoch so far and those of an epoch that was over."""
     newest = -1
     leading: list[dict[str, Any]] = []
     claims: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Numbers over time: throughput, latency quantiles and reading progress in equal bins of the run's clock."""
+"""Computes throughput, latency quantiles and reading progress in equal bins of the run's clock."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def latency_quantiles_ms(joined: Joined, bins: Bins) -> Floats:
 
 
 def progress(joined: Joined, bins: Bins) -> Progress:
-    """Follow what was acknowledged, and how far it was read."""
+    """Compute how far records were acknowledged, and how far they were read."""
     acknowledged, positions = joined.acknowledged, joined.positions
     live = ~positions.final
     return Progress(

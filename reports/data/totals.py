@@ -1,4 +1,4 @@
-"""How many anomalies of each kind there are, by the checkers' account and by the table itself."""
+"""Counts the anomalies of each kind, according to `results.json` and according to the table of anomalies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reports.data.stored_run import Run
 from reports.text.contract import PROMISES
 
 MALFORMED = "malformed-history"
-"""Rows of the history that make no sense: the harness's trouble, on neither side of the contract."""
+"""Malformed rows of the history: a problem of the harness, neither a violation nor within the contract."""
 
 
 class AnomalyTotal(NamedTuple):
@@ -47,7 +47,7 @@ def allowed_total(totals: Iterable[AnomalyTotal]) -> int:
 
 
 def disagreements(run: Run) -> list[str]:
-    """Say where `results.json` counts fewer anomalies than there are, or calls a run valid that has violations."""
+    """Return where `results.json` counts fewer anomalies than there are, or calls a run valid that has violations."""
     tabled = _tabled(run)
     stated = _stated(run)
     problems = [

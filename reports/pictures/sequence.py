@@ -1,7 +1,7 @@
-"""What led to the end of a simulated run, as a sequence diagram: a lane for each node, time downwards.
+"""Draws the last transitions of a simulated run as a sequence diagram: a lane for each node, time downwards.
 
 The file `story.json` holds a list of transitions, each with `at_us`, `node_id`, `text`, and `source` where a message
-came from somebody. Whatever else is in it is passed over.
+came from another node. Other content is ignored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Diagram:
 
 
 def sequence(directory: Path) -> Diagram | None:
-    """Draw the story of a run; None if it has none."""
+    """Draw the transitions in a run's `story.json`; None if it has none."""
     steps = _read(directory / "story.json")
     if not steps:
         return None

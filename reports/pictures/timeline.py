@@ -1,4 +1,4 @@
-"""The time line of a run: faults and anomalies over throughput, latency and reading progress, on one clock."""
+"""Draws the time line of a run: faults and anomalies over throughput, latency and reading progress, on one clock."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STYLE = {
 
 
 class Timeline(NamedTuple):
-    """The picture and what to say beneath it."""
+    """The picture and the notes beneath it."""
 
     svg: str
     notes: tuple[str, ...]
@@ -192,7 +192,7 @@ def _draw_bar(panel: Axes, bar: _Bar, free_until_s: float, row_number: int) -> N
         linewidth=0.8,
     )
     seconds_per_inch = (right - left) / (WIDTH_INCHES * PANEL_SHARE)
-    name = f"{bar.number} {bar.kind}" + ("" if bar.took_hold else " (did not take hold)")
+    name = f"{bar.number} {bar.kind}" + ("" if bar.took_hold else " (did not take effect)")
     needed_s = (len(name) + 1.5) * CHARACTER_INCHES * seconds_per_inch
     inside = bar.took_hold and needed_s <= bar.end_s - bar.start_s
     behind = needed_s <= free_until_s - bar.end_s

@@ -1,4 +1,4 @@
-"""A suite as a JUnit file, as continuous integration reads it."""
+"""Writes a suite as a JUnit file for continuous integration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite in Markdown: for a chat, a mail, or the page of a job."""
+"""Writes a suite's summary in Markdown, for a chat, a mail, or the page of a job."""
 
 from __future__ import annotations
 

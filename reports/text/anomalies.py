@@ -1,4 +1,4 @@
-"""Anomalies as stories: what was promised, what happened, on which replicas, under which fault."""
+"""Explains anomalies: what was promised, what happened, on which replicas, under which faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HistoryOf = Callable[[str, int], PartitionHistory]
 
 @dataclass(frozen=True)
 class Explanation:
-    """One anomaly told in full."""
+    """One anomaly explained in full."""
 
     title: str
     happened: str
@@ -69,16 +69,16 @@ class Group:
     partitions: tuple[PartitionKey, ...]
     explanations: tuple[Explanation, ...]
     rows: tuple[dict[str, Any], ...]
-    """Those that are listed and not told in full."""
+    """Those that are listed and not explained in full."""
 
     @property
     def unlisted(self) -> int:
-        """Return how many are neither told nor listed."""
+        """Return how many are neither explained nor listed."""
         return self.total - len(self.explanations) - len(self.rows)
 
 
 def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[Group]:
-    """Group the anomalies by name, violations first, and tell the first few of each."""
+    """Group the anomalies by name, violations first, and explain the first few of each."""
     budget = EXPLANATIONS_MAX
     found: list[Group] = []
     totals = anomaly_totals(run)
@@ -106,10 +106,8 @@ def _group(
     table = table.filter(pa.array(allowed if within else ~allowed))
     table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset", "at_ns")])
     first = _chosen(table, explanations)
-    explained_rows = set(first)
-    rest = [
-        row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(explained_rows))) if row not in explained_rows
-    ]
+    chosen = set(first)
+    rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(chosen))) if row not in chosen]
     return Group(
         name=total.name,
         within_contract=within,
@@ -122,37 +120,37 @@ def _group(
     )
 
 
-def _rows(table: pa.Table, partitions: list[int]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.take(pa.array(partitions, pa.int64())).to_pylist()
+def _rows(table: pa.Table, indices: list[int]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.take(pa.array(indices, pa.int64())).to_pylist()
     return rows
 
 
 def _chosen(table: pa.Table, wanted: int) -> list[int]:
-    """Choose the rows to tell, of a table sorted by place.
+    """Choose the rows to explain, of a table sorted by partition and offset.
 
-    Records that stand within sight of one another share one picture, so only the first of such a neighbourhood is
-    told; and each partition has its first one told before any has its second.
+    Records whose offsets fit into one picture share it, so only the first of such neighbours is explained; and each
+    partition has its first one explained before any has its second.
     """
     turns: list[tuple[int, int]] = []
     turn = 0
     before: tuple[object, object, int | None] | None = None
     columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
-    for row, place in enumerate(zip(*columns, strict=True)):
-        same_partition = before is not None and before[:2] == place[:2]
-        neighbours = same_partition and before is not None and _within_sight(before[2], place[2])
+    for row, position in enumerate(zip(*columns, strict=True)):
+        same_partition = before is not None and before[:2] == position[:2]
+        neighbours = same_partition and before is not None and _fit_one_picture(before[2], position[2])
         turn = 0 if not same_partition else turn + (not neighbours)
         if not neighbours:
             turns.append((turn, row))
-        before = place
+        before = position
     return sorted(row for _, row in sorted(turns)[:wanted])
 
 
-def _within_sight(offset: int | None, following: int | None) -> bool:
+def _fit_one_picture(offset: int | None, following: int | None) -> bool:
     return offset is not None and following is not None and following - offset <= AFTER
 
 
 def _partitions(table: pa.Table) -> Iterator[PartitionKey]:
-    """Say how many there are in each partition, over which offsets and times."""
+    """Yield for each partition how many there are, over which offsets and times."""
     grouped = table.group_by(["topic", "partition"]).aggregate(
         [
             ([], "count_all"),
@@ -172,10 +170,10 @@ def _partitions(table: pa.Table) -> Iterator[PartitionKey]:
         )
 
 
-def _range(low: int | None, high: int | None, say: Callable[[int], str]) -> str:
+def _range(low: int | None, high: int | None, formatted: Callable[[int], str]) -> str:
     if low is None or high is None:
         return "not known"
-    return say(low) if low == high else f"{say(low)} to {say(high)}"
+    return formatted(low) if low == high else f"{formatted(low)} to {formatted(high)}"
 
 
 def _explanation(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> Explanation:
@@ -233,7 +231,7 @@ def _title(row: dict[str, Any]) -> str:
 
 
 def _on_replicas(picture: LogPicture) -> Iterator[str]:
-    """Say of each replica what it holds in the place in question."""
+    """Describe what each replica holds at the offset in question."""
     for row in picture.rows:
         if row.broker is not None:
             yield f"{node(row.broker).capitalize()} {_holding(row, picture)}."
@@ -264,7 +262,7 @@ def _operation_time(joined: Joined, row: dict[str, Any]) -> tuple[int, str] | No
 
 
 def _offset_of(run: Run, value: int | None) -> int | None:
-    """Find where a record stands or stood: by its acknowledgement, by a read, or by a log."""
+    """Find the offset of a record: by its acknowledgement, by a read, or by a log."""
     if value is None:
         return None
     for name in ("sends", "reads", "logs"):

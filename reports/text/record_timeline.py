@@ -1,4 +1,4 @@
-"""The life of one record: invoked, acknowledged, read, and what happened to its partition meanwhile."""
+"""Builds the timeline of one record: sent, acknowledged, read, and what happened to its partition meanwhile."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class Observation(NamedTuple):
 
 
 class RecordTimeline(NamedTuple):
-    """What is known of a record's life, in order of time."""
+    """What is known of a record, in order of time."""
 
     moments: tuple[Moment, ...]
     acknowledged_ns: int | None
     gone_ns: int | None
-    """The first sign that the record was gone from its place, if there is one."""
+    """The first sign that the record was gone from its offset, if there is one."""
 
 
 def record_timeline(
     run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None
 ) -> RecordTimeline:
-    """Tell the life of the record `value`, which stood or should stand at `offset`."""
+    """Return the timeline of the record `value`, which was or should be at `offset`."""
     sent, acknowledged_ns = _sending(run, value)
     seen = _observations(run, joined, value=value) if value is not None else []
     others = _others(run, joined, history, offset, value) if value is not None else []
@@ -84,7 +84,7 @@ def record_timeline(
 
 
 def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
-    """Tell how the record was sent; the time is that of the acknowledgement."""
+    """Return how the record was sent, and the time of its acknowledgement."""
     if value is None:
         return [], None
     sends = rows_where(run.tables["sends"], value=value)
@@ -141,7 +141,7 @@ def _observations_of(found: pa.Table, joined: Joined) -> list[Observation]:
 def _others(
     run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None
 ) -> list[Observation]:
-    """Return the polls that returned another record at the same place."""
+    """Return the polls that returned another record at the same offset."""
     if offset is None:
         return []
     found = rows_where(run.tables["reads"], offset=offset, partition=history.partition, topic=history.topic)
@@ -155,7 +155,7 @@ def _replacement(other: Observation, tone: Tone) -> Moment:
 
 def _reading(seen: list[Observation]) -> Iterator[Moment]:
     if not seen:
-        yield Moment(None, "no reader was ever given it", "loss")
+        yield Moment(None, "no reader ever got it", "loss")
         return
     for observation in seen[:READS_SHOWN]:
         source = "" if observation.node is None else f" from {node(observation.node)}"
@@ -172,7 +172,7 @@ def _reading(seen: list[Observation]) -> Iterator[Moment]:
 
 
 def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | None) -> Iterator[Moment]:
-    """Tell who led when the record was acknowledged, and the changes of leader after that."""
+    """Yield the leader when the record was acknowledged, and the changes of leader after that."""
     if since_ns is None:
         return
     starts = np.asarray([leadership.start_ns for leadership in history.leaderships], dtype=np.int64)

@@ -44,7 +44,7 @@ def test_only_the_last_transitions_of_many_are_drawn(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "3", "{}", "[]", '[1, null, {"at_us": "soon"}]', '[{"at_us": 1}]'])
-def test_nonsense_is_no_story(tmp_path, content):
+def test_nonsense_is_not_drawn(tmp_path, content):
     assert sequence(story(tmp_path, content)) is None
 
 

@@ -13,11 +13,11 @@ from tests.checkers.histories import History
 
 
 @pytest.mark.parametrize(
-    ("place", "elsewhere"),
+    ("location", "remote"),
     [("store/latest", False), ("/store/log", False), ("a:b", False), ("s3a://bucket/run", True), ("file:/run", True)],
 )
-def test_a_uri_is_told_from_a_path(place: str, elsewhere: bool) -> None:
-    assert is_remote(place) == elsewhere
+def test_a_uri_is_distinguished_from_a_path(location: str, remote: bool) -> None:
+    assert is_remote(location) == remote
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def lost(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
-def test_a_broken_part_elsewhere_is_a_gap(spark: SparkSession, tmp_path: Path, lost: Path) -> None:
+def test_a_broken_remote_part_is_a_gap(spark: SparkSession, tmp_path: Path, lost: Path) -> None:
     (part,) = (lost / "history" / "sends").glob("part-*")
     part.write_bytes(part.read_bytes()[:-5])
     (lost / "history" / "polls" / "part-short.parquet").write_bytes(b"PAR")
@@ -52,7 +52,7 @@ def test_a_run_that_is_brought_again_is_new(spark: SparkSession, tmp_path: Path,
 
 @pytest.mark.spark
 @pytest.mark.parametrize("uri", ["file:///no/such/run", "nosuch://host/run", "s3a://bucket/run"])
-def test_a_place_without_a_run_is_told_in_one_line(spark: SparkSession, tmp_path: Path, uri: str) -> None:
+def test_a_location_without_a_run_is_reported_in_one_line(spark: SparkSession, tmp_path: Path, uri: str) -> None:
     with pytest.raises(RemoteRunError) as raised:
         bring(spark, uri, tmp_path)
     assert uri in str(raised.value)

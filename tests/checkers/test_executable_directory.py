@@ -15,12 +15,14 @@ from checkers.executable_directory import directory_for_programs, may_execute
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     """Directories that count as mounted `noexec`, with all that is below them."""
-    places: set[Path] = set()
+    closed_directories: set[Path] = set()
     monkeypatch.setattr(
-        executable_directory, "may_execute", lambda place: not any(place.is_relative_to(closed) for closed in places)
+        executable_directory,
+        "may_execute",
+        lambda directory: not any(directory.is_relative_to(closed) for closed in closed_directories),
     )
     monkeypatch.setattr(spark, "may_execute", executable_directory.may_execute)
-    return places
+    return closed_directories
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "cache" / "harrow"
 
 
-def test_the_usual_place_is_that_for_temporary_files(cache: Path, tmp_path: Path) -> None:
+def test_the_directory_is_usually_that_for_temporary_files(cache: Path, tmp_path: Path) -> None:
     assert directory_for_programs() == tmp_path / "temporary"
     assert not cache.exists()
 
@@ -48,7 +50,7 @@ def test_where_temporary_files_cannot_be_executed_it_is_the_cache(
     assert spark._for_libraries(tmp_path / "temporary" / "scratch") == tmp_path / "temporary" / "scratch"
 
 
-def test_a_place_that_will_do_is_not_left(cache: Path, tmp_path: Path) -> None:
+def test_a_directory_that_will_do_is_not_left(cache: Path, tmp_path: Path) -> None:
     scratch = tmp_path / "temporary" / "scratch"
     scratch.mkdir()
     assert spark._for_libraries(scratch) == scratch
