@@ -46,7 +46,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "unavailable": ("what", "process"),
     "double-ownership": ("process", "at_ns"),
 }
-"""Columns of a finding that tell it from others of its kind, as the oracle has them."""
+"""Columns that identify a finding among others of its kind, as the oracle has them."""
 
 
 Screener = Literal["driver", "spark"]
@@ -71,7 +71,7 @@ class Agreement:
     disagreements: list[tuple[int, str, list[Key], list[Key]]] = field(default_factory=list)
     """Seed, anomaly, what the oracle found, what the checkers did."""
     unsuspected: list[tuple[str, str]] = field(default_factory=list)
-    """Run and anomaly of findings where screening suspects nothing: had the run been alone, nobody had looked there."""
+    """Run and anomaly of findings where screening suspects nothing: in a batch of its own, nothing is checked there."""
 
     def add(self, other: Agreement) -> None:
         """Count another batch."""
@@ -90,10 +90,10 @@ def compare(spark: SparkSession, seeds: Sequence[int], screened_by: Screener | N
         rows = Rows.of(history)
         checked = found.get(name, {})
         wanted = {anomaly: set(find(rows)) for anomaly, find in ORACLE.items()}
-        # The oracle does not say which of the two is told where both are true.
-        told = checked.get("reordered-send", set())
-        if told <= wanted["reordered-send"]:
-            checked["reordered-send"] = told | checked.get("nonmonotonic-send", set())
+        # The oracle does not say which of the two is reported where both are true.
+        reported = checked.get("reordered-send", set())
+        if reported <= wanted["reordered-send"]:
+            checked["reordered-send"] = reported | checked.get("nonmonotonic-send", set())
         for anomaly in sorted(wanted.keys() | checked.keys()):
             expected, actual = wanted.get(anomaly, set()), checked.get(anomaly, set())
             result.shown[anomaly] += bool(expected)

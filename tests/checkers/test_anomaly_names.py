@@ -12,7 +12,7 @@ from tests.checkers import cases, group_cases
 
 PAGE = Path(checkers.__file__).parents[1] / "docs" / "checkers.md"
 OF_THE_HISTORY = {"malformed-history", "unseen"}
-"""They say something of the history and not of the system, so nobody has broken a promise."""
+"""They are about the history and not about the system, so no promise was broken."""
 
 
 def documented() -> set[str]:

@@ -86,14 +86,14 @@ def suspicion(rows: Sequence[Row]) -> Suspicion:
 
 
 def watermarks(rows: Sequence[Row]) -> list[Note]:
-    """What is told of high watermarks beside the kernel."""
-    told: dict[tuple[int, int], list[int]] = {}
+    """Notes on high watermarks, which the kernel does not write."""
+    high_watermarks: dict[tuple[int, int], list[int]] = {}
     for row in rows:
         if row.kind == LOG:
-            told.setdefault((row.partition_key, row.broker), []).append(row.high_watermark)
+            high_watermarks.setdefault((row.partition_key, row.broker), []).append(row.high_watermark)
     return [
         Note(WATERMARK, partition_key, a=broker, b=min(all_), c=max(all_))
-        for (partition_key, broker), all_ in told.items()
+        for (partition_key, broker), all_ in high_watermarks.items()
     ]
 
 
@@ -122,7 +122,7 @@ SUSPECTS = {
     "a read of another value": changed(lambda row: replace(row, value=5), kind=READ),
     "a send of another value": changed(lambda row: replace(row, value=5), kind=SEND),
     "a read without a value": changed(lambda row: replace(row, marks=row.marks | VALUELESS), kind=READ),
-    "a row that makes no sense": changed(lambda row: replace(row, marks=BAD), kind=READ),
+    "a malformed row": changed(lambda row: replace(row, marks=BAD), kind=READ),
     "a poll that returned an offset twice": [*ordinary(10), Row(READ, 7, 1_007, epoch=1)],
     "a log with another value": changed(lambda row: replace(row, value=5), kind=LOG, broker=2),
     "a log with another epoch": changed(lambda row: replace(row, epoch=0), kind=LOG, broker=2),
@@ -151,28 +151,28 @@ SUSPECTS = {
 
 
 @pytest.mark.parametrize("rows", SUSPECTS.values(), ids=SUSPECTS)
-def test_a_place_is_suspect_for(rows: list[Row]) -> None:
+def test_a_partition_is_suspect_for(rows: list[Row]) -> None:
     others = ordinary(10, ELSEWHERE)
     assert suspicion([*others, *rows]) == SUSPECT
 
 
 SUSPECT_VALUES = {
-    "a send of which nobody knows the end": ([*ordinary(10), Row(SEND, NOWHERE, 5)], 5),
+    "a send of unknown outcome": ([*ordinary(10), Row(SEND, NOWHERE, 5)], 5),
     "a send that is not acknowledged": (changed(lambda row: replace(row, marks=0), kind=SEND), 1_007),
     "a value that the final reads do not show": (
         [replace(row, marks=0) if (row.kind, row.offset) == (READ, 7) else row for row in ordinary(10)],
         1_007,
     ),
-    "a value that nobody sent": (
+    "a value that was never sent": (
         [row for row in ordinary(10) if (row.kind, row.offset) != (SEND, 7)],
         1_007,
     ),
-    "a value that is read elsewhere too": ([*ordinary(10), Row(READ, 10, 1_003, epoch=2, marks=FINAL)], 1_003),
+    "a value that is read at another offset too": ([*ordinary(10), Row(READ, 10, 1_003, epoch=2, marks=FINAL)], 1_003),
 }
 
 
 @pytest.mark.parametrize(("rows", "value"), SUSPECT_VALUES.values(), ids=SUSPECT_VALUES)
-def test_a_value_is_peculiar_that_is(rows: list[Row], value: int) -> None:
+def test_a_value_is_suspect_that_is(rows: list[Row], value: int) -> None:
     assert suspicion(rows) == Suspicion(frozenset(), ((PARTITION, value),))
 
 
@@ -187,21 +187,21 @@ def test_a_log_need_not_have_what_is_above_its_high_watermark() -> None:
     assert suspicion(behind) == DULL
 
 
-def test_a_place_with_too_many_peculiar_values_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_with_too_many_suspect_values_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkers.screening.kernel.VALUES_MAX", 3)
     sends = [Row(SEND, NOWHERE, value) for value in range(4)]
     assert suspicion(sends) == SUSPECT
     assert suspicion(sends[1:]) == Suspicion(frozenset(), tuple((PARTITION, value) for value in range(1, 4)))
 
 
-def test_a_place_with_too_many_peculiar_values_in_all_tasks_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_with_too_many_suspect_values_in_all_tasks_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkers.screening.summaries.VALUES_OF_A_PARTITION_MAX", 1)
     tasks = [notes_of([Row(SEND, NOWHERE, value)]) for value in range(2)]
     assert together(tasks[0]).values == ((PARTITION, 0),)
     assert together([*tasks[0], *tasks[1]]) == SUSPECT
 
 
-def test_a_place_whose_records_are_too_far_apart_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_whose_records_are_too_far_apart_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkers.screening.kernel.NOTES_MAX", 12)
     rows = [row for stretch in range(3) for row in ordinary(1, first=stretch << STRETCH_BITS)]
     rows = [replace(row, high_watermark=3 << STRETCH_BITS) if row.kind == LOG else row for row in rows]
@@ -226,5 +226,5 @@ def test_rows_come_in_batches_and_notes_leave_in_one() -> None:
     assert [Note(*row.values()) for row in batch.to_pylist()] == notes_of(rows)
 
 
-def test_rows_that_make_no_sense_are_told_of_elsewhere() -> None:
+def test_malformed_rows_are_reported_separately() -> None:
     assert together([Note(MALFORMED, 0)]) == Suspicion(frozenset(), (), malformed=True)

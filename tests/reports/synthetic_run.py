@@ -2,7 +2,7 @@
 
 The model keeps one log per partition. At each fault on a leader, the next broker takes over with a new leader epoch;
 in a lossy run the page-cache loss also takes the last acknowledged records of partition 1 with it, and the new
-leader writes others in their place.
+leader writes others at their offsets.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def test_the_active_controllers_are_drawn_one_after_the_other(tmp_path):
             voter(0, 100, "leader", 100, 3),
             voter(0, 101, "follower", 100, 3),
             voter(50, 101, "leader", 101, 5),
-            voter(80, 100, "leader", 100, 3),  # deposed, and back to tell its old belief
+            voter(80, 100, "leader", 100, 3),  # deposed, and back with its old belief
             voter(100, 100, "follower", 101, 5),
         ],
     )
@@ -58,7 +58,7 @@ def test_the_active_controllers_are_drawn_one_after_the_other(tmp_path):
     assert "controller 101 leads the quorum in epoch 5" in strip.leaderships[1].title
 
 
-def test_controllers_that_nobody_asked_are_not_drawn(tmp_path):
+def test_controllers_that_were_not_sampled_are_not_drawn(tmp_path):
     assert controller_strip(run_of(tmp_path)) is None
 
 
@@ -208,15 +208,15 @@ def test_the_picture_of_the_logs_shows_agreement_and_where_the_record_is_missing
     assert not any(cell.missing for row in replicas for cell in row.cells if cell.offset != 1)
 
 
-def test_long_values_are_shown_by_as_many_last_digits_as_tell_them_apart(tmp_path):
+def test_long_values_are_shown_by_as_many_last_digits_as_distinguish_them(tmp_path):
     run = run_of(tmp_path, logs=log(1, [1_099_511_632_159, 4_429, 32_159, 1_099_511_732_159]))
     picture = log_picture(run, Joined(run), "t", 0, 0, None)
-    said = [picture.brief(cell.value) for cell in picture.rows[1].cells[:4]]
-    assert said == ["…632159", "4429", "32159", "…732159"]
+    shown = [picture.brief(cell.value) for cell in picture.rows[1].cells[:4]]
+    assert shown == ["…632159", "4429", "32159", "…732159"]
     assert picture.shortened
 
 
-def test_what_was_read_in_its_place_before_a_record_was_written_is_no_sign_of_loss(tmp_path):
+def test_a_read_of_its_offset_before_a_record_was_written_is_no_sign_of_loss(tmp_path):
     rows = writes(write(1, 5, offset=0))
     rows["operations"].append({"op": 2, "process": 9, "kind": "poll", "status": "ok", "completed_ns": 2 * SECOND})
     rows["reads"] = [{"op": 2, "topic": "t", "partition": 0, "offset": 0, "value": 55}]
@@ -229,7 +229,7 @@ def test_what_was_read_in_its_place_before_a_record_was_written_is_no_sign_of_lo
     )
 
 
-def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
+def test_a_timeline_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     rows = writes(write(1, 1, offset=5))
     rows["operations"] += [
         {"op": op, "process": op, "kind": "poll", "status": "ok", "completed_ns": at_s * SECOND}
@@ -253,7 +253,7 @@ def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     ]
 
 
-def test_a_record_that_nobody_read_says_so(tmp_path):
+def test_the_timeline_of_an_unread_record_says_so(tmp_path):
     run = run_of(tmp_path, **writes(write(1, 1)))
     timeline = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
     assert timeline.moments[-1].text == "no reader ever got it"
@@ -306,7 +306,7 @@ def test_totals_are_those_of_the_results_when_the_table_holds_fewer(tmp_path):
     assert (allowed.total, allowed.unlisted, allowed.within_contract) == (2, 2, True)
 
 
-def test_rows_that_make_no_sense_are_on_neither_side_of_the_contract(tmp_path):
+def test_malformed_rows_are_on_neither_side_of_the_contract(tmp_path):
     row = {"anomaly": "malformed-history", "within_contract": True, "explanation": "A row is malformed."}
     run = run_of(tmp_path, results={"verdict": "valid"}, anomalies=[row] * 3)
     summary = summarize(run, Joined(run))
@@ -357,7 +357,7 @@ def test_faults_belong_to_families(kind, family):
     assert fault_family(kind) == family
 
 
-def test_times_and_nodes_are_said_in_one_way():
+def test_times_and_nodes_are_formatted_in_one_way():
     assert [duration(ns) for ns in (0, 82 * 10**6, 3_250 * 10**6, 45 * SECOND, 125 * SECOND, None)] == [
         "0 ms", "82 ms", "3.25 s", "45.0 s", "2 min 05 s", "unknown",
     ]  # fmt: skip
