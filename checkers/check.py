@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import find_anomalies
-from checkers.anomalies.malformed import NAME as MALFORMED
 from checkers.anomalies.malformed import malformed_history
 from checkers.anomalies.objects import decide, nonlinearizable, write_verdict
 from checkers.explanations.anomalies import explanation, faults_near
@@ -32,6 +31,7 @@ from checkers.verdict.contract import classified
 from checkers.verdict.findings import unite
 from checkers.verdict.metrics import metrics
 from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Metrics, RunResult, judge
+from history.anomalies import MALFORMED
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 

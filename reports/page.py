@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jinja2
 
+from history.anomalies import MALFORMED
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
@@ -16,7 +17,7 @@ from reports.data.node_logs import LINES, node_logs
 from reports.data.replicas import PartitionHistory, partition_history
 from reports.data.stored_run import Run, load_run
 from reports.data.suspects import fault_parameters, fault_role
-from reports.data.totals import MALFORMED, disagreements
+from reports.data.totals import disagreements
 from reports.pictures.objects import draw_objects, picture_name
 from reports.pictures.sequence import sequence
 from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from checkers.anomalies import availability, epochs, groups, loss, offsets, order, reads, replicas
 from checkers.relations.base import Relations
 
-Anomaly = Callable[[Relations], DataFrame]
+AnomalyFunction = Callable[[Relations], DataFrame]
 
 PLANNERS: Final = 2
 """Threads that have Spark plan findings: planning is most of the work on a small history."""
 
-ANOMALIES: tuple[Anomaly, ...] = (
+ANOMALIES: tuple[AnomalyFunction, ...] = (
     loss.lost_acked_write,
     loss.lost_read,
     loss.unseen,
@@ -40,16 +40,16 @@ ANOMALIES: tuple[Anomaly, ...] = (
     availability.no_progress_of_readers,
     availability.isr_not_full,
 )
-"""Every anomaly function except `malformed-history`, which is about the history and not the system."""
+"""The function of every anomaly of `history.anomalies`, except of groups, objects and malformed rows."""
 
-GROUP_ANOMALIES: tuple[Anomaly, ...] = (
+GROUP_ANOMALIES: tuple[AnomalyFunction, ...] = (
     groups.lost_commit,
     groups.committed_offset_regression,
     groups.double_ownership,
 )
 """Anomalies of consumer groups: planned only for batches that have groups (`Relations.groups`)."""
 
-SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
+SHOWN_BY: dict[str, tuple[AnomalyFunction, ...]] = {
     "values": (
         loss.lost_acked_write,
         loss.lost_read,

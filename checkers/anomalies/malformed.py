@@ -7,9 +7,7 @@ from pyspark.sql import functions as fn
 
 from checkers.relations.base import Relations
 from checkers.verdict.findings import findings
-
-NAME = "malformed-history"
-
+from history.anomalies import MALFORMED
 
 _NOT_SCREENED = ("commands", "commits", "ownerships")
 
@@ -35,7 +33,7 @@ def _of_table(table: str, examined: DataFrame) -> DataFrame:
     at_ns = next((name for name in ("invoked_ns", "at_ns", "since_ns") if name in problems.columns), None)
     return findings(
         problems.withColumns(missing),
-        NAME,
+        MALFORMED,
         at_ns=fn.col(at_ns) if at_ns else fn.lit(None),
         promises=fn.array(),
         details={"table": fn.lit(table), "problem": fn.col("problem")},

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from checkers.explanations.groups import GROUP_EXPLANATIONS
 from checkers.explanations.wording import Details, Row, by, invoked, partition, seconds, times
 from checkers.input.run_facts import Fault
+from checkers.relations.resolved_outcomes import NAME as RESOLVED
+from history.anomalies import CATALOGUE, MALFORMED
 
 
 def explanation(row: Row, details: Details, faults: Sequence[Fault], replicas: Mapping[int, int | None]) -> str:
     """Say what happened, what the replicas' logs hold there, and which faults were near."""
     explain = EXPLANATIONS.get(row["anomaly"], _unexplained)
     sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row)]
-    if row["at_ns"] is not None and row["anomaly"] not in ("malformed-history", "repaired-outcome"):
+    if row["at_ns"] is not None and row["anomaly"] not in (MALFORMED, RESOLVED):
         sentences.append(_on_faults(faults, row["at_ns"]))
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -287,8 +289,8 @@ EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
     **GROUP_EXPLANATIONS,
     "nonlinearizable": _nonlinearizable,
     "unavailable": _unavailable,
-    "repaired-outcome": _resolved,
-    "malformed-history": _malformed_history,
+    RESOLVED: _resolved,
+    MALFORMED: _malformed_history,
 }
 """Anomaly → the function that explains it."""
 
@@ -310,12 +312,8 @@ def _on_contract(row: Row) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
         return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
-    if row["within_contract"] and row["anomaly"] not in (
-        "malformed-history",
-        "duplicate",
-        "unseen",
-        "repaired-outcome",
-    ):
+    known = CATALOGUE.get(row["anomaly"])
+    if row["within_contract"] and known is not None and known.excused_by_loss:
         return "Within the contract: the configuration does not promise that records survive what happened."
     return ""
 

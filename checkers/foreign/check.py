@@ -20,13 +20,14 @@ from checkers.foreign.kafka import KafkaOperation, is_kafka, kafka_history
 from checkers.foreign.operations import ALIASES, initial_values, model_of, operations_of
 from checkers.foreign.recognise import FORMATS, STORE, UnreadableError, recognise, rows_of
 from checkers.foreign.tables import operations_of_run, write_history
-from checkers.foreign.verdicts import MALFORMED, FileVerdict, Verdict, unreadable, with_malformed
+from checkers.foreign.verdicts import FileVerdict, Verdict, unreadable, with_malformed
 from checkers.linearizability.check import check_history
 from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import Operation
 from checkers.linearizability.operations import Verdict as Decision
 from checkers.verdict.verdict import RunResult
+from history.anomalies import MALFORMED
 from naming import unknown
 
 PROFILES: Final[Mapping[str, str]] = {
@@ -250,7 +251,7 @@ def _of_foreign_run(file: str, result: RunResult) -> FileVerdict:
     """Judge a foreign history by its anomalies alone: it has no phases, no samples and no final reads."""
     counts = {name: count.violations + count.within_contract for name, count in result.anomalies.items()}
     broken = {name: count.violations for name, count in result.anomalies.items() if count.violations}
-    open_questions = {name: counts[name] for name in (MALFORMED, "unseen") if name in counts}
+    open_questions: dict[str, int] = {name: counts[name] for name in (MALFORMED, "unseen") if name in counts}
     verdict: Verdict = "invalid" if broken else "unknown" if open_questions else "valid"
     reason = _listed(broken) if broken else _listed(open_questions) if open_questions else "no anomaly"
     kept = {name: result.counts[name] for name in ("operations", "records_read") if name in result.counts}

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from checkers.foreign.events import Malformed
-
-MALFORMED = "malformed-history"
+from history.anomalies import MALFORMED
 
 Verdict = Literal["valid", "invalid", "unknown"]
 

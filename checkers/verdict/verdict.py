@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from checkers.anomalies.malformed import NAME as MALFORMED
 from checkers.anomalies.objects import Decided
 from checkers.anomalies.objects import undecided as undecided_objects
 from checkers.input.run_facts import RunFacts
 from checkers.input.tables import LARGE_TABLES, RunFiles
 from checkers.relations.groups import METRIC, undecided_groups
 from checkers.verdict.collect import Collected
+from history.anomalies import MALFORMED
 
 Verdict = Literal["valid", "invalid", "unknown"]
 

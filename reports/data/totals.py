@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from history.anomalies import CATALOGUE, MALFORMED
 from reports.data.columns import counts_by
 from reports.data.stored_run import Run
-from reports.text.contract import PROMISES
-
-MALFORMED = "malformed-history"
-"""Malformed rows of the history: a problem of the harness, neither a violation nor within the contract."""
 
 
 class AnomalyTotal(NamedTuple):
@@ -37,7 +34,7 @@ def anomaly_totals(run: Run) -> list[AnomalyTotal]:
         for name in tabled.keys() | stated.keys()
     ]
     found = [total for total in totals if total.violations or total.within_contract]
-    order = {name: rank for rank, name in enumerate(PROMISES)}
+    order = {name: rank for rank, name in enumerate(CATALOGUE)}
     return sorted(found, key=lambda total: (total.violations == 0, order.get(total.name, len(order)), total.name))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from history.anomalies import CATALOGUE
 from reports.data.columns import is_one_of, rows_where
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.replicas import PartitionHistory
@@ -18,7 +19,6 @@ from reports.data.stored_run import Run
 from reports.data.suspects import Suspect, suspects
 from reports.data.totals import AnomalyTotal, anomaly_totals
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
-from reports.text.contract import PROMISES, RECORD_ANOMALIES
 from reports.text.record_timeline import Moment, record_timeline
 from reports.text.wording import count, moment, node, partition_name
 
@@ -111,7 +111,7 @@ def _group(
     return Group(
         name=total.name,
         within_contract=within,
-        promised=PROMISES.get(total.name, ""),
+        promised=CATALOGUE[total.name].promise if total.name in CATALOGUE else "",
         total=number,
         recorded=table.num_rows,
         partitions=tuple(_partitions(table)),
@@ -183,7 +183,7 @@ def _explanation(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str,
         return _explained(run, row, evidence, None, (), None, None)
     history = history_of(topic, partition)
     offset = row["offset"] if row["offset"] is not None else _offset_of(run, value)
-    about_record = row["anomaly"] in RECORD_ANOMALIES
+    about_record = row["anomaly"] in CATALOGUE and CATALOGUE[row["anomaly"]].about_record
     picture = log_picture(run, joined, topic, partition, offset, value) if about_record and offset is not None else None
     if value is None and picture is not None:
         value = picture.value

@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from history.anomalies import MALFORMED
 from reports.data.joined import Joined
 from reports.data.stored_run import load_run
-from reports.data.totals import MALFORMED, disagreements
+from reports.data.totals import disagreements
 from reports.text.summary import Summary, summarize
 from reports.text.wording import count, duration, enumeration, plural
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from history.anomalies import CATALOGUE
 from reports.data.stored_run import Run
 from reports.data.totals import allowed_total, anomaly_totals
-from reports.text.contract import BREACHES
 from reports.text.wording import count, enumeration, plural
 
 Word = Literal["valid", "invalid", "unknown"]
@@ -58,5 +58,10 @@ def _invalid_sentence(run: Run, reasons: tuple[str, ...]) -> str:
     broken = [total for total in anomaly_totals(run) if total.violations]
     if not broken:
         return reasons[0] if reasons else "The checkers found a violation and did not record which."
-    kinds = enumeration([f"{BREACHES.get(total.name, total.name)} ({count(total.violations)})" for total in broken])
+    kinds = enumeration([f"{_breach(total.name)} ({count(total.violations)})" for total in broken])
     return f"{'A promise was' if len(broken) == 1 else 'Promises were'} broken: {kinds}."
+
+
+def _breach(name: str) -> str:
+    known = CATALOGUE.get(name)
+    return known.breach if known is not None and known.breach else name

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.anomalies import SHOWN_BY, Anomaly, find_anomalies
+from checkers.anomalies import SHOWN_BY, AnomalyFunction, find_anomalies
 from checkers.anomalies.malformed import malformed_history
 from checkers.input import sizes
 from checkers.input.datasets import survey_dataset
@@ -52,7 +52,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 Screener = Literal["driver", "spark"]
 
 
-def _named(anomaly: Anomaly) -> str:
+def _named(anomaly: AnomalyFunction) -> str:
     return anomaly.__name__.replace("_", "-")
 
 
@@ -63,7 +63,7 @@ _OF_VALUES, _OF_PARTITIONS = (
 
 @dataclass
 class Agreement:
-    """What came of it."""
+    """How far checkers and oracle agree."""
 
     histories: int = 0
     shown: Counter[str] = field(default_factory=Counter)

@@ -11,7 +11,7 @@ import pytest
 
 import checkers
 from checkers.foreign.check import FileVerdict, Wanted, check_files
-from checkers.foreign.verdicts import MALFORMED
+from history.anomalies import MALFORMED
 
 CORPUS = Path(checkers.__file__).parent.parent.parent / "shared" / "corpus"
 
