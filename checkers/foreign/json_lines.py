@@ -1,4 +1,4 @@
-"""Reads JSON lines: one operation a line, with the keys `process`, `type`, `f`, `value`, and optionally `time`, `key`.
+"""Reads JSON lines: one operation a line, with `process`, `type`, `f`, `value`, and `index`, `time`, `key` if known.
 
 See docs/foreign-histories.md for the values of each `f`.
 """

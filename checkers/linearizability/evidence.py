@@ -105,17 +105,17 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
 
 def _steps(search: Search, node: Node) -> Iterator[tuple[int, str]]:
     """Replay the path to a node and the forced steps: the operations in order, with the state after each."""
-    way: list[Node] = []
+    path: list[Node] = []
     at: Node | None = node
     while at is not None:
-        way.append(at)
+        path.append(at)
         at = at.parent
-    way.reverse()
-    for position, here in enumerate(way):
+    path.reverse()
+    for position, here in enumerate(path):
         text = state_text(search.state(here.state))
         if here.bit:
             yield _operation_of(search, here), text
-        until = way[position + 1].level if position + 1 < len(way) else search.deepest
+        until = path[position + 1].level if position + 1 < len(path) else search.deepest
         for number in _settled(search, here, until):
             yield number, text
 

@@ -87,7 +87,7 @@ def judge(
     measured: Metrics,
     found: Collected,
     acknowledged_min: int,
-    repaired: int = 0,
+    resolved: int = 0,
     objects: Decided | None = None,
 ) -> RunResult:
     """Form the verdict: a violation beats what is undecided, and what is undecided beats valid."""
@@ -116,7 +116,7 @@ def judge(
         anomalies=anomalies,
         counts={
             **_counts(facts, measured),
-            "sends_repaired": repaired,
+            "sends_repaired": resolved,
             **_counts_of_objects(objects),
             **_counts_of_groups(measured),
         },
