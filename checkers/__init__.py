@@ -1,1 +1,1 @@
-"""History to anomalies and verdict, on Spark. `checkers.check.check` is the way in."""
+"""Finds anomalies in histories and forms verdicts, on Spark. `checkers.check.check` is the entry point."""

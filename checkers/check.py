@@ -1,4 +1,4 @@
-"""Checking runs: history in, anomalies and verdict out. One set of Spark jobs for any number of runs."""
+"""Checks the histories of runs: finds anomalies, forms verdicts, writes results. One set of Spark jobs for all runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import find_anomalies
-from checkers.anomalies.malformed import NAME as MALFORMED
 from checkers.anomalies.malformed import malformed_history
 from checkers.anomalies.objects import decide, nonlinearizable, write_verdict
 from checkers.explanations.anomalies import explanation, faults_near
@@ -23,20 +22,21 @@ from checkers.input.run_facts import RunFacts, facts_of
 from checkers.input.sizes import Size, partitions_for, settings_for, size_of
 from checkers.input.tables import RunFiles, survey
 from checkers.relations.base import base_relations
-from checkers.relations.resolved_outcomes import NAME as REPAIRED
-from checkers.relations.resolved_outcomes import repair_records
+from checkers.relations.resolved_outcomes import NAME as RESOLVED
+from checkers.relations.resolved_outcomes import resolved_findings
 from checkers.screening.short import Short, screened_short
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
-from checkers.verdict.collect import Collected, Row, collect_findings, held_at, places_of
+from checkers.verdict.collect import Collected, Row, collect_findings, held_at, positions_of
 from checkers.verdict.contract import classified
 from checkers.verdict.findings import unite
-from checkers.verdict.metrics import figures
-from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Figures, RunResult, judge
+from checkers.verdict.metrics import metrics
+from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Metrics, RunResult, judge
+from history.anomalies import MALFORMED
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 
 class RunNotFoundError(Exception):
-    """There is no run where one was looked for. One line."""
+    """A directory holds no run. The message is one line."""
 
 
 def check(
@@ -45,11 +45,11 @@ def check(
     master: str | None = None,
     *,
     acknowledged_min: int = ACKNOWLEDGED_MIN,
-    repair: bool = True,
+    resolve_outcomes: bool = True,
 ) -> list[RunResult]:
     """Check runs; write `anomalies/`, `repairs/` and `results.json` into each directory; return the results in order.
 
-    `repair`: a send of unknown outcome whose record was read is taken to have happened
+    `resolve_outcomes`: a send of unknown outcome whose record was read is taken to have happened
     (`checkers.relations.resolved_outcomes`). Without `spark`, or if one of its calls was interrupted, a session is
     started on `master` (all cores of this machine by default) and kept for the next call.
     No content of a history raises. Raises `RunNotFoundError` for a directory without a history,
@@ -67,7 +67,9 @@ def check(
         short = [reader.submit(_screened_if_short, batch) for batch in batches]
         session = _session(spark, master, surveyed)
         for batch, screened in zip(batches, short, strict=True):
-            for result in _check_batch(session, batch, acknowledged_min, screened.result(), repair=repair):
+            for result in _check_batch(
+                session, batch, acknowledged_min, screened.result(), resolve_outcomes=resolve_outcomes
+            ):
                 results[result.directory] = result
     return [results[directory] for directory in run_directories]
 
@@ -103,7 +105,7 @@ def _screened_if_short(runs: Sequence[RunFiles]) -> Short | None:
 
 
 def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
-    """Put copies of one run into different batches: within a batch the run id is the key of everything."""
+    """Put copies of one run into different batches: within a batch all rows are keyed by the run id."""
     batches: list[dict[str, RunFiles]] = []
     for run in runs:
         free = next((batch for batch in batches if run.run_id not in batch), None)
@@ -114,45 +116,50 @@ def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
 
 
 def _check_batch(
-    spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int, short: Short | None, *, repair: bool = True
+    spark: SparkSession,
+    runs: Sequence[RunFiles],
+    acknowledged_min: int,
+    short: Short | None,
+    *,
+    resolve_outcomes: bool = True,
 ) -> list[RunResult]:
     size, partitions = size_of(runs), partitions_for(runs)
     for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
         spark.conf.set(name, value)
     facts = [facts_of(run) for run in runs]
-    relations = base_relations(spark, runs, facts, repair=repair, screening=True, short=short)
+    relations = base_relations(spark, runs, facts, resolve_outcomes=resolve_outcomes, screening=True, short=short)
     decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
-    counting = figures(relations).coalesce(partitions)
+    counting = metrics(relations).coalesce(partitions)
     with ThreadPoolExecutor(1) as counter:
-        # While Spark counts, and reads the history for it, the findings are planned.
+        # The findings are planned while Spark reads the history and counts.
         counted = counter.submit(counting.collect)
         found = unite(
             [
                 *find_anomalies(relations),
                 *malformed_history(relations),
                 *nonlinearizable(spark, relations, decided, facts),
-                repair_records(relations.repairs),
+                resolved_findings(relations.resolved),
             ]
         )
         found = size.kept(found.coalesce(partitions))
         judged = classified(found, relations)
         collected = {} if judged is None else collect_findings(judged)
         numbers = _numbers_by_run(counted.result())
-    repairs = {run_id: of_run.take(REPAIRED) for run_id, of_run in collected.items()}
-    places = places_of([row for of_run in collected.values() for row in of_run.rows])
-    replicas = held_at(relations, places) if short is None else short.held_at(places)
+    resolved = {run_id: of_run.take(RESOLVED) for run_id, of_run in collected.items()}
+    positions = positions_of([row for of_run in collected.values() for row in of_run.rows])
+    replicas = held_at(relations, positions) if short is None else short.held_at(positions)
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):
         of_run = collected.get(run.run_id, Collected())
         _add_malformed_small_rows(of_run, facts_of_run)
-        repaired = repairs.get(run.run_id, Collected())
-        numbers_of_run = Figures(numbers.get(run.run_id, {}))
+        resolved_of_run = resolved.get(run.run_id, Collected())
+        numbers_of_run = Metrics(numbers.get(run.run_id, {}))
         objects = decided.get(run.run_id)
-        result = judge(run, facts_of_run, numbers_of_run, of_run, acknowledged_min, repaired.total, objects)
+        result = judge(run, facts_of_run, numbers_of_run, of_run, acknowledged_min, resolved_of_run.total, objects)
         write_verdict(objects, run.directory)
         _write_rows(run, "anomalies", [_finished(row, facts_of_run, replicas) for row in of_run.rows])
-        _write_rows(run, "repairs", [_finished(row, facts_of_run, {}) for row in repaired.rows])
+        _write_rows(run, "repairs", [_finished(row, facts_of_run, {}) for row in resolved_of_run.rows])
         _write_results(run.directory, result)
         results.append(result)
     return results
@@ -162,7 +169,7 @@ def _numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str |
     by_run: dict[str, dict[tuple[str, str, str | None, int | None], int]] = {}
     for row in rows:
         if row.number is not None:
-            by_run.setdefault(row.run_id, {})[row.figure, row.name, row.topic, row.partition] = row.number
+            by_run.setdefault(row.run_id, {})[row.metric, row.name, row.topic, row.partition] = row.number
     return by_run
 
 
@@ -177,7 +184,7 @@ def _add_malformed_small_rows(collected: Collected, facts: RunFacts) -> None:
 
 
 def _finished(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict[int, int | None]]) -> Row:
-    """Tell the story of a finding, and put its evidence together."""
+    """Add the explanation and the evidence to a finding."""
     details: dict[str, Any] = json.loads(row["details"])
     held = replicas.get((row["run_id"], row["topic"], row["partition"], row["offset"]), {})
     evidence = {

@@ -1,6 +1,6 @@
-"""Finds a directory from which what was just unpacked or compiled can be executed.
+"""Finds a directory from which freshly unpacked or compiled files can be executed.
 
-Java unpacks native libraries (Snappy's, without which it reads no Parquet file of ours) and cannot load them from a
+Java unpacks native libraries (Snappy's, which it needs for Harrow's Parquet files) and cannot load them from a
 file system that is mounted `noexec`, as /tmp is on hardened machines.
 """
 
@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 
 
-def may_execute(place: Path) -> bool:
+def may_execute(directory: Path) -> bool:
     """Whether files of a directory may be executed, or mapped as code."""
-    return not os.statvfs(place).f_flag & os.ST_NOEXEC
+    return not os.statvfs(directory).f_flag & os.ST_NOEXEC
 
 
-def place_for_programs() -> Path | None:
+def directory_for_programs() -> Path | None:
     """Return the directory for temporary files, or else Harrow's in the user's cache; None if neither will do."""
     temporary = Path(tempfile.gettempdir())
     if may_execute(temporary):

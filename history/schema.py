@@ -1,9 +1,9 @@
-"""The history: everything that a run observed, as Parquet tables keyed by `run_id`.
+"""Defines the history: everything that a run observed, as Parquet tables keyed by `run_id`.
 
-The tables are the contract between what drives a cluster (harness, workloads, nemesis) and what judges it (checkers,
-reports). Times are integer nanoseconds of the run's one clock (`CLOCK_MONOTONIC`, shared by all processes of the
-run), counted from the start of the run. A table is a directory of part files; a part appears under its final name
-only when it is whole, so a run that was killed half-way leaves a readable history.
+The tables are the contract between the packages that drive a cluster (harness, workloads, nemesis) and those that judge
+it (checkers, reports). Times are integer nanoseconds of the run's one clock (`CLOCK_MONOTONIC`, shared by all processes
+of the run), counted from the start of the run. A table is a directory of part files; a part appears under its final
+name only when it is whole, so a run that was killed half-way leaves a readable history.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RUNS = pa.schema(
         ("generation", pa.string()),
         ("flaws", pa.list_(pa.string())),
         ("workers", pa.int32()),  # rows that `workers` must have, else the history is incomplete
-        ("faults_wanted", pa.bool_()),  # a run with faults in which none took hold is unknown
+        ("faults_wanted", pa.bool_()),  # a run with faults in which none took effect is unknown
         ("unavailable_after_ms", pa.int64()),  # bound of the anomaly `unavailable`
         ("spec", pa.string()),  # the whole specification, JSON
     ]
@@ -65,8 +65,8 @@ SENDS = pa.schema(
         ("partition", pa.int32()),
         ("value", pa.int64()),  # unique in the run
         ("acks", pa.int32()),
-        ("offset", pa.int64()),  # null unless the broker told it
-        ("ordinal", pa.int32()),  # place among the records of the operation
+        ("offset", pa.int64()),  # null unless the broker returned it
+        ("ordinal", pa.int32()),  # position among the records of the operation
     ]
 )
 """One row per record that an operation sent."""
@@ -79,7 +79,7 @@ POLLS = pa.schema(
         ("partition", pa.int32()),
         ("position", pa.int64()),  # offset asked for; null for `latest`
         ("next_position", pa.int64()),  # position after the poll; for `latest` the end offset that was answered
-        ("high_watermark", pa.int64()),  # as told by the broker with the records, null when not known
+        ("high_watermark", pa.int64()),  # as returned by the broker with the records, null when not known
         ("records", pa.int32()),
         ("assigned", pa.bool_()),  # first poll after an assignment or seek: `position` may be anything
     ]
@@ -94,8 +94,8 @@ READS = pa.schema(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("leader_epoch", pa.int32()),
-        ("value", pa.int64()),  # null when the payload was not one of ours
-        ("ordinal", pa.int32()),  # place within the poll
+        ("value", pa.int64()),  # null when the payload was not written by a client of the run
+        ("ordinal", pa.int32()),  # position within the poll
     ]
 )
 """One row per record that a poll returned."""
@@ -114,7 +114,7 @@ COMMANDS = pa.schema(
         ("result", pa.string()),  # JSON; null: not known, or it has none
         ("status", pa.string()),  # as in `operations`
         ("invoked_ns", pa.int64()),
-        ("completed_ns", pa.int64()),  # null when the client never learned what became of it
+        ("completed_ns", pa.int64()),  # null when the client never learnt the outcome
     ]
 )
 """One row per command that clients gave to an object kept in a log (workloads `register` and `queue`)."""
@@ -129,7 +129,7 @@ COMMITS = pa.schema(
         ("offset", pa.int64()),  # committed, or answered; null: the answer was that there is none
         ("member", pa.string()),  # id that the coordinator gave
         ("generation", pa.int32()),  # of a commit: as it was sent; null for a question
-        ("kept_in", pa.int32()),  # partition of the topic in which the cluster keeps the group, null when not known
+        ("kept_in", pa.int32()),  # partition of the topic in which the cluster stores the group, null when not known
     ]
 )
 """One row per partition whose committed offset a member of a group set (`commit`) or asked for (`committed`)."""
@@ -143,8 +143,8 @@ OWNERSHIPS = pa.schema(
         ("process", pa.int64()),
         ("member", pa.string()),
         ("generation", pa.int32()),
-        ("since_ns", pa.int64()),  # the member was told that the partition is its own
-        ("until_ns", pa.int64()),  # it gave the partition back, or was gone; null when nobody knows
+        ("since_ns", pa.int64()),  # when the member learnt that it owns the partition
+        ("until_ns", pa.int64()),  # it gave the partition back, or was gone; null when not known
         ("kept_in", pa.int32()),  # as in `commits`
     ]
 )
@@ -186,7 +186,7 @@ CLUSTER = pa.schema(
     [
         _KEY,
         ("at_ns", pa.int64()),
-        ("broker", pa.int32()),  # who says so
+        ("broker", pa.int32()),  # the one that was sampled
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("role", pa.string()),  # "leader", "follower", "none"
@@ -245,13 +245,13 @@ WORKERS = pa.schema(
         ("operations", pa.int64()),
     ]
 )
-"""One row per worker process that closed its part of the history in good order."""
+"""One row per worker process that closed its part of the history in an orderly way."""
 
 QUORUM = pa.schema(
     [
         _KEY,
         ("at_ns", pa.int64()),
-        ("controller", pa.int32()),  # who says so
+        ("controller", pa.int32()),  # the one that was asked
         ("role", pa.string()),  # "leader", "follower", "candidate", "prospective", "unattached", "resigned"
         ("leader", pa.int32()),  # -1: knows none
         ("epoch", pa.int32()),
@@ -266,7 +266,7 @@ TROUBLES = pa.schema(
         _KEY,
         ("at_ns", pa.int64()),
         ("phase", pa.string()),  # as in `phases`
-        ("source", pa.string()),  # "harness" (an error of ours), "node" (it ended, and no fault did it), "cluster"
+        ("source", pa.string()),  # "harness" (its own error), "node" (it ended, and no fault did it), "cluster"
         ("text", pa.string()),  # one or more lines
     ]
 )
@@ -305,7 +305,7 @@ ANOMALIES = pa.schema(
         ("process", pa.int64()),
         ("broker", pa.int32()),
         ("at_ns", pa.int64()),
-        ("explanation", pa.string()),  # one or two sentences for a reader who was not there
+        ("explanation", pa.string()),  # one to three sentences for a reader who did not watch the run
         ("evidence", pa.string()),  # JSON object: operations, offsets, values, replicas, faults that were active
     ]
 )

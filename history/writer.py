@@ -1,16 +1,16 @@
-"""Writing a run's history while it happens.
+"""Writes a run's history while it happens.
 
-Rows are appended to memory by any thread and written by one background thread, every two seconds or whenever
-many have gathered; the first rows of a table are written at once. A part file is written under a hidden name and
-renamed when it is whole, so whatever kills the process, the history that is left can be read: it ends at most one
-interval before the end, and a hidden leftover is nobody's table.
+Rows are appended to memory by any thread and written by one background thread, every two seconds or whenever many have
+gathered; the first rows of a table are written at once. A part file is written under a hidden name and renamed when it
+is whole, so however the process dies, its history can be read: it ends at most one interval before the end, and readers
+ignore a hidden leftover.
 
 Threads: one `HistoryWriter` per process, shared by all its threads. The handover is a `collections.deque`,
 whose `append` and `popleft` are atomic; `add` takes no lock. Two processes of a run must have different
 `writer` names.
 
 Memory: at most `rows_max` rows wait per table. When the disk cannot keep up, `add` waits for it; when the
-disk fails, `add` and `close` raise `HistoryError`, because a run whose history is lost is worth nothing.
+disk fails, `add` and `close` raise `HistoryError`, because a run without its history is worthless.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HistoryError(Exception):
 
 
 class TableWriter:
-    """One table of the history, as seen by those who add to it."""
+    """Buffers the rows of one table of the history."""
 
     def __init__(self, history: HistoryWriter, name: str, schema: pa.Schema) -> None:
         self._history = history
@@ -102,7 +102,7 @@ class HistoryWriter:
         rows_per_part: int = ROWS_PER_PART,
         rows_max: int = ROWS_MAX,
     ) -> None:
-        """Nothing is made on disk until the first rows of a table are written."""
+        """Create nothing on disk until the first rows of a table are written."""
         self.rows_per_part = rows_per_part
         self._rows_max = rows_max
         self._directory = directory
@@ -119,7 +119,7 @@ class HistoryWriter:
         self._thread.start()
 
     def table(self, name: str) -> TableWriter:
-        """Give the writer of one table; keep it where rows are many. Raises `HistoryError`."""
+        """Return the writer of one table; keep it if rows are many. Raises `HistoryError`."""
         known = self._tables.get(name)
         if known is not None:
             return known

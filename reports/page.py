@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file that stands by itself."""
+"""Renders the page of a run: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jinja2
 
+from history.anomalies import MALFORMED
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
@@ -16,7 +17,7 @@ from reports.data.node_logs import LINES, node_logs
 from reports.data.replicas import PartitionHistory, partition_history
 from reports.data.stored_run import Run, load_run
 from reports.data.suspects import fault_parameters, fault_role
-from reports.data.totals import MALFORMED, disagreements
+from reports.data.totals import disagreements
 from reports.pictures.objects import draw_objects, picture_name
 from reports.pictures.sequence import sequence
 from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
@@ -35,7 +36,7 @@ CONFIGURATION_CHARACTERS = 40_000
 def render(run_directory: Path) -> Path:
     """Write `report.html` into a run directory and return its path.
 
-    Whatever is missing or broken in the directory is said in the page. Raises `RunNotFoundError` if there is no such
+    The page says what is missing or broken in the directory. Raises `RunNotFoundError` if there is no such
     directory, and `OSError` if the page cannot be written.
     """
     page = run_directory / "report.html"
@@ -85,16 +86,16 @@ def html(run: Run) -> str:
 
 
 def _anchors(run: Run) -> dict[int, int]:
-    """Return the number of each fault that the page lists → its place in the list, the first if two share it."""
-    places: dict[int, int] = {}
-    for place, fault in enumerate(run.faults[:FAULTS_MAX]):
+    """Return the number of each fault that the page lists → its index in the list, the first if two share it."""
+    indices: dict[int, int] = {}
+    for index, fault in enumerate(run.faults[:FAULTS_MAX]):
         if fault["fault"] is not None:
-            places.setdefault(fault["fault"], place)
-    return places
+            indices.setdefault(fault["fault"], index)
+    return indices
 
 
 def _configuration(run: Run) -> list[tuple[str, str]]:
-    """Return what can be shown folded: title and text."""
+    """Return what is shown folded: title and text."""
     texts = [("Specification (spec.json)", run.spec), ("Schedule of faults (schedule.json)", run.schedule)]
     shown = []
     for title, content in texts:

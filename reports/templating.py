@@ -1,4 +1,4 @@
-"""How pages are made of templates: escaped, and with a complaint about every name that is not there."""
+"""Sets up Jinja for all pages: escapes by default, and raises on every undefined name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reports.text import wording
 
 
 def environment() -> jinja2.Environment:
-    """The templates of this package, with the wording that every page needs."""
+    """Return an environment with the templates of this package and the filters that every page needs."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("reports", "templates"),
         autoescape=True,

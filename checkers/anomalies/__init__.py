@@ -1,4 +1,4 @@
-"""One function per anomaly: base relations in, findings out (`checkers.verdict.findings`). All are total."""
+"""Finds anomalies, one function each: base relations in, findings out (`checkers.verdict.findings`). None raises."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from checkers.anomalies import availability, epochs, groups, loss, offsets, order, reads, replicas
 from checkers.relations.base import Relations
 
-Anomaly = Callable[[Relations], DataFrame]
+AnomalyFunction = Callable[[Relations], DataFrame]
 
 PLANNERS: Final = 2
-"""Threads that have Spark plan: of a small history that is most of the work, and one thread at a time does it."""
+"""Threads that have Spark plan findings: planning is most of the work on a small history."""
 
-ANOMALIES: tuple[Anomaly, ...] = (
+ANOMALIES: tuple[AnomalyFunction, ...] = (
     loss.lost_acked_write,
     loss.lost_read,
     loss.unseen,
@@ -40,16 +40,16 @@ ANOMALIES: tuple[Anomaly, ...] = (
     availability.no_progress_of_readers,
     availability.isr_not_full,
 )
-"""Every anomaly function, save `malformed-history`: that says something of the history, not of the system."""
+"""The function of every anomaly of `history.anomalies`, except of groups, objects and malformed rows."""
 
-GROUP_ANOMALIES: tuple[Anomaly, ...] = (
+GROUP_ANOMALIES: tuple[AnomalyFunction, ...] = (
     groups.lost_commit,
     groups.committed_offset_regression,
     groups.double_ownership,
 )
-"""Those of consumer groups, for batches in which there are any (`Relations.groups`): every frame must be planned."""
+"""Anomalies of consumer groups: planned only for batches that have groups (`Relations.groups`)."""
 
-SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
+SHOWN_BY: dict[str, tuple[AnomalyFunction, ...]] = {
     "values": (
         loss.lost_acked_write,
         loss.lost_read,
@@ -63,12 +63,12 @@ SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
     "absent": (loss.lost_acked_write,),
     "gone": (loss.lost_read,),
     "unseen": (loss.unseen,),
-    "elsewhere": (offsets.wrong_offset,),
+    "at-another-offset": (offsets.wrong_offset,),
     "at-two-offsets": (offsets.duplicate,),
     "unsent": (reads.phantom_read,),
     "failed": (reads.aborted_read,),
     "uncommitted": (reads.dirty_read,),
-    "places": (
+    "partitions": (
         offsets.inconsistent_offset,
         order.nonmonotonic_poll,
         order.skipped_poll,
@@ -79,12 +79,12 @@ SHOWN_BY: dict[str, tuple[Anomaly, ...]] = {
     "sends": (order.reordered_send, order.nonmonotonic_send, order.stale_read),
     "time": (availability.no_acknowledged_write, availability.no_progress_of_readers, availability.isr_not_full),
 }
-"""What must not be barren (`Relations.barren`) for an anomaly to be there; all others are always looked for."""
+"""What must not be ruled out (`Relations.ruled_out`) for an anomaly to exist; all others are always looked for."""
 
 
 def find_anomalies(relations: Relations) -> list[DataFrame]:
     """Return the findings of all anomaly functions that can find anything."""
-    vain = {anomaly for what in relations.barren for anomaly in SHOWN_BY.get(what, ())}
+    vain = {anomaly for what in relations.ruled_out for anomaly in SHOWN_BY.get(what, ())}
     wanted = ANOMALIES if relations.groups is None else (*ANOMALIES, *GROUP_ANOMALIES)
     with ThreadPoolExecutor(PLANNERS) as planners:
         return list(planners.map(lambda anomaly: anomaly(relations), (each for each in wanted if each not in vain)))

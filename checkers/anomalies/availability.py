@@ -1,11 +1,11 @@
-"""Services that did not come back: `unavailable`, within a bound after the last fault was healed.
+"""Finds services that did not recover within a bound after the last fault was healed: `unavailable`.
 
 Only a failure that was observed over the whole bound counts, in each quarter of it::
 
     last heal ───────────── unavailable_after_ms ─────────────▶
        try ✗      │    try ✗     │    try ✗     │    try ✗
 
-Where a fault was not healed, or nobody tried for that long, nothing follows.
+If a fault was not healed, or no client tried for that long, nothing follows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def no_acknowledged_write(relations: Relations) -> DataFrame:
 def no_progress_of_readers(relations: Relations) -> DataFrame:
     """Find processes that polled during the whole bound, had acknowledged records before them, and got none.
 
-    A poll that nobody answers covers no partition, so attempts are counted per process and answers per partition.
+    An unanswered poll covers no partition, so attempts are counted per process and answers per partition.
     """
     bounds = fn.broadcast(_bounds(relations))
     trying = (
@@ -99,7 +99,7 @@ def isr_not_full(relations: Relations) -> DataFrame:
 
 
 def _not_deleted(frame: DataFrame, relations: Relations) -> DataFrame:
-    """A topic that was deleted need not be available, whenever that was."""
+    """Drop deleted topics: they need not be available, whenever they were deleted."""
     return frame.join(fn.broadcast(relations.deleted), ["run_id", "topic"], "left_anti")
 
 

@@ -1,4 +1,4 @@
-"""Leader epochs: one leader writes in each, and along a log they never go down."""
+"""Finds leader epochs that go down along a log, and epochs in which two leaders wrote."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def epoch_regression(relations: Relations) -> DataFrame:
 
     Records of different polls are not compared: between them a log may have been truncated.
     """
-    of_logs = _regressions(relations.logs.withColumn("place", fn.col("offset")), "broker")
-    of_polls = _regressions(relations.reads.withColumn("place", fn.col("ordinal").cast("bigint")), "op")
+    of_logs = _regressions(relations.logs.withColumn("rank", fn.col("offset")), "broker")
+    of_polls = _regressions(relations.reads.withColumn("rank", fn.col("ordinal").cast("bigint")), "op")
     both = of_logs.withColumn("op", fn.lit(None).cast("bigint")).unionByName(
         of_polls.withColumn("broker", fn.lit(None).cast("int"))
     )
@@ -38,11 +38,11 @@ def epoch_regression(relations: Relations) -> DataFrame:
 def _regressions(records: DataFrame, owner: str) -> DataFrame:
     """Compare stretches of one epoch rather than records: there are few of them, however long the log is."""
     stretches = (
-        records.where("leader_epoch is not null and place is not null")
+        records.where("leader_epoch is not null and rank is not null")
         .groupBy(*KEY, owner, "leader_epoch")
         .agg(
-            fn.min(fn.struct("place", "offset")).alias("first"),
-            fn.max(fn.struct(fn.col("place"), fn.col("offset"), fn.col("leader_epoch").alias("epoch"))).alias("last"),
+            fn.min(fn.struct("rank", "offset")).alias("first"),
+            fn.max(fn.struct(fn.col("rank"), fn.col("offset"), fn.col("leader_epoch").alias("epoch"))).alias("last"),
         )
     )
     lower = Window.partitionBy(*KEY, owner).orderBy("leader_epoch").rowsBetween(1, Window.unboundedFollowing)
@@ -50,11 +50,11 @@ def _regressions(records: DataFrame, owner: str) -> DataFrame:
     return (
         stretches.withColumn(
             "before",
-            fn.min(
-                fn.struct(fn.col("first.place"), fn.col("first.offset"), fn.col("leader_epoch").alias("epoch"))
-            ).over(lower),
+            fn.min(fn.struct(fn.col("first.rank"), fn.col("first.offset"), fn.col("leader_epoch").alias("epoch"))).over(
+                lower
+            ),
         )
-        .where("before.place < last.place")
+        .where("before.rank < last.rank")
         .select(*KEY, owner, "leader_epoch", fn.col("last.offset").alias("offset"), "before")
     )
 
@@ -67,8 +67,8 @@ def two_leaders(relations: Relations) -> DataFrame:
         broker 1: leader, epoch 5          broker 2: leader, epoch 5
         log of 1: 45: 123 epoch 5          log of 2: 45: 456 epoch 5
 
-    A leader gives each offset of its epoch to one record, so two of them are of two leaders, even where nobody saw
-    both in office, and even above the high watermark.
+    A leader gives each offset of its epoch to one record, so two of them are of two leaders, even if no
+    sample shows both as leaders, and even above the high watermark.
     """
     led = (
         relations.cluster.where("role = 'leader' and leader_epoch is not null")

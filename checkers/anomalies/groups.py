@@ -1,7 +1,7 @@
-"""Consumer groups: the committed offset of a partition is one register, and a partition has one owner at a time.
+"""Finds anomalies of consumer groups: a committed offset is one register, and a partition has one owner at a time.
 
 A commit takes effect between its invocation and its answer; one of unknown outcome at any time after its invocation, or
-never. What is found is placed in the partition of the offsets topic that keeps the group: the contract for a commit is
+never. A finding belongs to the partition of the offsets topic that stores the group: the contract for a commit is
 the contract for the record there, and a deposed coordinator that cannot know it yet may give an old answer (BL-10).
 """
 
@@ -16,7 +16,7 @@ from checkers.relations.leadership import FOREVER, NEVER
 from checkers.verdict.findings import ACKS_ALL, findings, one_promise, operation
 
 _BEGINS, _ASKS, _ENDS = 0, 1, 2
-"""At one instant, in this order: what only touches is concurrent."""
+"""The order at one instant: what only touches is concurrent."""
 
 
 def lost_commit(relations: Relations) -> DataFrame:
@@ -25,13 +25,13 @@ def lost_commit(relations: Relations) -> DataFrame:
     ::
 
         member 1:  commit 50 ──ok──   commit 90 ──ok──
-        member 2:                                        committed? ──ok, 50──        or none, or 70 of nobody
+        member 2:                                        committed? ──ok, 50──        or none, or 70, never committed
 
     In a history that lacks commits only an answer without any offset proves something.
     """
     groups = _groups(relations)
-    told = fn.struct("invoked_ns", "completed_ns", "offset", "op", "process", "node", "generation", "member")
-    before = _after_what_ended(groups.commits.where("status = 'ok'").withColumn("told", told), groups.answers)
+    event = fn.struct("invoked_ns", "completed_ns", "offset", "op", "process", "node", "generation", "member")
+    before = _with_earlier_event(groups.commits.where("status = 'ok'").withColumn("event", event), groups.answers)
     explained = _latest_end_of_same_offset(groups, before)
     known = fn.broadcast(relations.runs.select("run_id", "sends_known"))
     lost = explained.join(known, "run_id").where(
@@ -48,14 +48,14 @@ def committed_offset_regression(relations: Relations) -> DataFrame:
 
     ::
 
-        committed? ──ok, 90──      committed? ──ok, 50──        and nobody can have committed 50 in between
+        committed? ──ok, 90──      committed? ──ok, 50──        and no commit of 50 can have come in between
 
         generation 6:  commit 90 ──ok──
         generation 5:                      commit 50 ──ok──     the coordinator had to refuse it
     """
     groups = _groups(relations)
-    told = fn.struct("invoked_ns", "completed_ns", "offset", "op", "process", "node")
-    before = _after_what_ended(groups.answers.withColumn("told", told), groups.answers)
+    event = fn.struct("invoked_ns", "completed_ns", "offset", "op", "process", "node")
+    before = _with_earlier_event(groups.answers.withColumn("event", event), groups.answers)
     known = fn.broadcast(relations.runs.where("sends_known").select("run_id"))
     back = (
         _latest_end_of_same_offset(groups, before)
@@ -74,8 +74,8 @@ def double_ownership(relations: Relations) -> DataFrame:
         generation 6:  member a  ├── log-0 ───────────┤
                        member b            ├── log-0 ───────┤
 
-    A member that a newer generation has left behind may not know it yet: that is no breach. Nor is an ownership of
-    unknown length, as far as nobody knows.
+    A member that a newer generation has left behind may not know it yet: that is no breach. An ownership of unknown
+    length counts only for its known part.
     """
     until = fn.coalesce("until_ns", "since_ns")
     so_far = (
@@ -113,9 +113,9 @@ def _groups(relations: Relations) -> GroupRelations:
 
 def _commits_of_the_past(groups: GroupRelations) -> DataFrame:
     """Find acknowledged commits below one that a later generation had been acknowledged before."""
-    told = fn.struct("generation", "offset", "invoked_ns", "completed_ns", "op", "process", "member", "node")
+    event = fn.struct("generation", "offset", "invoked_ns", "completed_ns", "op", "process", "member", "node")
     commits = groups.commits.where("status = 'ok' and generation >= 0")
-    before = _after_what_ended(commits.withColumn("told", told), commits)
+    before = _with_earlier_event(commits.withColumn("event", event), commits)
     return findings(
         before.where("before.generation > generation and before.offset > offset"),
         "committed-offset-regression",
@@ -134,13 +134,13 @@ def _commits_of_the_past(groups: GroupRelations) -> DataFrame:
     )
 
 
-def _after_what_ended(tellers: DataFrame, askers: DataFrame) -> DataFrame:
-    """Give each asker, in `before`, the greatest `told` of the tellers that had ended before it began."""
-    ends = tellers.where("completed_ns is not null").select(
-        *GROUP_KEY, fn.col("completed_ns").alias("moment_ns"), fn.lit(_ENDS).alias("turn"), "told"
+def _with_earlier_event(events: DataFrame, queries: DataFrame) -> DataFrame:
+    """Give each query, in `before`, the greatest `event` of the events that had ended before it began."""
+    ends = events.where("completed_ns is not null").select(
+        *GROUP_KEY, fn.col("completed_ns").alias("moment_ns"), fn.lit(_ENDS).alias("turn"), "event"
     )
-    asks = askers.where("invoked_ns is not null and completed_ns is not null").select(
-        *askers.columns, fn.col("invoked_ns").alias("moment_ns"), fn.lit(_ASKS).alias("turn")
+    asks = queries.where("invoked_ns is not null and completed_ns is not null").select(
+        *queries.columns, fn.col("invoked_ns").alias("moment_ns"), fn.lit(_ASKS).alias("turn")
     )
     past = (
         Window.partitionBy(*GROUP_KEY)
@@ -149,9 +149,9 @@ def _after_what_ended(tellers: DataFrame, askers: DataFrame) -> DataFrame:
     )
     return (
         asks.unionByName(ends, allowMissingColumns=True)
-        .withColumn("before", fn.max("told").over(past))
+        .withColumn("before", fn.max("event").over(past))
         .where(fn.col("turn") == _ASKS)
-        .drop("moment_ns", "turn", "told")
+        .drop("moment_ns", "turn", "event")
     )
 
 
@@ -206,5 +206,5 @@ def _whose() -> dict[str, Column]:
 
 
 def _not_of_a_log() -> Column:
-    """A committed offset is no place in the log that keeps it."""
+    """A committed offset is no offset of the log that stores it."""
     return fn.lit(None)

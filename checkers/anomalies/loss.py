@@ -1,4 +1,4 @@
-"""Records that were promised and are gone."""
+"""Finds records that were acknowledged or read, and are gone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def lost_acked_write(relations: Relations) -> DataFrame:
         final:  … 44, 45: 456, 46 …        123 is lost
         poll:   [40 ── 50) returned 40-44, 46-49     lost too, even without a complete FINAL
 
-    Values acknowledged with acks=1 are included; the contract says what becomes of them. A value above the records
-    that were read, where no complete FINAL shows that there is no more, is unseen and not lost.
+    Values acknowledged with acks=1 are included; the contract decides whether their loss is a violation. A value above
+    the records that were read is unseen, not lost, unless a complete FINAL shows that the log ends there.
     """
     acknowledged = relations.values.where("acknowledged and final_reads = 0")
     with_final = acknowledged.join(fn.broadcast(_shown(relations)), list(KEY), "left")
@@ -87,9 +87,9 @@ def _lost_reads(relations: Relations) -> DataFrame:
 
 
 def unseen(relations: Relations) -> DataFrame:
-    """Find the acknowledged values of partitions without a complete FINAL that nobody ever polled.
+    """Find the acknowledged values of partitions without a complete FINAL that no client ever polled.
 
-    That is no fault of the system: nobody looked. The run is unknown because of it.
+    That is no fault of the system: no client looked. The verdict of the run is unknown because of it.
     """
     return findings(
         _unseen(relations),
@@ -124,13 +124,13 @@ def _before_final(column: str) -> Column:
 
 
 def _within_log(column: str) -> Column:
-    """Retention and deletion of records are no loss; what has no known offset may be among the deleted."""
+    """Exclude records that retention or deletion removed; one without a known offset may be among them."""
     nothing_deleted = fn.coalesce(fn.col("log_start"), fn.lit(0)) <= 0
     return fn.coalesce(fn.col(column) >= fn.col("log_start"), nothing_deleted)
 
 
 def _passed_over(candidates: DataFrame, relations: Relations) -> DataFrame:
-    """Keep those whose offset some whole poll went over, unless the offset was seen taken before they were sent."""
+    """Keep those whose offset a whole poll passed over, unless another record was read there before they were sent."""
     steps = relations.polls.where("whole and kind = 'poll'").select(
         *KEY, fn.col("position").alias("at"), "next_position", fn.lit(0).alias("turn")
     )
@@ -148,8 +148,8 @@ def _passed_over(candidates: DataFrame, relations: Relations) -> DataFrame:
         fn.col("completed_ns").alias("other_ns"),
     )
     taken_before = (fn.col("other_value") != fn.col("value")) & (fn.col("other_ns") < fn.col("send_invoked_ns"))
-    same_place = [fn.col(f"passed.{name}") == fn.col(f"earlier.{name}") for name in (*KEY, "send_offset")]
+    same_offset = [fn.col(f"passed.{name}") == fn.col(f"earlier.{name}") for name in (*KEY, "send_offset")]
     condition = taken_before
-    for equal in same_place:
+    for equal in same_offset:
         condition = condition & equal
     return passed.alias("passed").join(earlier.alias("earlier"), condition, "left_anti")

@@ -1,4 +1,4 @@
-"""The anomaly `malformed-history`: rows that make no sense. It says something of the history, never of the system."""
+"""Finds malformed rows: the anomaly `malformed-history`, which is about the history and never about the system."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from pyspark.sql import functions as fn
 
 from checkers.relations.base import Relations
 from checkers.verdict.findings import findings
-
-NAME = "malformed-history"
-
+from history.anomalies import MALFORMED
 
 _NOT_SCREENED = ("commands", "commits", "ownerships")
 
 
 def malformed_history(relations: Relations) -> list[DataFrame]:
     """Find the rows of the large tables with a problem; a frame for each table that may have any."""
-    tables = _NOT_SCREENED if "problems" in relations.barren else relations.examined
+    tables = _NOT_SCREENED if "problems" in relations.ruled_out else relations.examined
     return [_of_table(table, relations.examined[table]) for table in tables if table in relations.examined]
 
 
@@ -35,7 +33,7 @@ def _of_table(table: str, examined: DataFrame) -> DataFrame:
     at_ns = next((name for name in ("invoked_ns", "at_ns", "since_ns") if name in problems.columns), None)
     return findings(
         problems.withColumns(missing),
-        NAME,
+        MALFORMED,
         at_ns=fn.col(at_ns) if at_ns else fn.lit(None),
         promises=fn.array(),
         details={"table": fn.lit(table), "problem": fn.col("problem")},

@@ -1,7 +1,7 @@
-"""Objects that clients kept in a log: are they linearizable? The anomaly `nonlinearizable`.
+"""Decides whether objects that clients kept in a log are linearizable: the anomaly `nonlinearizable`.
 
-The kernels decide each object by itself inside Spark tasks (`checkers.linearizability.tasks`); what comes back are
-verdicts and bounded evidence. A history that lacks commands decides nothing: the missing one may explain what was seen.
+Spark tasks decide each object by itself (`checkers.linearizability.tasks`) and return verdicts and bounded evidence. A
+history that lacks commands decides nothing: a missing command may explain what clients observed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ NAME: Final = "nonlinearizable"
 TABLE: Final = "commands"
 FILE: Final = "linearizability.json"
 WORKLOADS: Final = frozenset({"register", "queue"})
-"""Workloads that must have left commands."""
+"""Workloads whose histories must have commands."""
 FINDINGS_PER_BUCKET: Final = 30
 """Objects shown of each of the `checkers.linearizability.tasks.BUCKETS` parts of a run's."""
 SHOWN_MAX: Final = 1_000
 CONCURRENT_MAX: Final = 12
 
 ACKS_UNKNOWN: Final = 0
-"""Of producers whose setting nobody knows, nothing was promised."""
+"""For producers whose acks are not known: nothing was promised."""
 
 
 @dataclass(frozen=True)
 class Decided:
-    """What is known of the objects of one run."""
+    """What was decided about the objects of one run."""
 
     verdict: Mapping[str, Any]
     """As `checkers.linearizability.exchange` has it."""
@@ -98,7 +98,7 @@ def nonlinearizable(
 ) -> list[DataFrame]:
     """Find the objects that no order explains; no frame at all where there is none.
 
-    Whatever may excuse the loss of a record since the first command to the object excuses what was seen of it.
+    Whatever excuses the loss of a record since the first command to the object also excuses its history.
     """
     acks = {of_run.run_id: of_run.settings.acks for of_run in facts}
     rows = [
@@ -123,25 +123,25 @@ def nonlinearizable(
             ("state", pa.string()),
         ]
     )
-    places = relations.examined[TABLE].groupBy("run_id", "key").agg(
+    partitions = relations.examined[TABLE].groupBy("run_id", "key").agg(
         fn.min("topic").alias("topic"), fn.min("partition").alias("partition"), fn.min("invoked_ns").alias("since_ns")
     )  # fmt: skip
-    found = places.join(
+    found = partitions.join(
         fn.broadcast(spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))), ["run_id", "key"]
     )
-    told = ("key", "model", "stuck", "concurrent", "longest", "state", "since_ns")
+    shown = ("key", "model", "stuck", "concurrent", "longest", "state", "since_ns")
     return [
         findings(
             found,
             NAME,
             promises=one_promise(fn.col("acks"), fn.col("since_ns")),
-            details={name: fn.col(name) for name in told},
+            details={name: fn.col(name) for name in shown},
         )
     ]
 
 
 def undecided(decided: Decided | None, workload: str | None, ok_min: int) -> list[str]:
-    """Say why the objects of a run leave its verdict open."""
+    """Return why the objects of a run leave its verdict open."""
     if decided is None:
         return [f"the workload {workload} left no commands"] if workload in WORKLOADS else []
     reasons = []
@@ -150,12 +150,12 @@ def undecided(decided: Decided | None, workload: str | None, ok_min: int) -> lis
     elif decided.keys_unknown:
         reasons.append(f"{decided.keys_unknown:,} of {decided.keys:,} objects are undecided")
     if decided.ok < ok_min:
-        reasons.append(f"only {decided.ok:,} commands had a known outcome, {ok_min:,} are needed to tell anything")
+        reasons.append(f"only {decided.ok:,} commands had a known outcome, {ok_min:,} are needed for a verdict")
     return reasons
 
 
 def write_verdict(decided: Decided | None, directory: Path) -> None:
-    """Keep the verdict with some of its evidence beside the run, for its picture; none where nothing was decided."""
+    """Write the verdict with some of its evidence into the run, for its picture; remove it if nothing was decided."""
     path = directory / FILE
     if decided is None:
         path.unlink(missing_ok=True)
@@ -185,7 +185,7 @@ def _finding(run_id: str, evidence: Mapping[str, Any], acks: int | None) -> dict
         "at_ns": stuck["invoked"],
         "model": evidence["model"],
         "stuck": stuck["text"],
-        "concurrent": [operations[place]["text"] for place in evidence["window"][:CONCURRENT_MAX]],
+        "concurrent": [operations[index]["text"] for index in evidence["window"][:CONCURRENT_MAX]],
         "longest": len(longest),
         "state": longest[-1]["state"] if longest else evidence["initial"],
     }

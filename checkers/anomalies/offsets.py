@@ -1,4 +1,4 @@
-"""Values and offsets that do not belong to each other one to one."""
+"""Finds offsets with several values, and values with several or wrong offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from checkers.verdict.findings import ACKS_ALL, KEY, findings, one_promise, oper
 
 
 def inconsistent_offset(relations: Relations) -> DataFrame:
-    """Find offsets at which the log held two values, as told by polls and acknowledgements together.
+    """Find offsets at which the log held two values, according to polls and acknowledgements together.
 
     ::
 
@@ -77,27 +77,27 @@ def inconsistent_offset(relations: Relations) -> DataFrame:
 
 
 def wrong_offset(relations: Relations) -> DataFrame:
-    """Find acknowledged values that are polled at another offset than the producer was told.
+    """Find acknowledged values that are polled at another offset than the broker acknowledged.
 
     ::
 
         send 123 ──ok @45──            poll: 47: 123
 
-    Without idempotence a retry may leave a second copy at another offset, so there it counts only once the offset
-    that was told has been read without finding the value, and not if what was there has been deleted since. An allowed
-    loss may have taken the record, and brought back an attempt that nobody had answered.
+    Without idempotence a retry may leave a second copy at another offset, so there it counts only once the
+    acknowledged offset has been read without finding the value, and not if that offset has been deleted since. An
+    allowed loss may have removed the record and left an earlier attempt that had not been answered.
     """
     values = relations.values.where(
         "acknowledged and send_offset is not null and ok_reads > 0"
         " and (read_offset_min != send_offset or read_offset_max != send_offset)"
     ).join(fn.broadcast(relations.runs.select("run_id", "idempotence", "unclean_election")), "run_id")
-    told = fn.col("send_offset").between(fn.col("read_offset_min"), fn.col("read_offset_max"))
+    found_there = fn.col("send_offset").between(fn.col("read_offset_min"), fn.col("read_offset_max"))
     ends = relations.finals.where("complete").select(*KEY, fn.lit(True).alias("complete"), "log_start")
     wrong = (
         values.join(fn.broadcast(ends), list(KEY), "left")
         .where(
             fn.col("idempotence")
-            | (~told & fn.coalesce("complete", fn.lit(False)) & (fn.col("send_offset") >= fn.col("log_start")))
+            | (~found_there & fn.coalesce("complete", fn.lit(False)) & (fn.col("send_offset") >= fn.col("log_start")))
         )
         .drop("log_start")
     )
@@ -127,12 +127,12 @@ def duplicate(relations: Relations) -> DataFrame:
         poll: … 45: 123 … 48: 123 …
 
     Without idempotence a retry may have written the record twice, which is no breach. A record may also be lost at one
-    place and live on at another, by an attempt that nobody had answered: that is a breach unless the loss is excused.
-    Where unclean elections are allowed nobody can tell all losses, so there it must be at both places at the end.
+    offset and survive at another, by an attempt that was not answered: that is a breach unless the loss is excused.
+    If unclean elections are allowed, not all losses are known, so there it must be at both offsets at the end.
     """
-    told = fn.when(fn.col("committed"), fn.col("send_offset"))
-    lowest = fn.least(told, fn.col("read_offset_min"))
-    highest = fn.greatest(told, fn.col("read_offset_max"))
+    acknowledged_at = fn.when(fn.col("committed"), fn.col("send_offset"))
+    lowest = fn.least(acknowledged_at, fn.col("read_offset_min"))
+    highest = fn.greatest(acknowledged_at, fn.col("read_offset_max"))
     twice = (
         relations.values.withColumn("lowest", lowest)
         .withColumn("highest", highest)
@@ -161,6 +161,6 @@ def duplicate(relations: Relations) -> DataFrame:
 
 
 def _entry_promise() -> Column:
-    """What was promised for one value at an offset: a record that was read there was committed, whatever its acks."""
+    """Return the promise for one value at an offset: a record that was read there was committed, whatever its acks."""
     at_ns = fn.coalesce("send_invoked_ns", "read_first_ns")
     return promise(fn.when(fn.col("polled"), fn.lit(ACKS_ALL)).otherwise(fn.col("send_acks")), at_ns)

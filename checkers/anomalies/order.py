@@ -1,4 +1,4 @@
-"""Real time against the order of the log.
+"""Finds sends, reads and end offsets whose order contradicts real time.
 
 A send or a query takes effect between its invocation and its completion; if one was over before the other began, the
 log must show them in this order. Each rule is one pass over events sorted by time, with a running maximum.
@@ -13,8 +13,8 @@ from checkers.relations.base import Relations
 from checkers.verdict.findings import ACKS_ALL, KEY, findings, one_promise, operation
 
 _ASKS = 0
-_TELLS = 1
-"""At one instant questions come before answers: only what was told strictly before counts."""
+_ANSWERS = 1
+"""At one instant queries come before answers: only what was answered strictly before counts."""
 
 
 def reordered_send(relations: Relations) -> DataFrame:
@@ -26,11 +26,11 @@ def reordered_send(relations: Relations) -> DataFrame:
         process 2:                      send b ──ok @47──        b is before a in the log, after it in time
 
     Sends are compared with those of the same acks: one that was acknowledged by its leader alone may be lost, and then
-    its offset tells nothing of others. The same within one process is `nonmonotonic-send`.
+    its offset says nothing about others. The same within one process is `nonmonotonic-send`.
     """
     sends = _acknowledged_sends(relations)
-    told = _after_what_was_told(sends.withColumn("told", _witness()), "acks")
-    return _reordered(told.where("process != before.process"), "reordered-send")
+    later = _with_earlier_witness(sends.withColumn("witness", _witness()), "acks")
+    return _reordered(later.where("process != before.process"), "reordered-send")
 
 
 def nonmonotonic_send(relations: Relations) -> DataFrame:
@@ -40,9 +40,9 @@ def nonmonotonic_send(relations: Relations) -> DataFrame:
 
         process 1:  send a ──ok @50──   send b ──ok @47──
 
-    What a process begins at the very moment at which it ends another thing comes after it.
+    An operation that a process begins at the very moment at which it ends another comes after it.
     """
-    # A process does one thing at a time, so whatever it began before was over before.
+    # A process performs one operation at a time, so each operation that began earlier also ended earlier.
     so_far = (
         Window.partitionBy(*KEY, "process", "acks")
         .orderBy("invoked_ns", "op", "offset")
@@ -53,7 +53,7 @@ def nonmonotonic_send(relations: Relations) -> DataFrame:
 
 
 def stale_read(relations: Relations) -> DataFrame:
-    """Find answers that lacked a record that had been acknowledged (acks=all) before the question was put.
+    """Find answers that lacked a record that had been acknowledged (acks=all) before the query.
 
     ::
 
@@ -61,21 +61,21 @@ def stale_read(relations: Relations) -> DataFrame:
                             poll from 50 ──ok, nothing──      or: latest ──ok, end 50──
 
     An empty poll counts only if a broker is known to have answered it (`node` or `high_watermark`): a client that gives
-    up waiting has been told nothing. Whether the answer came from the leader, or from one that was deposed and could
-    not know it yet, is for the contract to say.
+    up waiting has no answer. The contract decides whether the answer came from the leader, or from a deposed one that
+    could not know it yet.
     """
     sends = relations.sends.where(
         f"status = 'ok' and acks = {ACKS_ALL} and offset is not null and completed_ns is not null"
     )
-    # A record that was read is below the high watermark of whoever served it, whatever its acks.
-    read = relations.repairs.where("served_ns is not null").withColumn("completed_ns", fn.col("served_ns"))
-    witnesses = sends.unionByName(read, allowMissingColumns=True).withColumn("told", _witness())
+    # A record that was read is below the high watermark of the broker that served it, whatever its acks.
+    read = relations.resolved.where("served_ns is not null").withColumn("completed_ns", fn.col("served_ns"))
+    witnesses = sends.unionByName(read, allowMissingColumns=True).withColumn("witness", _witness())
     questions = relations.polls.where(
         "status = 'ok' and (kind = 'latest' or (whole and records = 0"
         " and (node is not null or high_watermark is not null)))"
     ).withColumn("offset", fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("position")))
-    told = _after_what_was_told(witnesses.unionByName(questions, allowMissingColumns=True))
-    stale = told.where("kind is not null and before.offset >= offset")
+    answered = _with_earlier_witness(witnesses.unionByName(questions, allowMissingColumns=True))
+    stale = answered.where("kind is not null and before.offset >= offset")
     return findings(
         stale,
         "stale-read",
@@ -95,7 +95,7 @@ def stale_read(relations: Relations) -> DataFrame:
 
 
 def end_offset_regression(relations: Relations) -> DataFrame:
-    """Find end offsets that are below one that had been shown before the question was put.
+    """Find end offsets that are below one that had been returned before the query.
 
     ::
 
@@ -108,10 +108,10 @@ def end_offset_regression(relations: Relations) -> DataFrame:
         "offset",
         fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("high_watermark")),
     )
-    shown = answers.where("offset is not null").withColumn("told", _witness(value=False))
-    told = _after_what_was_told(shown)
+    shown = answers.where("offset is not null").withColumn("witness", _witness(value=False))
+    answered = _with_earlier_witness(shown)
     return findings(
-        told.where("before.offset > offset"),
+        answered.where("before.offset > offset"),
         "end-offset-regression",
         broker=fn.col("node"),
         at_ns=fn.col("completed_ns"),
@@ -127,7 +127,7 @@ def end_offset_regression(relations: Relations) -> DataFrame:
 
 
 def nonmonotonic_poll(relations: Relations) -> DataFrame:
-    """Find polls whose position is below where the same process had got to, or whose records go backwards.
+    """Find polls whose position is below the position that the same process had reached, or whose records go backwards.
 
     ::
 
@@ -212,7 +212,7 @@ def skipped_poll(relations: Relations) -> DataFrame:
 
 
 def _ranks(relations: Relations, jumps: DataFrame) -> DataFrame:
-    """Rank the offsets known to be taken, in the partitions where somebody jumped.
+    """Rank the offsets known to be taken, in the partitions in which a reader jumped.
 
     Ranks, not offsets, are compared, so that gaps in a log (control records, retention) do not count.
     """
@@ -227,13 +227,15 @@ def _ranks(relations: Relations, jumps: DataFrame) -> DataFrame:
 
 
 def _acknowledged_sends(relations: Relations) -> DataFrame:
-    """Sends at known offsets that are known to have happened: acknowledged ones, and those that were read."""
-    told = relations.sends.where("status = 'ok' and acks != 0 and offset is not null and completed_ns is not null")
-    return told.unionByName(relations.repairs.where("acks != 0"), allowMissingColumns=True)
+    """Return sends at known offsets that are known to have happened: acknowledged ones, and those that were read."""
+    acknowledged = relations.sends.where(
+        "status = 'ok' and acks != 0 and offset is not null and completed_ns is not null"
+    )
+    return acknowledged.unionByName(relations.resolved.where("acks != 0"), allowMissingColumns=True)
 
 
 def _witness(*, value: bool = True) -> Column:
-    """What an operation tells when it completes, greatest offset first."""
+    """Return what a completed operation shows, greatest offset first."""
     return fn.struct(
         "offset",
         "completed_ns",
@@ -246,36 +248,36 @@ def _witness(*, value: bool = True) -> Column:
     )
 
 
-def _after_what_was_told(operations: DataFrame, *alike: str) -> DataFrame:
-    """Give each operation, in the column `before`, the greatest `told` of those that completed before it began.
+def _with_earlier_witness(operations: DataFrame, *alike: str) -> DataFrame:
+    """Give each operation, in the column `before`, the greatest `witness` of those that completed before it began.
 
-    Only those with the same values of the columns `alike` are looked at.
+    Only operations with the same values of the columns `alike` are compared.
     """
     moments = operations.withColumn(
         "moment",
         fn.explode(
             fn.array(
                 fn.struct(fn.col("invoked_ns").alias("ns"), fn.lit(_ASKS).alias("turn")),
-                fn.struct(fn.col("completed_ns").alias("ns"), fn.lit(_TELLS).alias("turn")),
+                fn.struct(fn.col("completed_ns").alias("ns"), fn.lit(_ANSWERS).alias("turn")),
             )
         ),
     )
-    told = fn.when(fn.col("moment.turn") == _TELLS, fn.col("told"))
+    witness = fn.when(fn.col("moment.turn") == _ANSWERS, fn.col("witness"))
     past = (
         Window.partitionBy(*KEY, *alike)
         .orderBy("moment.ns", "moment.turn")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     return (
-        moments.withColumn("before", fn.max(told).over(past))
+        moments.withColumn("before", fn.max(witness).over(past))
         .where((fn.col("moment.turn") == _ASKS) & fn.col("before").isNotNull())
-        .drop("moment", "told")
+        .drop("moment", "witness")
     )
 
 
-def _reordered(told: DataFrame, anomaly: str) -> DataFrame:
+def _reordered(sends: DataFrame, anomaly: str) -> DataFrame:
     return findings(
-        told.where("before.offset > offset"),
+        sends.where("before.offset > offset"),
         anomaly,
         broker=fn.col("node"),
         at_ns=fn.col("completed_ns"),

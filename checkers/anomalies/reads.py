@@ -1,4 +1,4 @@
-"""Records that nobody should ever have been handed."""
+"""Finds records that no client should ever have been given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from checkers.verdict.findings import ACKS_ALL, KEY, findings, one_promise, oper
 
 
 def phantom_read(relations: Relations) -> DataFrame:
-    """Find polled values that nobody sent to the partition.
+    """Find polled values that no client sent to the partition.
 
     ::
 
@@ -44,8 +44,9 @@ def dirty_read(relations: Relations) -> DataFrame:
 
         broker 1, leader in epoch 5:   sampled ──── poll: … 45: 123 ──── sampled, high watermark 45
 
-    The leader that served the poll had not committed the record even afterwards; its high watermark never goes down in
-    office. Or the record was never acknowledged, was read, and is gone (`lost-read`): then it never was committed.
+    The leader that served the poll had not committed the record even afterwards; its high watermark never goes down
+    while it leads. Or the record was never acknowledged, was read, and is gone (`lost-read`): then it never was
+    committed.
     """
     furthest = (
         relations.reads.where("node is not null and completed_ns is not null")

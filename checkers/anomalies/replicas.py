@@ -1,4 +1,4 @@
-"""What the replicas' logs hold after the run."""
+"""Finds differences between the replicas' logs after the run, and corrupt records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def divergent_replicas(relations: Relations) -> DataFrame:
         replica 2 (hw 50):  … 45: 456 epoch 4 …
 
     They may differ in value, leader epoch or bytes, or one may have a hole. Replicas that had not yet agreed on an end
-    when the logs were dumped may still owe each other a truncation:
-    after a loss within the contract that is no breach.
+    when the logs were dumped may still have to truncate: after a loss within the contract that is no breach.
     """
     ends = relations.finals.select(*KEY, "agreed")
     different = relations.conflicts.where("committed_differ").join(fn.broadcast(ends), list(KEY), "left")
@@ -39,15 +38,15 @@ def divergent_replicas(relations: Relations) -> DataFrame:
 
 
 def corrupt_record(relations: Relations) -> DataFrame:
-    """Find records that were read, or lie below the high watermark of a replica, and hold no value of ours.
+    """Find records that were read, or lie below the high watermark of a replica, and hold no value that a client wrote.
 
     ::
 
         poll: … 45: (12 bytes whose checksum does not match) …
 
     A record's value is its number and the checksum of that number, so bytes that were changed anywhere between the
-    producer and the reader show. Only producers of ours write to the topic; what the cluster writes down for itself, in
-    topics whose names begin with `__`, is not looked at.
+    producer and the reader show. Only the harness's producers write to the topic; internal topics of the cluster, whose
+    names begin with `__`, are not checked.
     """
     ours = ~fn.col("topic").startswith("__")
     polled = (

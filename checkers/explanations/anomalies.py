@@ -1,20 +1,22 @@
-"""Explanations: each finding in one to three sentences for a reader who was not there."""
+"""Explains each finding in one to three sentences, for a reader who did not watch the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from checkers.explanations.groups import GROUP_STORIES
-from checkers.explanations.wording import Details, Row, by, invoked, place, seconds, times
+from checkers.explanations.groups import GROUP_EXPLANATIONS
+from checkers.explanations.wording import Details, Row, by, invoked, partition, seconds, times
 from checkers.input.run_facts import Fault
+from checkers.relations.resolved_outcomes import NAME as RESOLVED
+from history.anomalies import CATALOGUE, MALFORMED
 
 
 def explanation(row: Row, details: Details, faults: Sequence[Fault], replicas: Mapping[int, int | None]) -> str:
-    """Tell what happened, what the replicas' logs hold there, and which faults were near."""
-    tell = STORIES.get(row["anomaly"], _untold)
-    sentences = [tell(row, details), _told_of_replicas(row, replicas), _told_of_contract(row)]
-    if row["at_ns"] is not None and row["anomaly"] not in ("malformed-history", "repaired-outcome"):
-        sentences.append(_told_of_faults(faults, row["at_ns"]))
+    """Say what happened, what the replicas' logs hold there, and which faults were near."""
+    explain = EXPLANATIONS.get(row["anomaly"], _unexplained)
+    sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row)]
+    if row["at_ns"] is not None and row["anomaly"] not in (MALFORMED, RESOLVED):
+        sentences.append(_on_faults(faults, row["at_ns"]))
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -43,14 +45,14 @@ def _lost_acked_write(row: Row, details: Details) -> str:
     )
     read = f" (it had been read {times(details['reads'])} before)" if details.get("reads") else ""
     return (
-        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{by(row['broker'])} "
+        f"Value {row['value']} was acknowledged at {offset} of {partition(row)}{by(row['broker'])} "
         f"at {seconds(row['at_ns'])} (acks={acks}), {gone}{read}."
     )
 
 
 def _lost_read(row: Row, details: Details) -> str:
     return (
-        f"Value {row['value']} was returned at offset {row['offset']} of {place(row)} to process {row['process']} "
+        f"Value {row['value']} was returned at offset {row['offset']} of {partition(row)} to process {row['process']} "
         f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet the final reads of the "
         "partition from its start to its agreed end do not show it: a record that was once visible to readers is gone."
     )
@@ -58,7 +60,7 @@ def _lost_read(row: Row, details: Details) -> str:
 
 def _inconsistent_offset(row: Row, details: Details) -> str:
     entries = "; ".join(_entry(entry) for entry in details.get("entries", ()))
-    return f"Offset {row['offset']} of {place(row)} held two values: {entries}."
+    return f"Offset {row['offset']} of {partition(row)} held two values: {entries}."
 
 
 def _entry(entry: Details) -> str:
@@ -74,7 +76,7 @@ def _entry(entry: Details) -> str:
 def _wrong_offset(row: Row, details: Details) -> str:
     polled = " and ".join(str(offset) for offset in details.get("polled_at", ()))
     return (
-        f"Value {row['value']} was acknowledged at offset {row['offset']} of {place(row)}{by(row['broker'])} "
+        f"Value {row['value']} was acknowledged at offset {row['offset']} of {partition(row)}{by(row['broker'])} "
         f"at {seconds(row['at_ns'])}, but readers find it at offset {polled}."
     )
 
@@ -86,20 +88,20 @@ def _duplicate(row: Row, details: Details) -> str:
         if details.get("idempotence")
         else "Without idempotence a retry may write a record twice."
     )
-    return f"Value {row['value']}, sent once, is in {place(row)} at offsets {offsets}. {retry}"
+    return f"Value {row['value']}, sent once, is in {partition(row)} at offsets {offsets}. {retry}"
 
 
 def _phantom_read(row: Row, _details: Details) -> str:
     return (
-        f"Process {row['process']} was handed value {row['value']} at offset {row['offset']} of {place(row)}, "
-        "and nobody ever sent that value to this partition."
+        f"Process {row['process']} was given value {row['value']} at offset {row['offset']} of {partition(row)}, "
+        "and no client ever sent that value to this partition."
     )
 
 
 def _aborted_read(row: Row, details: Details) -> str:
     send = details.get("operation", {})
     return (
-        f"Value {row['value']} was read at offset {row['offset']} of {place(row)}, although its send by process "
+        f"Value {row['value']} was read at offset {row['offset']} of {partition(row)}, although its send by process "
         f"{send.get('process')} at {seconds(send.get('invoked_ns'))} had failed with an error that promises that "
         "nothing was written."
     )
@@ -109,7 +111,7 @@ def _reordered(row: Row, details: Details) -> str:
     earlier = details.get("earlier", {})
     return (
         f"Process {earlier.get('process')} had its send acknowledged at offset {earlier.get('offset')} of "
-        f"{place(row)} by {seconds(earlier.get('completed_ns'))}; process {row['process']} began to send value "
+        f"{partition(row)} by {seconds(earlier.get('completed_ns'))}; process {row['process']} began to send value "
         f"{row['value']} after that, at {invoked(details)}, and got the lower offset {row['offset']}."
     )
 
@@ -118,10 +120,10 @@ def _stale_read(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
     server = "a broker" if row["broker"] is None else f"broker {row['broker']}"
     answer = (
-        f"asked {server} for the end of {place(row)} at {invoked(details)} and was told {row['offset']}"
+        f"asked {server} for the end of {partition(row)} at {invoked(details)} and got {row['offset']} as the answer"
         if details.get("asked") == "latest"
-        else f"polled {place(row)} from {row['offset']} at {invoked(details)} and was told by {server} "
-        "that there was nothing"
+        else f"polled {partition(row)} from {row['offset']} at {invoked(details)} and {server} "
+        "answered that there was nothing"
     )
     return (
         f"Process {row['process']} {answer}, although value {witness.get('value')} had been acknowledged at offset "
@@ -132,8 +134,8 @@ def _stale_read(row: Row, details: Details) -> str:
 def _end_offset_regression(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
     return (
-        f"Process {row['process']} was told{by(row['broker'])} that {place(row)} ends at {row['offset']}, in answer "
-        f"to a question put at {invoked(details)}, although process {witness.get('process')} had been told "
+        f"Process {row['process']} asked for the end of {partition(row)} at {invoked(details)}, and the answer"
+        f"{by(row['broker'])} was {row['offset']}, although process {witness.get('process')} had got "
         f"{witness.get('offset')}{by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
     )
 
@@ -141,18 +143,18 @@ def _end_offset_regression(row: Row, details: Details) -> str:
 def _nonmonotonic_poll(row: Row, details: Details) -> str:
     if details.get("within_poll"):
         return (
-            f"One poll of process {row['process']} returned offset {details.get('to_offset')} of {place(row)} "
+            f"One poll of process {row['process']} returned offset {details.get('to_offset')} of {partition(row)} "
             f"after offset {details.get('from_offset')}."
         )
     return (
-        f"Process {row['process']} had got to position {details.get('from_offset')} of {place(row)} and then polled "
-        f"from {details.get('to_offset')}, without seek or assignment."
+        f"Process {row['process']} had reached position {details.get('from_offset')} of {partition(row)} and then "
+        f"polled from {details.get('to_offset')}, without seek or assignment."
     )
 
 
 def _skipped_poll(row: Row, details: Details) -> str:
     return (
-        f"Process {row['process']} read offset {details.get('from_offset')} of {place(row)} and then offset "
+        f"Process {row['process']} read offset {details.get('from_offset')} of {partition(row)} and then offset "
         f"{details.get('to_offset')}, passing over {details.get('skipped')} known records in between."
     )
 
@@ -166,7 +168,7 @@ def _divergent_replicas(row: Row, details: Details) -> str:
     if details.get("holders", 0) < details.get("expected_holders", 0):
         differs.append("presence")
     return (
-        f"After the run the replicas' logs of {place(row)} differ at offset {row['offset']}, below their high "
+        f"After the run the replicas' logs of {partition(row)} differ at offset {row['offset']}, below their high "
         f"watermarks, in {' and '.join(differs)}."
     )
 
@@ -174,13 +176,13 @@ def _divergent_replicas(row: Row, details: Details) -> str:
 def _unseen(row: Row, _details: Details) -> str:
     offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
     return (
-        f"Value {row['value']} was acknowledged at {offset} of {place(row)}{by(row['broker'])} at "
-        f"{seconds(row['at_ns'])}, and nobody ever read that far: whether it is there is not known."
+        f"Value {row['value']} was acknowledged at {offset} of {partition(row)}{by(row['broker'])} at "
+        f"{seconds(row['at_ns'])}, and no reader ever came that far: whether it is there is not known."
     )
 
 
 def _dirty_read(row: Row, details: Details) -> str:
-    read = f"Value {row['value']} was read at offset {row['offset']} of {place(row)} at {seconds(row['at_ns'])}"
+    read = f"Value {row['value']} was read at offset {row['offset']} of {partition(row)} at {seconds(row['at_ns'])}"
     if details.get("sampled_ns") is None:
         return f"{read}; it was never acknowledged, and it is gone: it was read before it was committed."
     return (
@@ -192,11 +194,12 @@ def _dirty_read(row: Row, details: Details) -> str:
 def _corrupt_record(row: Row, details: Details) -> str:
     if details.get("in_log"):
         return (
-            f"The log of broker {row['broker']} holds bytes at offset {row['offset']} of {place(row)} that nobody sent."
+            f"The log of broker {row['broker']} holds bytes at offset {row['offset']} of {partition(row)} "
+            "that no client sent."
         )
     return (
-        f"Process {row['process']} was handed bytes at offset {row['offset']} of {place(row)} at "
-        f"{seconds(row['at_ns'])} that are no value with its checksum, so nobody sent them."
+        f"Process {row['process']} was given bytes at offset {row['offset']} of {partition(row)} at "
+        f"{seconds(row['at_ns'])} that are no value with its checksum, so no client sent them."
     )
 
 
@@ -204,18 +207,18 @@ def _epoch_regression(row: Row, details: Details) -> str:
     where = f"The log of broker {row['broker']}" if details.get("in_log") else f"The answer to poll {row['op']}"
     return (
         f"{where} has leader epoch {details.get('earlier_epoch')} at offset {details.get('earlier_offset')} of "
-        f"{place(row)}, and behind it the lower epoch {details.get('epoch')} at offset {row['offset']}."
+        f"{partition(row)}, and behind it the lower epoch {details.get('epoch')} at offset {row['offset']}."
     )
 
 
 def _two_leaders(row: Row, details: Details) -> str:
     epoch = details.get("epoch")
     if details.get("leaders"):
-        return f"{_brokers(details['leaders']).capitalize()} both led {place(row)} in leader epoch {epoch}."
+        return f"{_brokers(details['leaders']).capitalize()} both led {partition(row)} in leader epoch {epoch}."
     values = " and ".join(str(value) for value in details.get("values", ()))
     return (
-        f"The logs of two replicas hold the values {values} at offset {row['offset']} of {place(row)}, both written in "
-        f"leader epoch {epoch}: two leaders wrote in it."
+        f"The logs of two replicas hold the values {values} at offset {row['offset']} of {partition(row)}, both "
+        f"written in leader epoch {epoch}: two leaders wrote in it."
     )
 
 
@@ -223,12 +226,12 @@ def _unavailable(row: Row, details: Details) -> str:
     bound_s = (details["bound_ns"] - details["healed_ns"]) / 1e9
     attempts = details.get("attempts")
     what = {
-        "no-acknowledged-write": f"no record sent to {place(row)} was acknowledged ({attempts} were tried)",
+        "no-acknowledged-write": f"no record sent to {partition(row)} was acknowledged ({attempts} were tried)",
         "no-progress-of-readers": (
-            f"process {row['process']} got nothing from {place(row)}, though acknowledged records lay before it "
+            f"process {row['process']} got nothing from {partition(row)}, though acknowledged records lay before it "
             f"({attempts} polls)"
         ),
-        "isr-not-full": f"no sample of its leader showed all replicas of {place(row)} in sync ({attempts} samples)",
+        "isr-not-full": f"no sample of its leader showed all replicas of {partition(row)} in sync ({attempts} samples)",
     }
     return (
         f"The cluster did not recover: within {bound_s:g} s after the last fault was healed at "
@@ -237,13 +240,13 @@ def _unavailable(row: Row, details: Details) -> str:
 
 
 def _malformed_history(_row: Row, details: Details) -> str:
-    return f"A row of the table {details.get('table')} makes no sense: {details.get('problem')}."
+    return f"A row of the table {details.get('table')} is malformed: {details.get('problem')}."
 
 
-def _repaired(row: Row, details: Details) -> str:
+def _resolved(row: Row, details: Details) -> str:
     return (
-        f"Nobody told process {row['process']} what became of value {row['value']}; it was read at offset "
-        f"{row['offset']} of {place(row)} by operation {details.get('read_op')}, so it was there by "
+        f"Process {row['process']} never learnt the outcome of its send of value {row['value']}; it was read at offset "
+        f"{row['offset']} of {partition(row)} by operation {details.get('read_op')}, so it was there by "
         f"{seconds(details.get('known_ns'))}."
     )
 
@@ -252,17 +255,18 @@ def _nonlinearizable(row: Row, details: Details) -> str:
     open_then = details.get("concurrent") or ()
     meanwhile = f" Open meanwhile: {'; '.join(open_then)}." if open_then else ""
     return (
-        f"No order of the commands to {details.get('key')}, a {details.get('model')} kept in {place(row)}, explains "
-        f"what clients were told: `{details.get('stuck')}` of process {row['process']} at {seconds(row['at_ns'])} fits "
-        f"nowhere. The longest legal order ends with the state {details.get('state')}.{meanwhile}"
+        f"No order of the commands to {details.get('key')}, a {details.get('model')} kept in {partition(row)}, "
+        f"explains the answers of clients: `{details.get('stuck')}` of process {row['process']} "
+        f"at {seconds(row['at_ns'])} fits nowhere. "
+        f"The longest legal order ends with the state {details.get('state')}.{meanwhile}"
     )
 
 
-def _untold(row: Row, _details: Details) -> str:
-    return f"{row['anomaly']} at offset {row['offset']} of {place(row)}."
+def _unexplained(row: Row, _details: Details) -> str:
+    return f"{row['anomaly']} at offset {row['offset']} of {partition(row)}."
 
 
-STORIES: Mapping[str, Callable[[Row, Details], str]] = {
+EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
     "lost-acked-write": _lost_acked_write,
     "lost-read": _lost_read,
     "unseen": _unseen,
@@ -282,16 +286,16 @@ STORIES: Mapping[str, Callable[[Row, Details], str]] = {
     "nonmonotonic-poll": _nonmonotonic_poll,
     "skipped-poll": _skipped_poll,
     "divergent-replicas": _divergent_replicas,
-    **GROUP_STORIES,
+    **GROUP_EXPLANATIONS,
     "nonlinearizable": _nonlinearizable,
     "unavailable": _unavailable,
-    "repaired-outcome": _repaired,
-    "malformed-history": _malformed_history,
+    RESOLVED: _resolved,
+    MALFORMED: _malformed_history,
 }
-"""Anomaly → what tells it."""
+"""Anomaly → the function that explains it."""
 
 
-def _told_of_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
+def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
     if not replicas or row["offset"] is None:
         return ""
     by_value: dict[int | None, list[int]] = {}
@@ -304,21 +308,17 @@ def _told_of_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
     return f"At offset {row['offset']} the logs hold after the run: {'; '.join(parts)}."
 
 
-def _told_of_contract(row: Row) -> str:
+def _on_contract(row: Row) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
         return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
-    if row["within_contract"] and row["anomaly"] not in (
-        "malformed-history",
-        "duplicate",
-        "unseen",
-        "repaired-outcome",
-    ):
+    known = CATALOGUE.get(row["anomaly"])
+    if row["within_contract"] and known is not None and known.excused_by_loss:
         return "Within the contract: the configuration does not promise that records survive what happened."
     return ""
 
 
-def _told_of_faults(faults: Sequence[Fault], at_ns: int) -> str:
+def _on_faults(faults: Sequence[Fault], at_ns: int) -> str:
     words = {"active": "Active then", "before": "Last fault before", "after": "First fault after"}
     near = faults_near(faults, at_ns)
     if not near:
@@ -328,12 +328,12 @@ def _told_of_faults(faults: Sequence[Fault], at_ns: int) -> str:
 
 def _fault(fault: Fault) -> str:
     until = "never seen healed" if fault.ended_ns is None else f"until {seconds(fault.ended_ns)}"
-    missed = "" if fault.took_hold else ", which did not take hold"
+    missed = "" if fault.took_hold else ", which did not take effect"
     since = seconds(fault.started_ns)
     return f"#{fault.number} {fault.kind} of {_brokers(fault.targets)} from {since} {until}{missed}"
 
 
 def _brokers(brokers: Sequence[int]) -> str:
     if not brokers:
-        return "nobody"
+        return "no node"
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {', '.join(str(broker) for broker in brokers)}"

@@ -1,4 +1,4 @@
-"""Explanations of the anomalies of consumer groups."""
+"""Explains the anomalies of consumer groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _lost_commit(row: Row, details: Details) -> str:
     asked = "" if row["broker"] is None else f" broker {row['broker']}"
     return (
         f"Process {row['process']} asked{asked} at {invoked(details)} for the committed offset of "
-        f"{_whose(details)} and was told {_offset(details)}, although process {last.get('process')} had its commit of "
+        f"{_whose(details)} and got {_offset(details)}, although process {last.get('process')} had its commit of "
         f"{last.get('offset')} acknowledged{by(last.get('node'))} at {seconds(last.get('completed_ns'))}, and no "
         "commit that may have come after that explains the answer."
     )
@@ -30,9 +30,9 @@ def _committed_offset_regression(row: Row, details: Details) -> str:
         )
     return (
         f"The committed offset of {_whose(details)} was {earlier.get('offset')} by {since}, as process "
-        f"{earlier.get('process')} was told{by(earlier.get('node'))}; process {row['process']} asked after that, at "
-        f"{invoked(details)}, and was told {_offset(details)}{by(row['broker'])}. Nobody can have committed that in "
-        "between."
+        f"{earlier.get('process')} was answered{by(earlier.get('node'))}; process {row['process']} asked after that, "
+        f"at {invoked(details)}, and got {_offset(details)}{by(row['broker'])}. No commit in between can "
+        "have set that."
     )
 
 
@@ -51,10 +51,10 @@ def _whose(details: Details) -> str:
 
 def _offset(details: Details) -> str:
     offset = details.get("offset")
-    return "that there was none" if offset is None or offset < 0 else str(offset)
+    return "no offset" if offset is None or offset < 0 else str(offset)
 
 
-GROUP_STORIES: Mapping[str, Callable[[Row, Details], str]] = {
+GROUP_EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
     "lost-commit": _lost_commit,
     "committed-offset-regression": _committed_offset_regression,
     "double-ownership": _double_ownership,

@@ -1,4 +1,4 @@
-"""Words for people that the explanations of all anomalies share."""
+"""Formats partitions, times and counts for the explanations."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Details = Mapping[str, Any]
 Row = Mapping[str, Any]
 
 
-def place(row: Row) -> str:
+def partition(row: Row) -> str:
     """Name the partition of a finding."""
     return f"{row['topic']}-{row['partition']}"
 
 
 def seconds(ns: int | None) -> str:
-    """Write a time of the run for people."""
+    """Format a time of the run."""
     return "an unknown time" if ns is None else f"{ns / 1e9:.3f} s"
 
 
 def by(broker: int | None) -> str:
-    """Name who did it, if that is known."""
+    """Name the broker that did it, if known."""
     return "" if broker is None else f" by broker {broker}"
 
 
@@ -30,5 +30,5 @@ def invoked(details: Details) -> str:
 
 
 def times(number: int) -> str:
-    """Write how often something happened."""
+    """Format how often something happened."""
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")

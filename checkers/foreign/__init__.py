@@ -1,5 +1,5 @@
-"""Histories that other tools wrote: recognised, read, and judged by our kernels or by Jepsen's own kinds.
+"""Recognises, reads and judges histories of other tools, by Harrow's kernels or by Jepsen's own kinds of anomaly.
 
-`checkers.foreign.check.check_files` is the way in. Each format has one module that turns bytes into `Event`s and
+`checkers.foreign.check.check_files` is the entry point. Each format has one module that turns bytes into `Event`s and
 `Malformed` rows, and never raises for what a file holds.
 """

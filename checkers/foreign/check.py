@@ -1,7 +1,7 @@
-"""Checking files and directories of any known format: one verdict each, in the order in which they were given.
+"""Checks files and directories of any known format: one verdict each, in the order in which they were given.
 
-What is a Kafka history without a profile is written as our own tables and judged together with the stores, in one
-Spark job; everything else is judged where it stands.
+A Kafka history without a profile is converted to Harrow's tables and judged together with the stored runs, in one Spark
+job; everything else is judged in this process.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from checkers.foreign.kafka import KafkaOperation, is_kafka, kafka_history
 from checkers.foreign.operations import ALIASES, initial_values, model_of, operations_of
 from checkers.foreign.recognise import FORMATS, STORE, UnreadableError, recognise, rows_of
 from checkers.foreign.tables import operations_of_run, write_history
-from checkers.foreign.verdicts import MALFORMED, FileVerdict, Verdict, unreadable, with_malformed
+from checkers.foreign.verdicts import FileVerdict, Verdict, unreadable, with_malformed
 from checkers.linearizability.check import check_history
 from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import Operation
 from checkers.linearizability.operations import Verdict as Decision
 from checkers.verdict.verdict import RunResult
+from history.anomalies import MALFORMED
 from naming import unknown
 
 PROFILES: Final[Mapping[str, str]] = {
@@ -39,7 +40,7 @@ MALFORMED_KEPT_MAX = 20
 NAMED_MAX = 5
 
 CheckRuns = Callable[[Sequence[Path]], list[RunResult]]
-"""Checks runs of our own, all in one Spark job."""
+"""Checks Harrow's own runs, all in one Spark job."""
 
 
 class UnknownNameError(Exception):
@@ -83,7 +84,7 @@ class _Read:
     malformed_total: int = 0
     asides: Counter[tuple[str, str]] = field(
         default_factory=Counter
-    )  # (process, what it did) of those that are no clients
+    )  # (process, what it did) of processes that are no clients
 
     def complain(self, problems: Iterable[Malformed]) -> None:
         for problem in problems:
@@ -103,44 +104,44 @@ def check_files(paths: Sequence[Path], wanted: Wanted, check_runs: CheckRuns) ->
     reads: dict[int, _Read] = {}
     with ExitStack() as stack:
         scratch: Path | None = None
-        for place, path in enumerate(paths):
+        for number, path in enumerate(paths):
             try:
                 form = wanted.form or recognise(path)
                 if form is None or (form == STORE) != path.is_dir():
-                    judged[place] = unreadable(str(path), _unrecognised(path, form))
+                    judged[number] = unreadable(str(path), _unrecognised(path, form))
                 elif form == STORE and wanted.profile is None:
-                    runs[place] = path
+                    runs[number] = path
                 elif form == STORE:
-                    judged[place] = _by_profile(str(path), operations_of_run(path), wanted)
+                    judged[number] = _by_profile(str(path), operations_of_run(path), wanted)
                 else:
                     read = _read(path, form)
                     if not read.events:
-                        judged[place] = _empty(str(path), read)
+                        judged[number] = _empty(str(path), read)
                     elif not _is_kafka_history(read.events, wanted):
-                        judged[place] = _linearizable(str(path), read, form, wanted)
+                        judged[number] = _linearizable(str(path), read, form, wanted)
                     else:
                         history = kafka_history(read.events)
                         read.events.clear()
                         read.complain(history.malformed)
                         if wanted.profile is not None:
                             found = _by_profile(str(path), history.operations, wanted)
-                            judged[place] = with_malformed(found, read.malformed, read.malformed_total)
+                            judged[number] = with_malformed(found, read.malformed, read.malformed_total)
                         else:
                             scratch = scratch or Path(stack.enter_context(TemporaryDirectory(prefix="harrow-check-")))
-                            write_history(history.operations, scratch / str(place), f"{place}: {path.name}")
-                            runs[place] = scratch / str(place)
-                            reads[place] = read
+                            write_history(history.operations, scratch / str(number), f"{number}: {path.name}")
+                            runs[number] = scratch / str(number)
+                            reads[number] = read
             except (OSError, UnreadableError, MalformedOperation) as error:
-                judged[place] = unreadable(str(path), " ".join(str(error).split()))
+                judged[number] = unreadable(str(path), " ".join(str(error).split()))
         results = check_runs(list(runs.values())) if runs else []
-        for place, result in zip(runs, results, strict=True):
-            file = str(paths[place])
-            if place in reads:
+        for number, result in zip(runs, results, strict=True):
+            file = str(paths[number])
+            if number in reads:
                 found = _of_foreign_run(file, result)
-                judged[place] = with_malformed(found, reads[place].malformed, reads[place].malformed_total)
+                judged[number] = with_malformed(found, reads[number].malformed, reads[number].malformed_total)
             else:
-                judged[place] = _of_run(file, result)
-    return [judged[place] for place in range(len(paths))]
+                judged[number] = _of_run(file, result)
+    return [judged[number] for number in range(len(paths))]
 
 
 def _read(path: Path, form: str) -> _Read:
@@ -173,7 +174,7 @@ def _empty(file: str, read: _Read) -> FileVerdict:
 
 
 def _others(asides: Counter[tuple[str, str]]) -> str:
-    """What a history holds that no client did: `12 events of nemesis (start, stop) alone`."""
+    """Describe the events of a history that no client performed: `12 events of nemesis (start, stop) alone`."""
     if not asides:
         return ""
     processes, done = (list(dict.fromkeys(names)) for names in zip(*asides, strict=True))
@@ -230,7 +231,7 @@ def _linearizable(file: str, read: _Read, form: str, wanted: Wanted) -> FileVerd
 
 
 def _decided(operations: Sequence[Operation], name: str, tried: Sequence[Value]) -> Decision:
-    """Try initial values in turn: one that explains everything is enough, and only if none can, none does."""
+    """Try initial values in turn: a history is linearizable if one of them explains it."""
     verdicts = []
     for initial in tried or (MODELS[name].initial,):
         verdict = check_history(operations, name, initial=initial)
@@ -247,10 +248,10 @@ def _of_run(file: str, result: RunResult) -> FileVerdict:
 
 
 def _of_foreign_run(file: str, result: RunResult) -> FileVerdict:
-    """Judge a foreign history by its anomalies alone: it has no phases, no samples and no final reads to miss."""
+    """Judge a foreign history by its anomalies alone: it has no phases, no samples and no final reads."""
     counts = {name: count.violations + count.within_contract for name, count in result.anomalies.items()}
     broken = {name: count.violations for name, count in result.anomalies.items() if count.violations}
-    open_questions = {name: counts[name] for name in (MALFORMED, "unseen") if name in counts}
+    open_questions: dict[str, int] = {name: counts[name] for name in (MALFORMED, "unseen") if name in counts}
     verdict: Verdict = "invalid" if broken else "unknown" if open_questions else "valid"
     reason = _listed(broken) if broken else _listed(open_questions) if open_questions else "no anomaly"
     kept = {name: result.counts[name] for name in ("operations", "records_read") if name in result.counts}

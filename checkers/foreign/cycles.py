@@ -1,4 +1,4 @@
-"""Cycles of operations: strongly connected components of a graph over small integers, without recursion."""
+"""Finds cycles of operations: strongly connected components of a graph over small integers, without recursion."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def components(size: int, edges: Iterable[tuple[int, int]]) -> list[int]:
                 waiting.append(node)
             descended = False
             neighbours = following[node]
-            for place in range(turn, len(neighbours)):
-                other = neighbours[place]
+            for index in range(turn, len(neighbours)):
+                other = neighbours[index]
                 if found[other] < 0:
-                    path.append((node, place + 1))
+                    path.append((node, index + 1))
                     path.append((other, 0))
                     descended = True
                     break

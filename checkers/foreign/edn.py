@@ -1,6 +1,6 @@
-"""Jepsen's histories as EDN: operation maps one after another, or in one vector.
+"""Reads Jepsen's histories in EDN: operation maps one after another, or in one vector.
 
-The reader is total and small rather than complete: it knows all of EDN's syntax, drops tags (`#inst "…"` is its
+The reader never raises, and is small rather than complete: it knows all of EDN's syntax, drops tags (`#inst "…"` is its
 string), and keeps no more than one operation in memory beside the text. What it cannot read is a `Malformed` row; it
 goes on at the next line that begins an operation. It does not recurse, so that no nesting exhausts the stack.
 """
@@ -45,7 +45,7 @@ class Form(NamedTuple):
 
 
 class _Open:
-    """A collection that has been begun, and how many of its next forms are to be dropped (`#_`)."""
+    """An open collection, and how many of its next forms are to be dropped (`#_`)."""
 
     __slots__ = ("begun_by", "dropped", "parts")
 
@@ -57,13 +57,13 @@ class _Open:
 
 def edn_rows(text: str) -> Rows:
     """Read the events of an EDN history."""
-    place = 0
+    position = 0
     for form in forms(text):
         if isinstance(form, Malformed):
             yield form
             continue
-        yield event_of(form.value, place, form.line)
-        place += 1
+        yield event_of(form.value, position, form.line)
+        position += 1
 
 
 def forms(text: str) -> Iterator[Form | Malformed]:
@@ -133,7 +133,7 @@ def forms(text: str) -> Iterator[Form | Malformed]:
 def _collection(opened: _Open) -> Value:
     parts = opened.parts
     if opened.begun_by == "{":
-        # A map of an odd number of forms has lost one; what is left still tells something.
+        # A map of an odd number of forms has lost one; the rest is still useful.
         return {
             key if isinstance(key, str) else frozen(key): value
             for key, value in zip(parts[::2], parts[1::2], strict=False)

@@ -1,4 +1,4 @@
-"""What every format is read into: events in the order of the file, and the places that made no sense."""
+"""Defines what every format is read into: events in the order of the file, and malformed rows."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ TYPES = frozenset({"invoke", "ok", "fail", "info"})
 
 
 Value: TypeAlias = Any
-"""Whatever EDN or JSON can say."""
+"""Any value of EDN or JSON."""
 
 
 class Event(NamedTuple):
-    """One event of a history: a process begins an operation, or learns what became of it."""
+    """One event of a history: a process begins an operation, or learns its outcome."""
 
-    place: int
+    position: int
     """Number of the event in its file, from 0."""
     process: Hashable
     type: str
-    """invoke, ok, fail (it certainly did not happen) or info (nobody knows)."""
+    """invoke, ok, fail (it certainly did not happen) or info (unknown)."""
     f: str
     value: Value
     key: Hashable = None
     """Of a key-value history: the object that the operation is on."""
     time: int | None = None
-    """Nanoseconds, where the history tells them; the order of the file decides what came first."""
+    """Nanoseconds, if the history has them; the order of the file decides what came first."""
     rebalanced: frozenset[Hashable] = frozenset()
     """Partitions that the operation's consumer was given or lost meanwhile."""
 
 
 class Malformed(NamedTuple):
-    """A place of a file that makes no sense: `line` (from 1) and what was wrong with it."""
+    """A malformed row of a file: its `line` (from 1) and what is wrong with it."""
 
     line: int
     problem: str
 
 
 class Aside(NamedTuple):
-    """An event of something that is no client: a nemesis."""
+    """An event of a process that is no client, such as a nemesis."""
 
     process: str
     what: str
@@ -78,7 +78,7 @@ def frozen(value: Value, depth: int = 0) -> Hashable:
     return (type(value).__name__, repr(value))
 
 
-def event_of(form: object, place: int, line: int) -> Event | Malformed | Aside:
+def event_of(form: object, position: int, line: int) -> Event | Malformed | Aside:
     """Make an event of an operation map, as EDN and JSON lines have it."""
     if not isinstance(form, dict):
         return Malformed(line, "expected an operation, a map")
@@ -98,7 +98,7 @@ def event_of(form: object, place: int, line: int) -> Event | Malformed | Aside:
     except ValueError as error:
         return Malformed(line, str(error))
     time_known = isinstance(time, int) and not isinstance(time, bool)
-    return Event(place, process, str(kind), str(f), form.get("value"), key, time if time_known else None, rebalanced)
+    return Event(position, process, str(kind), str(f), form.get("value"), key, time if time_known else None, rebalanced)
 
 
 def _rebalanced(form: dict[Any, Any]) -> frozenset[Hashable]:

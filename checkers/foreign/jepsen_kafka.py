@@ -1,10 +1,10 @@
-"""The profile `jepsen-kafka`: the kinds of anomaly that the checker of Jepsen's Kafka workload finds, by its rules.
+"""Judges by the profile `jepsen-kafka`: finds the anomalies of the checker of Jepsen's Kafka workload, by its rules.
 
-Positions are ranks of offsets among the known offsets of a partition, so that gaps do not count. Where an offset is
-known with several values, the first that was told has the position, and the others have none; a value at several
+Positions are ranks of offsets among the known offsets of a partition, so that gaps do not count. If an offset is
+known with several values, the first reported has the position, and the others have none; a value at several
 offsets has the last. Δ is the difference of two positions, 1 where one of them is unknown.
 
-A value that was polled and never sent is `phantom-read` here; Jepsen's checker gives up over it.
+A value that was polled and never sent is `phantom-read` here; Jepsen's checker fails on it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEGAL = frozenset({"int-send-skip", "G0", "G0-realtime"})
 LEGAL_WITH_SUBSCRIBE = frozenset({"poll-skip", "nonmonotonic-poll"})
 """A group may move a partition between two polls."""
 
-Place = tuple[Hashable, Hashable]
+PartitionValue = tuple[Hashable, Hashable]
 """A partition and a value."""
 Edge = tuple[int, int]
 
@@ -40,7 +40,7 @@ class _Log:
     """What is known of the log of one partition."""
 
     values: list[list[Hashable]]
-    """By position: the values known there, first told first."""
+    """By position: the values known there, first reported first."""
 
     def positions(self) -> dict[Hashable, int]:
         return {held[0]: position for position, held in enumerate(self.values)}
@@ -69,7 +69,7 @@ class _History:
             for record in operation.polls
         }
         self.committed = [self._is_committed(operation) for operation in self.clients]
-        self.writer: dict[Place, int] = {}
+        self.writer: dict[PartitionValue, int] = {}
         for number, operation in enumerate(self.clients):
             for record in operation.sends:
                 self.writer[record.key, record.value] = number
@@ -118,16 +118,16 @@ def judge_kafka(operations: Sequence[KafkaOperation], *, with_ww: bool = True) -
 
 def _log_kinds(history: _History) -> Iterator[str]:
     for log in history.logs.values():
-        places = Counter(value for held in log.values for value in held)
+        counted = Counter(value for held in log.values for value in held)
         yield from ("inconsistent-offsets" for held in log.values if len(held) > 1)
-        yield from ("duplicate" for times in places.values() if times > 1)
+        yield from ("duplicate" for times in counted.values() if times > 1)
 
 
 def _read_kinds(history: _History) -> Iterator[str]:
     failed = _sent(history, "fail")
     acknowledged = _sent(history, "ok")
-    yield from ("unseen" for place in acknowledged if place not in history.read)
-    yield from ("phantom-read" for place in history.read if place not in history.writer)
+    yield from ("unseen" for record in acknowledged if record not in history.read)
+    yield from ("phantom-read" for record in history.read if record not in history.writer)
     for operation in history.clients:
         polled = {(record.key, record.value) for record in operation.polls}
         sent = {(record.key, record.value) for record in operation.sends}
@@ -136,7 +136,7 @@ def _read_kinds(history: _History) -> Iterator[str]:
             yield from ("G1a" for _ in polled & failed)
 
 
-def _sent(history: _History, status: str) -> set[Place]:
+def _sent(history: _History, status: str) -> set[PartitionValue]:
     return {(sent.key, sent.value) for each in history.clients if each.type == status for sent in each.sends}
 
 
@@ -151,8 +151,8 @@ def _lost(history: _History) -> Iterator[str]:
     for key, log in history.logs.items():
         bound = max((position for value, position in log.first().items() if (key, value) in history.read), default=-1)
         for value, position in log.last().items():
-            place = (key, value)
-            if position <= bound and place not in history.read and place in committed:
+            record = (key, value)
+            if position <= bound and record not in history.read and record in committed:
                 yield "lost-write"
 
 
@@ -263,8 +263,8 @@ def _realtime(operations: Sequence[KafkaOperation]) -> tuple[int, list[Edge], bo
     edges += [(number, begun + turn) for turn, (_, number) in enumerate(moments)]
     invoked = sorted((each.invoked, number) for number, each in enumerate(operations))
     turn, succession = -1, False
-    for place, number in invoked:
-        while turn + 1 < len(moments) and moments[turn + 1][0] < place:
+    for record, number in invoked:
+        while turn + 1 < len(moments) and moments[turn + 1][0] < record:
             turn += 1
         if turn >= 0:
             edges.append((begun + turn, number))

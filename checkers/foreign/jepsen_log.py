@@ -1,10 +1,10 @@
-"""Jepsen's text log: `INFO  jepsen.util - <process>` TAB `:<type>` TAB `:<f>` TAB `<value>`, one event a line.
+"""Reads Jepsen's text log: `INFO  jepsen.util - <process>` TAB `:<type>` TAB `:<f>` TAB `<value>`, one event a line.
 
 Instead of tabs there may be blanks, as a terminal or an editor leaves them; then only numbers and the nemesis are
 processes, and a line that begins as EDN is none.
 
 `:fail :read` is a read that was not answered. `:info …` and any operation without an answer may have happened at any
-time after its invocation, or never. `:fail :cas` tells that the comparison failed, which is an observation too.
+time after its invocation, or never. `:fail :cas` means that the comparison failed, which is an observation too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def event_in(line: str) -> re.Match[str] | None:
 
 def log_rows(lines: Iterable[str]) -> Rows:
     """Read the events of a log; lines of other loggers are passed over, broken ones of this one are not."""
-    place = 0
+    position = 0
     for number, line in enumerate(lines, start=1):
         text = line.rstrip("\r\n")
         if not text.strip():
@@ -44,7 +44,7 @@ def log_rows(lines: Iterable[str]) -> Rows:
         if match["type"] not in TYPES:
             yield Malformed(number, "expected a type among invoke, ok, fail and info")
             continue
-        place += 1
+        position += 1
         if not match["process"].isdigit():
             yield Aside(match["process"].lstrip(":"), match["f"])
             continue
@@ -53,4 +53,4 @@ def log_rows(lines: Iterable[str]) -> Rows:
             yield Malformed(number, "expected a value of EDN")
             continue
         value = read.value.get("value")
-        yield Event(place - 1, int(match["process"][:18]), match["type"], match["f"], value)
+        yield Event(position - 1, int(match["process"][:18]), match["type"], match["f"], value)

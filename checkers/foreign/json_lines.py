@@ -1,4 +1,4 @@
-"""JSON lines: one operation a line, with the keys `process`, `type`, `f`, `value`, and `index`, `time`, `key` if known.
+"""Reads JSON lines: one operation a line, with `process`, `type`, `f`, `value`, and `index`, `time`, `key` if known.
 
 See docs/foreign-histories.md for the values of each `f`.
 """
@@ -13,7 +13,7 @@ from checkers.foreign.events import Malformed, Rows, event_of
 
 def json_rows(lines: Iterable[str]) -> Rows:
     """Read the events of a file of JSON lines."""
-    place = 0
+    position = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -22,5 +22,5 @@ def json_rows(lines: Iterable[str]) -> Rows:
         except (ValueError, RecursionError):
             yield Malformed(number, "expected an operation as one line of JSON")
             continue
-        yield event_of(form, place, number)
-        place += 1
+        yield event_of(form, position, number)
+        position += 1

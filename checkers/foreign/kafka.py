@@ -1,4 +1,4 @@
-"""Histories of Jepsen's Kafka workload: events with micro-operations, put together to operations.
+"""Assembles events of Jepsen's Kafka workload, with micro-operations, into operations.
 
 A send or poll is a transaction with one kind of micro-operation::
 
@@ -20,7 +20,7 @@ OTHERS = frozenset({"crash", "debug", "debug-topic-partitions"})
 
 
 class Record(NamedTuple):
-    """A record as an operation tells of it."""
+    """A record as an operation reports it."""
 
     key: Hashable
     """The partition."""
@@ -30,7 +30,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KafkaOperation:
-    """One operation. `invoked` and `completed` are places in the history."""
+    """One operation. `invoked` and `completed` are positions in the history."""
 
     process: Hashable
     type: str
@@ -47,29 +47,29 @@ class KafkaOperation:
 
 
 class KafkaHistory(NamedTuple):
-    """Operations in the order in which they completed; those that never did are `info` and last."""
+    """Operations in the order in which they completed; those that never completed are `info` and last."""
 
     operations: list[KafkaOperation]
     malformed: list[Malformed]
 
 
 def is_kafka(event: Event) -> bool:
-    """Tell whether an event belongs to the Kafka workload."""
+    """Return whether an event belongs to the Kafka workload."""
     if event.f in ("send", "poll", *SUBSCRIPTIONS):
         return True
     return event.f == "txn" and _kinds(event.value) <= {"send", "poll"} and bool(_kinds(event.value))
 
 
 def kafka_history(events: Iterable[Event]) -> KafkaHistory:
-    """Put events together. Total: an event that makes no sense is listed, and the rest is still used."""
+    """Assemble events into operations. Never raises: malformed events are listed, and the rest is still used."""
     begun: dict[Hashable, Event] = {}
     operations: list[KafkaOperation] = []
     malformed: list[Malformed] = []
     last = 0
     for event in events:
-        last = event.place + 1
+        last = event.position + 1
         if event.f not in TRANSACTIONS | SUBSCRIPTIONS | OTHERS:
-            malformed.append(Malformed(event.place + 1, f"no operation of a Kafka history: {event.f}"))
+            malformed.append(Malformed(event.position + 1, f"no operation of a Kafka history: {event.f}"))
         elif event.type == "invoke":
             if event.process in begun:
                 abandoned = begun[event.process]
@@ -78,10 +78,10 @@ def kafka_history(events: Iterable[Event]) -> KafkaHistory:
         else:
             invocation = begun.pop(event.process, None)
             if invocation is not None and invocation.f != event.f:
-                malformed.append(Malformed(event.place + 1, f"{invocation.f} was begun, and {event.f} completed"))
+                malformed.append(Malformed(event.position + 1, f"{invocation.f} was begun, and {event.f} completed"))
             operations.append(_operation(invocation or event, event, malformed))
     for invocation in begun.values():
-        operations.append(_operation(invocation, invocation._replace(type="info", place=last), malformed))
+        operations.append(_operation(invocation, invocation._replace(type="info", position=last), malformed))
     return KafkaHistory(operations, malformed)
 
 
@@ -97,13 +97,13 @@ def _operation(invocation: Event, completion: Event, malformed: list[Malformed])
         elif completion.f in SUBSCRIPTIONS:
             named = frozenset(frozen(key) for key in value or ())
     except (TypeError, ValueError, LookupError):
-        malformed.append(Malformed(completion.place + 1, f"the value of a {completion.f} is none"))
+        malformed.append(Malformed(completion.position + 1, f"the value of a {completion.f} is none"))
     return KafkaOperation(
         completion.process,
         completion.type,
         completion.f,
-        invocation.place,
-        completion.place,
+        invocation.position,
+        completion.position,
         tuple(sends),
         tuple(polls),
         named,

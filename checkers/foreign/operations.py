@@ -1,4 +1,4 @@
-"""From events to the operations of a sequential object, and which object that is."""
+"""Pairs events to operations of a sequential object, and infers the object's model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JEPSEN_LOG = "jepsen-log"
 JSON_LINES = "json-lines"
 
 ALIASES: Mapping[str, str] = {"kv-string-append": "kv"}
-"""Other names of models, as other tools have them."""
+"""Names of models in other tools → ours."""
 
 _MODELS_BY_FUNCTIONS: Sequence[tuple[str, frozenset[str]]] = (
     ("register", frozenset({"read", "write"})),
@@ -28,16 +28,16 @@ _MODELS_BY_FUNCTIONS: Sequence[tuple[str, frozenset[str]]] = (
 
 
 class Operations(NamedTuple):
-    """The operations of a history, and the events that made no sense."""
+    """The operations of a history, and its malformed events."""
 
     operations: list[Operation]
     malformed: list[Malformed]
 
 
 def operations_of(events: Iterable[Event], form: str) -> Operations:
-    """Put invocations and completions together. The place of an event in its file is its time.
+    """Pair invocations and completions. The position of an event in its file is its time.
 
-    A process that begins anew without having been answered never will be: its operation is of unknown outcome.
+    A process that begins again before it was answered never gets that answer: its operation is of unknown outcome.
     """
     begun: dict[Hashable, Event] = {}
     operations: list[Operation] = []
@@ -50,9 +50,11 @@ def operations_of(events: Iterable[Event], form: str) -> Operations:
             continue
         invocation = begun.pop(event.process, None)
         if invocation is None:
-            malformed.append(Malformed(event.place + 1, f"{event.f} of process {event.process} ends and never began"))
+            malformed.append(
+                Malformed(event.position + 1, f"{event.f} of process {event.process} ends and never began")
+            )
         elif invocation.f != event.f:
-            malformed.append(Malformed(event.place + 1, f"{invocation.f} was begun, and {event.f} ended"))
+            malformed.append(Malformed(event.position + 1, f"{invocation.f} was begun, and {event.f} ended"))
             operations.append(_operation(invocation, None, form))
         else:
             operations.append(_operation(invocation, event, form))
@@ -64,26 +66,28 @@ def operations_of(events: Iterable[Event], form: str) -> Operations:
 def _operation(invocation: Event, completion: Event | None, form: str) -> Operation:
     process = invocation.process
     assert isinstance(process, int)
-    begun = Operation(process, invocation.place, None, invocation.f, invocation.value, UNKNOWN, "info", invocation.key)
+    begun = Operation(
+        process, invocation.position, None, invocation.f, invocation.value, UNKNOWN, "info", invocation.key
+    )
     if completion is None or completion.type == "info":
         return begun
     if completion.type == "ok":
-        return begun._replace(completed_ns=completion.place, status="ok", result=_result(completion, form))
+        return begun._replace(completed_ns=completion.position, status="ok", result=_result(completion, form))
     if form == JEPSEN_LOG and invocation.f == "cas":
-        return begun._replace(completed_ns=completion.place, status="ok", result=False)
-    return begun._replace(completed_ns=completion.place, status="fail")
+        return begun._replace(completed_ns=completion.position, status="ok", result=False)
+    return begun._replace(completed_ns=completion.position, status="fail")
 
 
 def _result(completion: Event, form: str) -> Value:
     if completion.f == "cas":
         return completion.value if isinstance(completion.value, bool) else True
     if completion.f == "read" and completion.value is None and form == "jepsen-edn":
-        return UNKNOWN  # as Knossos takes it: the history does not tell what was read
+        return UNKNOWN  # as Knossos takes it: the history does not record what was read
     return completion.value
 
 
 def model_of(operations: Iterable[Operation]) -> str | None:
-    """Tell the smallest model that has all functions of a history; None if there is none."""
+    """Return the smallest model that has all functions of a history; None if there is none."""
     functions: set[str] = set()
     collections = False
     for operation in operations:
@@ -99,7 +103,7 @@ def model_of(operations: Iterable[Operation]) -> str | None:
 
 
 def initial_values(operations: Sequence[Operation], model: str, form: str) -> list[Value]:
-    """Return the initial values to be tried. Files do not tell them; Jepsen's registers begin as nil or as 0.
+    """Return the initial values to be tried. Files do not contain them; Jepsen's registers begin as nil or as 0.
 
     A value that no operation reads makes no difference, so 0 is tried only where it was read.
     """

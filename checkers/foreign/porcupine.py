@@ -1,4 +1,4 @@
-"""Porcupine's key-value files: `{:process 0, :type :invoke, :f :get, :key "k", :value nil}`, one event a line."""
+"""Reads Porcupine's key-value files: `{:process 0, :type :invoke, :f :get, :key "k", :value nil}`, one a line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ FUNCTIONS = frozenset({"get", "put", "append"})
 
 def porcupine_rows(lines: Iterable[str]) -> Rows:
     """Read the events of a key-value file."""
-    place = 0
+    position = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith(";"):
             continue
         read = next(forms(line), None)
-        row = event_of(read.value, place, number) if isinstance(read, Form) else Malformed(number, "expected a map")
-        place += 1
+        row = event_of(read.value, position, number) if isinstance(read, Form) else Malformed(number, "expected a map")
+        position += 1
         if isinstance(row, Event) and row.f not in FUNCTIONS:
             row = Malformed(number, "expected an :f among get, put and append")
         yield row

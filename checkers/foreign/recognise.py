@@ -1,4 +1,4 @@
-"""Which format a file has, from its content."""
+"""Recognises the format of a file by its content, and reads it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class UnreadableError(Exception):
 
 
 def recognise(path: Path) -> str | None:
-    """Tell the format of a file or directory, None if its content is of no known format. Raises `OSError`."""
+    """Return the format of a file or directory, None if its content is of no known format. Raises `OSError`."""
     if path.is_dir():
         return STORE if (path / "history").is_dir() else None
     with path.open("rb") as file:
@@ -45,12 +45,12 @@ def recognise(path: Path) -> str | None:
     lines = [line for line in head.splitlines() if line.strip()]
     if any(event_in(line) for line in lines[:200]):
         return "jepsen-log"
-    said = next((line for line in lines if not line.lstrip().startswith(";")), "")
-    if _KEY_VALUE.fullmatch(said):
+    first = next((line for line in lines if not line.lstrip().startswith(";")), "")
+    if _KEY_VALUE.fullmatch(first):
         return "porcupine"
     if _JSON.match(head):
         return "json-lines"
-    return EDN if said and _EDN.match(head) else None
+    return EDN if first and _EDN.match(head) else None
 
 
 def rows_of(path: Path, form: str) -> Rows:

@@ -1,7 +1,7 @@
-"""Foreign Kafka histories as our own tables, and our own runs as operations of Jepsen's workload.
+"""Converts foreign Kafka histories to Harrow's tables, and Harrow's runs to operations of Jepsen's workload.
 
-A partition of Jepsen's workload becomes a topic with one partition, a value a number in order of first mention, a place
-in the file a microsecond. An operation that both sends and polls becomes two, of one time and process.
+A partition of Jepsen's workload becomes a topic with one partition, a value a number in order of first mention, a
+position in the file a microsecond. An operation that both sends and polls becomes two, of one time and process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Writer:
         self.topics: dict[Hashable, str] = {}
         self.processes: dict[Hashable, int] = {}
         self.settled: dict[Hashable, set[Hashable]] = defaultdict(set)
-        """By process: partitions in which its position is its own doing, not that of a new assignment."""
+        """By process: partitions in which its position follows from its own polls, not from a new assignment."""
         self.number = 0
         self.add("runs", name=run_id, system="foreign", workers=1, faults_wanted=False, idempotence=False)
         self.add("workers", worker=0, operations=len(operations))
@@ -66,7 +66,7 @@ class _Writer:
                 self.add(
                     "sends",
                     op=op,
-                    **self._place(record.key),
+                    **self._partition_of(record.key),
                     value=self._value(record),
                     acks=ACKS_ALL,
                     offset=record.offset if (record.offset or 0) < _INT64_MAX else None,
@@ -86,7 +86,7 @@ class _Writer:
             self.add(
                 "polls",
                 op=op,
-                **self._place(key),
+                **self._partition_of(key),
                 position=min(offsets),
                 next_position=max(offsets) + 1,
                 records=len(records),
@@ -98,7 +98,7 @@ class _Writer:
                 self.add(
                     "reads",
                     op=op,
-                    **self._place(key),
+                    **self._partition_of(key),
                     offset=record.offset,
                     value=self._value(record),
                     ordinal=ordinal,
@@ -123,7 +123,7 @@ class _Writer:
     def _value(self, record: Record) -> int:
         return self.values.setdefault((record.key, record.value), len(self.values) + 1)
 
-    def _place(self, key: Hashable) -> dict[str, Any]:
+    def _partition_of(self, key: Hashable) -> dict[str, Any]:
         if key not in self.topics:
             name = str(key)
             self.topics[key] = name if name not in self.topics.values() else f"{name}-{len(self.topics)}"
@@ -131,9 +131,9 @@ class _Writer:
 
 
 def operations_of_run(run: Path) -> list[KafkaOperation]:
-    """Read a run of our own as operations of Jepsen's workload, in the order in which they completed.
+    """Read a run of Harrow as operations of Jepsen's workload, in the order in which they completed.
 
-    Rows that make no sense are left out: checking the run itself tells of them.
+    Malformed rows are left out: checking the run itself reports them.
     """
     sends: dict[int, list[Record]] = defaultdict(list)
     polls: dict[int, list[Record]] = defaultdict(list)
@@ -146,7 +146,7 @@ def operations_of_run(run: Path) -> list[KafkaOperation]:
         if row["assigned"]:
             assigned[row["op"]].add(_partition(row))
     moments = _rows(run, "operations", ("invoked_ns", "op"))
-    rank = {at: place for place, at in enumerate(sorted({at for row in moments for at in _times(row)}))}
+    rank = {at: rank for rank, at in enumerate(sorted({at for row in moments for at in _times(row)}))}
     last = len(rank)
     operations: list[KafkaOperation] = []
     known: dict[int, set[Hashable]] = defaultdict(set)
@@ -155,7 +155,7 @@ def operations_of_run(run: Path) -> list[KafkaOperation]:
         completed = last if row["completed_ns"] is None else max(invoked, rank[row["completed_ns"]])
         process, op = row["process"], row["op"]
         if assigned[op]:
-            # An assignment names what the process keeps, so those that it begins anew are forgotten.
+            # An assignment names what the process keeps, so those that it begins again are forgotten.
             kept = frozenset(known[process] - assigned[op])
             operations.append(KafkaOperation(process, "ok", "assign", invoked, invoked, named=kept))
         known[process] |= {record.key for record in polls[op]}

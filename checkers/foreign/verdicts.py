@@ -1,4 +1,4 @@
-"""What is said of one file."""
+"""Defines the verdict on one file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from checkers.foreign.events import Malformed
-
-MALFORMED = "malformed-history"
+from history.anomalies import MALFORMED
 
 Verdict = Literal["valid", "invalid", "unknown"]
 
@@ -26,7 +25,7 @@ class FileVerdict:
     reason: str
     """One line."""
     decision: Mapping[str, Any] | None = None
-    """Where a sequential object was asked for: what `checkers.linearizability.exchange` makes of its verdict."""
+    """For a sequential object: its verdict as JSON of `checkers.linearizability.exchange`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -40,22 +39,22 @@ class FileVerdict:
 
 
 def unreadable(file: str, reason: str) -> FileVerdict:
-    """Nothing could be made of a file."""
+    """Return the verdict on a file that cannot be read."""
     return FileVerdict(file, "unknown", (MALFORMED,), {MALFORMED: 1}, reason)
 
 
 def with_malformed(judged: FileVerdict, malformed: Sequence[Malformed], total: int) -> FileVerdict:
-    """Add what could not be read: what is valid without it is unknown, and what is invalid stays so."""
+    """Add malformed rows to a verdict: valid becomes unknown, invalid stays invalid."""
     if not total:
         return judged
-    places = "; ".join(f"line {place.line}: {place.problem}" for place in malformed[:3])
-    told = f"{total:,} malformed rows ({places}{'; …' if total > 3 else ''})"
+    rows = "; ".join(f"line {row.line}: {row.problem}" for row in malformed[:3])
+    malformed_rows = f"{total:,} malformed rows ({rows}{'; …' if total > 3 else ''})"
     verdict: Verdict = "unknown" if judged.verdict == "valid" else judged.verdict
     return FileVerdict(
         judged.file,
         verdict,
         tuple(sorted({*judged.kinds, MALFORMED})),
         {**judged.counts, MALFORMED: judged.counts.get(MALFORMED, 0) + total},
-        told if judged.verdict == "valid" else f"{judged.reason}; {told}",
+        malformed_rows if judged.verdict == "valid" else f"{judged.reason}; {malformed_rows}",
         judged.decision,
     )

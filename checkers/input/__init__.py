@@ -1,1 +1,1 @@
-"""Reads histories: tables of runs and data sets, local or remote; which rows are well-formed; the facts of a run."""
+"""Reads histories: tables of runs and data sets, local or remote; validates rows; interprets the facts of a run."""

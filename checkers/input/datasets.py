@@ -1,6 +1,6 @@
-"""Data sets: the histories of many runs in the same part files, as a sweep of simulations writes them.
+"""Reads data sets: the histories of many runs in the same part files, as a sweep of simulations writes them.
 
-A data set is a directory like a run's: `history/<table>/part-*.parquet`. Only the column `run_id` tells its runs apart,
+A data set is a directory like a run's: `history/<table>/part-*.parquet`. Only the column `run_id` separates its runs,
 so that ten thousand of them are a few files, and one job.
 """
 
@@ -19,13 +19,13 @@ from history.schema import TABLES
 
 
 def survey_dataset(directory: Path) -> list[RunFiles]:
-    """The runs of a data set, those of its table `runs`, sorted. What is found of one goes to `runs/<run id>` in it."""
+    """Return the runs in a data set's table `runs`, sorted. Results of a run are written to `runs/<run id>` in it."""
     gaps: list[Gap] = []
     small = {table: _rows_by_run(directory, table, gaps) for table in TABLES if table not in LARGE_TABLES}
     parts = {table: survey_parts(directory, table, TABLES[table], gaps) for table in LARGE_TABLES}
     rows = {table: _counts_by_run(directory, table) for table in LARGE_TABLES}
     runs = []
-    for place, run_id in enumerate(sorted(small["runs"])):
+    for index, run_id in enumerate(sorted(small["runs"])):
         missing = [
             Gap(table, f"the table {table} is missing or empty")
             for table in REQUIRED_TABLES
@@ -36,8 +36,8 @@ def survey_dataset(directory: Path) -> list[RunFiles]:
                 directory / "runs" / run_id,
                 run_id,
                 {table: tuple(by_run.get(run_id, ())) for table, by_run in small.items()},
-                # the files hold the rows of all runs: they are read once, in the name of the first
-                {table: Parts(parts[table].files if place == 0 else (), rows[table][run_id]) for table in LARGE_TABLES},
+                # the files hold the rows of all runs: only the first run lists them, so that they are read once
+                {table: Parts(parts[table].files if index == 0 else (), rows[table][run_id]) for table in LARGE_TABLES},
                 (*gaps, *missing),
             )
         )

@@ -1,8 +1,8 @@
-"""Runs that lie where only Spark reaches: on any file system that it has a driver for, named by a URI.
+"""Prepares remote runs for checking: on any file system that Spark has a driver for, named by a URI.
 
-What is small of such a run is copied into a directory here; of its large tables only the footers are read, and the
-directory gets a list of their parts (`history/<table>/elsewhere.json`), which Spark then reads where they are. To all
-that comes after, that directory is a run like any other; results are written into it.
+The small tables of such a run are copied into a local directory; of its large tables only the footers are read, and the
+directory gets a list of their parts (`history/<table>/elsewhere.json`), which Spark reads remotely. The directory can
+then be checked like any other run; results are written into it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from checkers.input.tables import ELSEWHERE, LARGE_TABLES, schema_problem
+from checkers.input.tables import LARGE_TABLES, REMOTE_PARTS, schema_problem
 from history.schema import TABLES
 
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
@@ -28,38 +28,38 @@ _TAIL = 8  # length of the footer, then the magic
 _FOOTER_MAX = 64 << 20
 
 
-class ElsewhereError(Exception):
-    """A place that cannot be read, or holds no run. One line: what was expected, what was found."""
+class RemoteRunError(Exception):
+    """A location cannot be read, or holds no run. The message is one line: what was expected, what was found."""
 
 
-def is_elsewhere(place: str) -> bool:
-    """Whether `place` is a URI and no path of this machine."""
-    return _URI.match(place) is not None
+def is_remote(location: str) -> bool:
+    """Whether `location` is a URI and no path of this machine."""
+    return _URI.match(location) is not None
 
 
 def bring(spark: SparkSession, uri: str, into: Path) -> Path:
-    """Make a directory in `into` that stands for the run at `uri`, new each time; return it.
+    """Make a directory in `into` that represents the run at `uri`, new each time; return it.
 
-    Raises `ElsewhereError` where nothing can be read, `OSError` where nothing can be written.
+    Raises `RemoteRunError` if it cannot be read, `OSError` if the directory cannot be written.
     """
     files = _Files(spark)
     source = uri.rstrip("/")
     directory = into / f"{source.rpartition('/')[2]}-{hashlib.sha256(source.encode()).hexdigest()[:8]}"
     tables = {table: files.parts(f"{source}/history/{table}") for table in TABLES}
     if not any(tables.values()):
-        raise ElsewhereError(f"{uri} holds no run: expected tables in {source}/history")
+        raise RemoteRunError(f"{uri} holds no run: expected tables in {source}/history")
     if directory.exists():
         shutil.rmtree(directory)
     for table, parts in tables.items():
-        place = directory / "history" / table
-        place.mkdir(parents=True)
+        location = directory / "history" / table
+        location.mkdir(parents=True)
         if table in LARGE_TABLES:
-            (place / ELSEWHERE).write_text(
+            (location / REMOTE_PARTS).write_text(
                 json.dumps([files.described(part, TABLES[table]) for part in parts], indent=1)
             )
         else:
             for part in parts:
-                files.copy(part, place / part.rpartition("/")[2])
+                files.copy(part, location / part.rpartition("/")[2])
     return directory
 
 
@@ -72,26 +72,26 @@ class _Files:
         self._settings: Any = context._jsc.hadoopConfiguration()
 
     def parts(self, directory: str) -> list[str]:
-        """The part files in a directory, sorted; none if there is no such directory."""
+        """Return the part files in a directory, sorted; none if there is no such directory."""
         try:
             system, path = self._at(directory)
             found = [entry.getPath().toString() for entry in system.listStatus(path)] if system.exists(path) else []
         except Py4JError as error:
-            raise ElsewhereError(f"{directory} cannot be read: {_reason(error)}") from error
+            raise RemoteRunError(f"{directory} cannot be read: {_reason(error)}") from error
         return sorted(name for name in found if re.fullmatch(r"part-.*\.parquet", name.rpartition("/")[2]))
 
     def copy(self, source: str, target: Path) -> None:
-        """Copy a file here."""
+        """Copy a file to this machine."""
         try:
             system, path = self._at(source)
             system.copyToLocalFile(
                 False, path, self._java.org.apache.hadoop.fs.Path(f"file://{target.resolve()}"), True
             )
         except Py4JError as error:
-            raise ElsewhereError(f"{source} cannot be read: {_reason(error)}") from error
+            raise RemoteRunError(f"{source} cannot be read: {_reason(error)}") from error
 
     def described(self, part: str, schema: pa.Schema) -> dict[str, Any]:
-        """A part as the list has it: where it is, and how many rows its footer promises, or why it cannot be used."""
+        """Describe a part for the list: its URI, and how many rows its footer promises, or why it cannot be used."""
         try:
             footer = pq.ParquetFile(pa.BufferReader(self._footer(part)))
         except (Py4JError, pa.ArrowException, ValueError) as error:
@@ -100,7 +100,7 @@ class _Files:
         return {"uri": part, "rows": footer.metadata.num_rows} | ({} if problem is None else {"problem": problem})
 
     def _footer(self, part: str) -> bytes:
-        """A file with this part's footer and no data."""
+        """Return a Parquet file with this part's footer and no data."""
         system, path = self._at(part)
         length = system.getFileStatus(path).getLen()
         stream = system.open(path)
@@ -119,13 +119,13 @@ class _Files:
         stream.seek(position)
         return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream, size))
 
-    def _at(self, place: str) -> tuple[Any, Any]:
-        path = self._java.org.apache.hadoop.fs.Path(place)
+    def _at(self, location: str) -> tuple[Any, Any]:
+        path = self._java.org.apache.hadoop.fs.Path(location)
         return path.getFileSystem(self._settings), path
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what Java said, or Python, without its stack."""
+    """Return the first line of a Java or Python error, without its stack."""
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error).strip()
     return text.splitlines()[0] if text else type(error).__name__

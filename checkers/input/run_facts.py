@@ -1,4 +1,4 @@
-"""What the small tables say of one run: its promises, its faults, its phases, and whether its history is whole."""
+"""Interprets the small tables of a run: its settings, faults and phases, and whether its history is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOSSY_KINDS = frozenset(
         "disk-rollback",
     }
 )
-"""Kinds of fault after which a replica may lack what it had written: the lossy unclean shutdowns."""
+"""Kinds of fault after which a replica may lack what it had written: lossy unclean shutdowns."""
 
 ENDING_KINDS = frozenset(
     {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "out-of-memory", "broker-removal"}
@@ -37,7 +37,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """The row of `runs`. What is unknown is taken as the weakest promise, so that nothing is blamed on a guess."""
+    """The row of `runs`. An unknown setting counts as the weakest promise, so that no violation rests on a guess."""
 
     brokers: int | None
     controllers: int | None
@@ -64,11 +64,11 @@ class Fault:
     targets: tuple[int, ...]
     started_ns: int
     ended_ns: int | None
-    """When it was healed; None if nobody saw that."""
+    """When it was healed; None if that was not observed."""
     took_hold: bool
     healed: bool
     lossy: bool
-    """Whether the targets may have lost what they had not synced, or all that a system keeps in memory alone."""
+    """Whether the targets may have lost what they had not synced, or all that a system keeps only in memory."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ class Trouble:
 
     @property
     def undecides(self) -> bool:
-        """Whether the run may prove less because of it; what fails when all is recorded takes nothing from it."""
+        """Whether the run may prove less because of it; failures after everything is recorded do not matter."""
         return self.source != "cluster" and self.phase != "tear-down"
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run, as far as the small tables tell."""
+    """What the small tables record of one run."""
 
     run_id: str
     settings: Settings
@@ -115,13 +115,13 @@ class RunFacts:
     """Topics that a client has deleted, or may have."""
     troubles: tuple[Trouble, ...]
     sends_known: bool
-    """Whether every value that was sent, and every commit, is in the history; else what nobody wrote proves nothing."""
+    """Whether every value that was sent, and every commit, is in the history; else a missing send proves nothing."""
 
     @property
     def healed_ns(self) -> int | None:
-        """When the cluster was last made whole; None if that is not known."""
+        """When the last fault was healed; None if that is not known."""
         if any(trouble.source == "harness" and trouble.undecides for trouble in self.troubles):
-            return None  # what we broke, or did not mend, is not the cluster's failure to recover
+            return None  # what the harness broke, or did not mend, is not the cluster's failure to recover
         if not self.faults:
             return self.phases["main"][0] if "main" in self.phases else None
         if any(fault.ended_ns is None or not fault.healed for fault in self.faults):
@@ -130,7 +130,7 @@ class RunFacts:
 
 
 def facts_of(files: RunFiles) -> RunFacts:
-    """Interpret the small tables of a run. Total: a row that makes no sense is listed in `malformed`."""
+    """Interpret the small tables of a run. Never raises: malformed rows are listed in `malformed`."""
     malformed: list[tuple[str, str]] = []
     settings = _settings(files.small["runs"], malformed)
     workers = {row["worker"] for row in files.small["workers"] if row["worker"] is not None}
@@ -228,7 +228,7 @@ def _phases(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> dict[str, 
 
 
 def _troubles(rows: Iterable[Row]) -> Iterable[Trouble]:
-    """A row that lacks something is trouble still."""
+    """Yield the troubles; a row that lacks something still counts."""
     for row in rows:
         first_line = next(iter((row["text"] or "").splitlines()), "") or "something that was not recorded"
         yield Trouble(row["phase"] or "", row["source"] or "harness", first_line)

@@ -1,7 +1,7 @@
-"""How much there is to check, and how Spark is set up for that much.
+"""Measures how much there is to check, and chooses the settings of Spark for it.
 
-A short history costs what Spark spends on planning, so its rows stay in one partition, expressions are interpreted, and
-nothing is shuffled. Each row of a long one costs more than the whole plan.
+For a short history planning dominates, so its rows stay in one partition, expressions are interpreted, and nothing is
+shuffled. For a long one the cost of the rows dominates.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Size(Enum):
         return frame.localCheckpoint(eager=False)
 
     def together(self, frame: DataFrame, *columns: str) -> DataFrame:
-        """Bring the rows together that are alike in some columns. Those of a short history are."""
+        """Repartition by some columns; a short history has one partition anyway."""
         return frame if self is Size.SHORT else frame.repartition(*columns)
 
     def gathered(self, frame: DataFrame) -> DataFrame:
-        """Bring a frame that comes from outside of Spark, or from files, into as many partitions as rows ask for."""
+        """Coalesce a frame from files, or from outside of Spark, to as many partitions as its rows need."""
         return frame.coalesce(1) if self is Size.SHORT else frame
 
 
 def size_of(runs: Iterable[RunFiles]) -> Size:
-    """Tell how much there is to check in some runs together."""
+    """Return how much there is to check in some runs together."""
     rows = rows_of(runs)
     return Size.SHORT if rows <= ROWS_SHORT else Size.LONG if rows > ROWS_LONG else Size.MIDDLE
 
@@ -72,7 +72,7 @@ def settings_for(runs: Sequence[RunFiles]) -> dict[str, str]:
     short = size_of(runs) is Size.SHORT
     return {
         "spark.sql.shuffle.partitions": str(partitions_for(runs)),
-        # Hundreds of classes are compiled for the expressions of a check, and a short one is over before they pay.
+        # A check compiles hundreds of classes for its expressions, and a short one is over before that pays off.
         "spark.sql.codegen.wholeStage": str(not short).lower(),
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if short else "FALLBACK",
         # Where expressions are interpreted, looking up what is known of one costs more than finding it again.

@@ -1,6 +1,6 @@
-"""Reading the history tables of run directories, whole or broken.
+"""Reads the history tables of run directories, whole or broken.
 
-Small tables (settings, faults, phases, ends, workers) are read here and now; large ones become Spark frames over all
+Small tables (settings, faults, phases, ends, workers) are read at once; large ones become Spark frames over all
 runs. Whatever cannot be read is left out and named: a `Gap` is a reason for the verdict `unknown`, never an error.
 """
 
@@ -27,10 +27,10 @@ LARGE_TABLES = ("operations", "sends", "polls", "reads", "commands", "commits", 
 
 REQUIRED_TABLES = ("runs", "operations", "sends", "polls", "ends", "phases", "workers")
 """Without one of these a history cannot be decided. A run may well have no faults, no commands, no groups, no
-administration, no samples and no dumped logs; and where `reads` is missing, the polls tell how many records it should
+administration, no samples and no dumped logs; and if `reads` is missing, the polls say how many records it should
 hold."""
 
-ELSEWHERE = "elsewhere.json"
+REMOTE_PARTS = "remote.json"
 """Beside the parts of a large table: a list of parts that only Spark can reach (`checkers.input.remote`)."""
 
 _SPARK_GLOB = re.compile(r"([\[\]{}*?\\])")
@@ -50,7 +50,7 @@ class Parts:
 
     files: tuple[Path, ...]
     rows: int
-    elsewhere: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
     """URIs of parts that are not on this machine."""
 
 
@@ -115,12 +115,12 @@ def survey_parts(directory: Path, table: str, schema: pa.Schema, gaps: list[Gap]
         elif count:
             files.append(path)
             rows += count
-    elsewhere = _parts_elsewhere(directory / "history" / table / ELSEWHERE, table, gaps)
-    return Parts(tuple(files), rows + sum(elsewhere.values()), tuple(elsewhere))
+    remote = _remote_parts(directory / "history" / table / REMOTE_PARTS, table, gaps)
+    return Parts(tuple(files), rows + sum(remote.values()), tuple(remote))
 
 
-def _parts_elsewhere(listed: Path, table: str, gaps: list[Gap]) -> dict[str, int]:
-    """The rows of each readable part on a list, by its URI; the others are added to `gaps`."""
+def _remote_parts(listed: Path, table: str, gaps: list[Gap]) -> dict[str, int]:
+    """Return the rows of each readable part on a list, by its URI; the others are added to `gaps`."""
     rows = {}
     for part in json.loads(listed.read_text()) if listed.is_file() else ():
         if "problem" in part:
@@ -131,7 +131,7 @@ def _parts_elsewhere(listed: Path, table: str, gaps: list[Gap]) -> dict[str, int
 
 
 def schema_problem(found: pa.Schema, wanted: pa.Schema) -> str | None:
-    """What a part's columns lack of those wanted, or None."""
+    """Return what a part's columns lack of those wanted, or None."""
     for field in wanted:
         index = found.get_field_index(field.name)
         if index < 0:
@@ -148,7 +148,7 @@ def _same_type(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _run_id(directory: Path, small: Mapping[str, list[Mapping[str, Any]]], large: Mapping[str, Parts]) -> str:
-    """Take the id from the table of runs, else from whatever row is there, else from the directory's name."""
+    """Take the id from the table of runs, else from any row, else from the directory's name."""
     rows = (row["run_id"] for table in ("runs", *small) for row in small[table])
     return next((run_id for run_id in (*rows, *_ids_in_parts(large)) if run_id is not None), directory.name)
 
@@ -167,9 +167,9 @@ def _ids_in_parts(large: Mapping[str, Parts]) -> Iterator[str | None]:
 
 def _spark_paths(parts: Parts) -> Iterator[str]:
     yield from ("file://" + _literal(str(file.resolve())) for file in parts.files)
-    yield from map(_literal, parts.elsewhere)
+    yield from map(_literal, parts.remote)
 
 
 def _literal(path: str) -> str:
-    """A path that Spark is to take as it stands."""
+    """Escape a path so that Spark does not expand it."""
     return _SPARK_GLOB.sub(r"\\\1", path)

@@ -1,4 +1,4 @@
-"""Which rows of the large tables make sense: a problem is reported, and as much of the row as can be used is used.
+"""Validates the rows of the large tables: reports problems, and keeps as much of each row as can be used.
 
 Each function returns its table with the columns `problem` (null for a good row) and `usable`. Sends, reads and polls
 come with their operation; where that is unknown or malformed, its columns are null, and no rule on time, process or
@@ -17,7 +17,7 @@ _OPERATION = ("process", "kind", "status", "node", "phase", "invoked_ns", "compl
 
 
 def examined_operations(operations: DataFrame, *, unique: bool = False) -> DataFrame:
-    """Examine operations; of several with one number, the first counts. `unique`: there is one of each."""
+    """Examine operations; of several with one number, the first counts. `unique`: numbers are unique."""
     same_number = Window.partitionBy("run_id", "op").orderBy("invoked_ns", "process", "kind", "status")
     copy = fn.lit(1) if unique else fn.row_number().over(same_number)
     numbered = operations.withColumn("copy", copy)
@@ -37,7 +37,7 @@ def examined_operations(operations: DataFrame, *, unique: bool = False) -> DataF
 
 
 def examined_sends(sends: DataFrame, operations: DataFrame, *, unique: bool = False) -> DataFrame:
-    """Examine records sent; of several with one value, the first counts. `unique`: there is one of each."""
+    """Examine records sent; of several with one value, the first counts. `unique`: values are unique."""
     same_value = Window.partitionBy("run_id", "value").orderBy("op", "ordinal", "topic", "partition")
     copy = fn.lit(1) if unique else fn.row_number().over(same_value)
     joined = _with_operation(sends, operations, "send").withColumn("copy", copy)
@@ -76,7 +76,7 @@ def examined_reads(reads: DataFrame, operations: DataFrame) -> DataFrame:
 
 
 def examined_polls(polls: DataFrame, operations: DataFrame, returned: DataFrame) -> DataFrame:
-    """Examine polls, and compare what they say they returned with what there is (`checkers.relations.polls`)."""
+    """Examine polls, and compare the numbers of records they claim with those recorded (`checkers.relations.polls`)."""
     same_poll = Window.partitionBy(*POLL).orderBy("position", "next_position")
     joined = (
         _with_operation(polls, operations, "poll", "latest")
@@ -127,7 +127,7 @@ def examined_logs(logs: DataFrame) -> DataFrame:
 
 
 def examined_commands(commands: DataFrame) -> DataFrame:
-    """Examine commands to objects. Every row counts: one that makes no sense spoils its object."""
+    """Examine commands to objects. Every row counts: a malformed one leaves its object undecided."""
     problem = _first_problem(
         ("no topic, partition or object", _any_null("topic", "partition", "key")),
         ("unknown model", ~_among("model", *MODELS)),
@@ -141,9 +141,9 @@ def examined_commands(commands: DataFrame) -> DataFrame:
 
 
 def examined_commits(commits: DataFrame, operations: DataFrame) -> DataFrame:
-    """Examine what members of groups committed and were told of commits."""
-    place = ["run_id", "op", "group", "topic", "partition"]
-    same_place = Window.partitionBy(*place).orderBy("offset", "generation")
+    """Examine the commits of group members, and the answers to queries for committed offsets."""
+    key = ["run_id", "op", "group", "topic", "partition"]
+    same_key = Window.partitionBy(*key).orderBy("offset", "generation")
     problem = _first_problem(
         ("no group, topic or partition", _any_null("group", "topic", "partition")),
         ("no such operation of a group", ~fn.col("known")),
@@ -153,7 +153,7 @@ def examined_commits(commits: DataFrame, operations: DataFrame) -> DataFrame:
     )
     return (
         _with_operation(commits, operations, "commit", "committed")
-        .withColumn("copy", fn.row_number().over(same_place))
+        .withColumn("copy", fn.row_number().over(same_key))
         .withColumn("problem", problem)
         .withColumn("usable", fn.col("problem").isNull())
         .drop("copy", "known")

@@ -1,4 +1,4 @@
-"""Linearizability kernels: find one order of all operations that a sequential object explains, or that there is none.
+"""Decides linearizability: finds an order of all operations that a sequential object explains, or shows there is none.
 
 A small pure library: plain values in, plain values out, no I/O, no clock unless a time limit is asked for.
 

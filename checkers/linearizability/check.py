@@ -1,4 +1,4 @@
-"""Deciding a whole history: every key by itself, the undecided ones in turn with growing budgets."""
+"""Decides a whole history: every key by itself, the undecided ones in turn with growing budgets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT: Final = object()
 
 
 class UnknownModelError(ValueError):
-    """There is no such model. One line that lists those that exist."""
+    """No model has this name. The message is one line and lists the names that exist."""
 
 
 @dataclass
@@ -57,13 +57,13 @@ def check_history(
     operations: Iterable[Operation],
     model: str | Model,
     budget: Budget = DEFAULT_BUDGET,
-    initial: Any = DEFAULT,  # noqa: ANN401 - whatever a history holds
+    initial: Any = DEFAULT,  # noqa: ANN401 - any value of a history
     clock: Callable[[], float] = time.monotonic,
     evidence_max: int = EVIDENCE_MAX,
 ) -> Verdict:
     """Decide whether a history is linearizable; see `operations` and `models` for what they mean.
 
-    A violation of one key makes the history invalid, whatever is left undecided. No content of a history raises:
+    A violation of one key makes the history invalid, even if other keys are undecided. No content of a history raises:
     operations that the model has no meaning for are counted, and leave their key undecided.
     Raises `UnknownModelError`, and `MalformedOperation` for an initial value that is no state of the model.
     `clock` counts seconds, and is asked only if the budget limits them. There is evidence of `evidence_max` keys.

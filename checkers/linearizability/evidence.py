@@ -1,4 +1,4 @@
-"""What a search can show: the longest orders with their states, the operation that fits nowhere, what was open then."""
+"""Extracts evidence from a search: the longest orders with their states, the stuck operation, what was open then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATE_TEXT_MAX: Final = 200
 
 
 def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -> Evidence:
-    """Return the evidence of a search that found no order, or came to no end."""
+    """Return the evidence of a search that found no order, or did not end."""
     operations = search.layout.operations
     orders = [list(_steps(search, node)) for node in search.longest.values()] or [[]]
     stuck = search.layout.levels[search.deepest].forced_operation
@@ -29,15 +29,15 @@ def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -
     initial = orders[0][skipped - 1][1] if skipped else state_text(search.state(0))
     shown = {stuck, *window, *(number for order in shown_orders for number, _ in order)}
     numbers = sorted(shown, key=lambda number: (operations[number].invoked_ns, number))
-    place = {number: index for index, number in enumerate(numbers)}
+    index_of = {number: index for index, number in enumerate(numbers)}
     return Evidence(
         key=key,
         model=model,
         operations=tuple(operations[number] for number in numbers),
         initial=initial if not skipped or _agree(orders, skipped) else "differs from order to order",
-        orders=tuple(tuple(Step(place[number], state) for number, state in order) for order in shown_orders),
-        stuck=None if undecided else place[stuck],
-        window=tuple(place[number] for number in window),
+        orders=tuple(tuple(Step(index_of[number], state) for number, state in order) for order in shown_orders),
+        stuck=None if undecided else index_of[stuck],
+        window=tuple(index_of[number] for number in window),
         left_out=len(before - shown) if before else 0,
     )
 
@@ -70,7 +70,7 @@ def completed_last(operation: Operation) -> tuple[bool, int]:
 
 
 def state_text(state: object) -> str:
-    """Return a state as people read it, of bounded length."""
+    """Return a state as readable text of bounded length."""
     if isinstance(state, frozenset):
         text = "{" + ", ".join(sorted(map(_element_text, state))) + "}"
     else:
@@ -104,18 +104,18 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
 
 
 def _steps(search: Search, node: Node) -> Iterator[tuple[int, str]]:
-    """Replay the way to a node, and what follows of itself: the operations in order, with the state after each."""
-    way: list[Node] = []
+    """Replay the path to a node and the forced steps: the operations in order, with the state after each."""
+    path: list[Node] = []
     at: Node | None = node
     while at is not None:
-        way.append(at)
+        path.append(at)
         at = at.parent
-    way.reverse()
-    for position, here in enumerate(way):
+    path.reverse()
+    for position, here in enumerate(path):
         text = state_text(search.state(here.state))
         if here.bit:
             yield _operation_of(search, here), text
-        until = way[position + 1].level if position + 1 < len(way) else search.deepest
+        until = path[position + 1].level if position + 1 < len(path) else search.deepest
         for number in _settled(search, here, until):
             yield number, text
 
@@ -129,7 +129,7 @@ def _operation_of(search: Search, node: Node) -> int:
 
 
 def _settled(search: Search, node: Node, until: int) -> Iterator[int]:
-    """Yield the operations that go into the order of themselves, from a node's level to that of its child."""
+    """Yield the operations that are ordered without a choice, from a node's level to that of its child."""
     level, placed = node.level, node.placed
     while True:
         observing = search.view(level, node.state).observing

@@ -1,4 +1,4 @@
-"""A verdict as JSON: what leaves a Spark task, and what the picture of a violation is drawn from.
+"""Converts a verdict to JSON, which leaves a Spark task and which the picture of a violation is drawn from.
 
     {"outcome", "reason", "kinds", "counts", "evidence": [
         {"key", "model", "initial", "stuck", "window", "left_out",
@@ -20,7 +20,7 @@ _READING: Final = frozenset({"read", "get", "dequeue", "contains", "end", "appen
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON has it."""
+    """Return a verdict as JSON."""
     return {
         "outcome": verdict.outcome,
         "reason": verdict.reason,
@@ -31,7 +31,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """Return evidence as JSON has it."""
+    """Return evidence as JSON."""
     return {
         "key": None if evidence.key is None else str(evidence.key),
         "model": evidence.model,
@@ -60,5 +60,7 @@ def _operation_json(operation: Operation) -> dict[str, Any]:
 def described(operation: Operation) -> str:
     """Return an operation in a few words: `cas (1, 2) → False`."""
     argument = "" if operation.argument is None else f" {state_text(operation.argument)}"
-    tells = operation.completed_ns is not None and operation.function in _READING and operation.result is not UNKNOWN
-    return f"{operation.function}{argument}" + (f" → {state_text(operation.result)}" if tells else "")
+    has_result = (
+        operation.completed_ns is not None and operation.function in _READING and operation.result is not UNKNOWN
+    )
+    return f"{operation.function}{argument}" + (f" → {state_text(operation.result)}" if has_result else "")

@@ -1,8 +1,8 @@
-"""One key's history laid out for the search: levels, slots, and small integers for everything.
+"""Lays out one key's history for the search: levels, slots, and small integers for everything.
 
 A history is cut at its completions. *Level* k stands between the completions k-1 and k: every operation that completed
 before is in the order, and the one that completes now, the level's *forced* operation, must be in it before the level
-can be left. Whatever is in the order at level k was invoked before completion k, so that no order is ever missed.
+can be left. Every operation in the order at level k was invoked before completion k, so that no order is ever missed.
 
 An operation is a bit. Those that never returned keep theirs for ever: identical ones are interchangeable, so they have
 neighbouring bits that are used from the lowest, the one invoked first. Those that return use a *slot*, a bit that is
@@ -38,7 +38,7 @@ class Group(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What is open before one completion. `observing` operations change no state whatever; `changing` ones may."""
+    """What is open before one completion. `observing` operations never change a state; `changing` ones may."""
 
     forced: int
     forced_operation: int

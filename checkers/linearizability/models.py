@@ -1,4 +1,4 @@
-"""Sequential objects: what a history is held against.
+"""Defines sequential objects: what a history is checked against.
 
 A model is a state and functions of it. `step(state, argument, result)` returns the state afterwards, or `ILLEGAL` if
 the operation cannot have this result in that state. A result that is `UNKNOWN` fits everything. States, arguments and
@@ -38,7 +38,7 @@ from checkers.linearizability.operations import UNKNOWN, Operation, Unknown
 
 State = Hashable
 Value: TypeAlias = Any
-"""Whatever a history holds."""
+"""Any value of a history."""
 
 DEPTH_MAX = 20
 
@@ -60,7 +60,7 @@ class MalformedOperation(ValueError):
 
 
 class Function(NamedTuple):
-    """One function of a model. `observes(argument, result)`: it changes no state whatever, wherever it is legal."""
+    """One function of a model. `observes(argument, result)`: wherever it is legal, it changes no state."""
 
     step: Callable[[Value, Value, Value], Value]
     observes: Callable[[Value, Value], bool] = lambda _argument, _result: False
@@ -76,9 +76,9 @@ class Model:
     functions: Mapping[str, Function]
     meaning: str
     states: type | tuple[type, ...] = object
-    """What a state is, where not everything is one."""
+    """The type of a state, if not every value is one."""
     names_in_argument: Callable[[Value], Iterable[Hashable]] | None = field(default=None)
-    """Where one operation may touch several named parts of the state: which."""
+    """The named parts of the state that one operation touches, if it may touch several."""
 
 
 def frozen(value: Value, depth: int = 0) -> Hashable:

@@ -1,19 +1,19 @@
-"""The values that linearizability is decided on, and the verdict.
+"""Defines the operations that linearizability is decided on, and the verdict.
 
 A reader of histories makes `Operation`s; `checkers.linearizability.check.check_history(operations, model, budget,
 initial)` returns a `Verdict`. The models, what their functions are called and what argument and result look like,
 are in `checkers.linearizability.models.MODELS`.
 
-How a reader maps what it finds:
+How a reader maps its input:
 
-* Times are integers of any unit, as long as all of a history share it. Where a file orders events without times, the
+* Times are integers of any unit, as long as all of a history share it. If a file orders events without times, the
   position of the event in the file is its time. An operation precedes another if it completed strictly before the
   other was invoked; equal times are concurrent.
 * `ok`: it happened, with this result. `fail`: it certainly did not happen; it is left out. `info`: it may have
   happened at any time since its invocation, or never, or may still happen; `completed_ns` and `result` are ignored.
 * A comparison that failed (`cas`) is not a failed operation: it happened, and its result is `False`. Where a
   format's `:fail :cas` means this, the reader says `ok` with the result `False`.
-* A result that the history does not tell is `UNKNOWN`, which is not `None`: `None` is a value (nil, nothing there).
+* A result that the history does not contain is `UNKNOWN`, which is not `None`: `None` is a value (nil, nothing there).
   Knossos reads `nil` in a completed read as `UNKNOWN`.
 * Arguments and results are what JSON and EDN have: None, booleans, numbers, strings, lists, tuples, sets, mappings.
 """
@@ -37,7 +37,7 @@ MALFORMED: Final = "malformed-history"
 
 
 class Unknown(Enum):
-    """A result that nobody knows."""
+    """A result that is not known."""
 
     UNKNOWN = "?"
 
@@ -51,7 +51,7 @@ UNKNOWN: Final = Unknown.UNKNOWN
 class Operation(NamedTuple):
     """One operation of one client, from its invocation to its completion. See the module for the meaning of each field.
 
-    `key` tells independent objects of one history apart; operations of different keys never constrain each other.
+    `key` separates independent objects of one history; operations of different keys never constrain each other.
     """
 
     process: int
@@ -90,7 +90,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why a key is not linearizable, or how far the search came: bounded, whatever the size of the history.
+    """Why a key is not linearizable, or how far the search came: bounded for any size of history.
 
     `operations`: those that the evidence speaks of, by invocation. `initial`: the state before all of them, or before
     the first step shown. `orders`: some of the longest legal orders, each from the first step shown. `stuck`: the
@@ -111,7 +111,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of one history. `reason` is one line; `kinds` are `NOT_LINEARIZABLE` and `MALFORMED` if found."""
+    """The verdict on one history. `reason` is one line; `kinds` are `NOT_LINEARIZABLE` and `MALFORMED` if found."""
 
     outcome: Outcome
     reason: str

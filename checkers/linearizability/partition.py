@@ -1,4 +1,4 @@
-"""Splitting a history into objects that do not know of each other: linearizability is local (Herlihy and Wing 1990)."""
+"""Splits a history into independent objects: linearizability is local (Herlihy and Wing 1990)."""
 
 from __future__ import annotations
 

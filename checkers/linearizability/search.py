@@ -1,18 +1,18 @@
-"""Depth-first search for an order of one key's operations (Wing and Gong 1993, Lowe 2017), for every model.
+"""Searches depth-first for an order of one key's operations (Wing and Gong 1993, Lowe 2017), for every model.
 
 A configuration is the set of operations in the order, as an integer, and the state after them. It is visited once:
 nothing but the set and the state decides what can follow. Beyond that, five reductions, none of which loses a verdict:
 
-* An operation that changes no state whatever is put into the order as soon as it is legal. (Moved forward it disturbs
-  nobody. A write of the present value is no such operation: moved forward it may lose its effect.)
+* An operation that never changes a state is put into the order as soon as it is legal. (Moved forward it affects no
+  other. A write of the present value is no such operation: moved forward it may lose its effect.)
 * Of identical operations that never returned, the one invoked first is taken: they are interchangeable.
 * Of identical open operations that do return, the one that returns first is taken, and before any that never returns:
   exchanging the two in an order leaves every state and every precedence as it was.
 * Where two configurations differ only in which never-returning operations were used, and one used a subset of the
-  other's, the other is dropped: whatever it can do, the first can do.
+  other's, the other is dropped: the first can do everything that it can.
 * The search ends when every operation that returned is in the order. The others may stay out.
 
-The search can be interrupted and resumed, and remembers no more than it may: forgetting costs time alone.
+The search can be interrupted and resumed, and its memory is bounded: forgetting costs only time.
 """
 
 from __future__ import annotations

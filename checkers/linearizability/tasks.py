@@ -1,4 +1,4 @@
-"""Linearizability of any number of runs inside Spark tasks; the driver gets verdicts and bounded evidence.
+"""Decides linearizability of any number of runs inside Spark tasks; the driver gets verdicts and bounded evidence.
 
 A task gets all operations of some keys of one run: a *bucket*. It decides its keys in turn with growing budgets, so
 that one hard key does not keep the easy ones from being decided.

@@ -1,4 +1,4 @@
-"""The base relations: what was sent, what was polled, what became of each value, for every run and partition.
+"""Derives the base relations: what was sent, what was polled, and the fate of each value, for every run and partition.
 
 All relations are partitioned by run, topic and partition, so that the window functions of the anomalies need no further
 shuffle, and none holds a vector over offsets: one absurd offset costs one row.
@@ -25,7 +25,7 @@ from checkers.relations.conflicts import log_conflicts
 from checkers.relations.final_reads import deleted_finals, final_reads
 from checkers.relations.groups import GroupRelations, group_relations
 from checkers.relations.polls import with_legs
-from checkers.relations.resolved_outcomes import repaired_sends
+from checkers.relations.resolved_outcomes import resolved_sends
 from checkers.screening.premises import VALUES, premises_not_met, watched
 from checkers.screening.screen import at_disorders, disorders
 from checkers.screening.selection import nothing_of, rows_by_run, screened_history, usable, whole_history
@@ -39,7 +39,7 @@ _END_OF_TIME = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Relations:
-    """The frames that anomalies are functions of. Malformed rows are set apart in `examined`."""
+    """The frames that anomalies are functions of. Malformed rows are only in `examined`."""
 
     runs: DataFrame
     """One row per run: settings, `healed_ns`, `sends_known`."""
@@ -49,47 +49,47 @@ class Relations:
     attempts: DataFrame
     """S: one row per record sent, with its operation."""
     sends: DataFrame
-    """Those of S whose order in time has to be looked at."""
+    """Those of S whose order in time has to be checked."""
     reads: DataFrame
-    """Of P, one row per record polled, what has to be looked at, with its operation."""
+    """P, one row per record polled, with its operation: those that have to be checked."""
     polls: DataFrame
     """One row per partition and poll, with its operation; `whole`: ok, and all its records are in the history."""
     values: DataFrame
-    """One row per value of a partition that has to be looked at: how it was sent (`sent`, `send_…`), how it was read
-    (`reads`, `ok_reads` …); `served_ns`: when an ok poll first returned it from a broker that is known, `read_node`."""
+    """One row per value of a partition that has to be checked: how it was sent (`sent`, `send_…`), how it was read
+    (`reads`, `ok_reads` …); `served_ns`: when an ok poll first returned it from a known broker, `read_node`."""
     walk: DataFrame
-    """P where a process's way through a partition is uneven: records not at the offset after the one before."""
+    """P where a process's path through a partition is uneven: records not at the offset after the one before."""
     finals: DataFrame
     """One row per partition: `complete`, and from where and when it was read to its end."""
     touched: DataFrame
     """Partitions to which a value was sent, or from which one was read."""
     cluster: DataFrame
     logs: DataFrame
-    """The dumped logs of the partitions in which they have to be looked at."""
+    """The dumped logs of the partitions in which they have to be checked."""
     dumped: DataFrame
     """All dumped logs."""
     replicas: DataFrame
     """One row per replica with a dumped log: its partition and `broker`."""
-    repairs: DataFrame
+    resolved: DataFrame
     """Sends of unknown outcome that were read (`checkers.relations.resolved_outcomes`)."""
     conflicts: DataFrame
     """One row per offset at which the dumped logs differ (`checkers.relations.conflicts`)."""
     deleted: DataFrame
     """Topics that a client has deleted, or may have: `run_id`, `topic`."""
     groups: GroupRelations | None
-    """None if no member of a group has left anything."""
+    """None if no run has rows of groups."""
     examined: dict[str, DataFrame]
     """Rows of each large table with the column `problem`, null for good rows; `commands`, `commits` and `ownerships`
     only if there are any."""
     rows: dict[str, DataFrame]
     """Numbers of rows that Spark read of each large table: `run_id`, `rows`, to be summed."""
-    barren: frozenset[str]
-    """What cannot show an anomaly: "values", "places" (of logs, reads and ways of readers), "sends" (their order in
-    time), "problems" (rows that make no sense, but those of commands and groups), premises of values that none
-    meets (`checkers.screening.premises`), "uncommitted" (reads), "time" (after the last heal, too short
-    for `unavailable`)."""
+    ruled_out: frozenset[str]
+    """What cannot show an anomaly: "values", "partitions" (their logs, reads and paths of readers), "sends" (their
+    order in time), "problems" (malformed rows, except of commands and groups), premises that no value meets
+    (`checkers.screening.premises`), "uncommitted" (reads), "time" (after the last heal, too short for
+    `unavailable`)."""
     suspicion: Suspicion | None
-    """What screening suspects; None where everything is looked at."""
+    """What screening suspects; None if everything is checked."""
 
 
 def base_relations(
@@ -97,18 +97,18 @@ def base_relations(
     runs: Sequence[RunFiles],
     facts: Sequence[RunFacts],
     *,
-    repair: bool = True,
+    resolve_outcomes: bool = True,
     screening: bool = False,
     short: Short | None = None,
 ) -> Relations:
     """Derive the base relations of some runs with distinct ids.
 
-    `repair`: a send that was read has happened. `screening`: look closely only at what deserves it
-    (`checkers.screening`); what is found stays the same. `short`: what the driver has screened already.
+    `resolve_outcomes`: a send whose record was read has happened. `screening`: check in full only what is suspect
+    (`checkers.screening`); the findings stay the same. `short`: what the driver has screened already.
     """
     size = size_of(runs)
     keep = size.kept
-    # Most runs have nothing of objects or groups, and every frame must be planned.
+    # Most runs have no objects or groups, and planning every frame costs time.
     has = {table: any(run.large[table].rows for run in runs) for table in LARGE_TABLES}
     has_groups = has["commits"] or has["ownerships"]
     read = {"commands": has["commands"], "commits": has_groups, "ownerships": has_groups}
@@ -130,20 +130,20 @@ def base_relations(
     reads, polls, cluster, logs = (usable(examined[table]) for table in ("reads", "polls", "cluster", "logs"))
     attempts = usable(examined["sends"])
     values = _values(close.sends, reads)
-    values = nothing_of(values) if "values" in close.barren else keep(values)
-    repairs = repaired_sends(values, wanted=repair)
-    sends, barren = attempts, close.barren
+    values = nothing_of(values) if "values" in close.ruled_out else keep(values)
+    resolved = resolved_sends(values, wanted=resolve_outcomes)
+    sends, ruled_out = attempts, close.ruled_out
     if close.suspicion is not None:
-        barren |= VALUES.keys() if "values" in barren else premises_not_met(values)
-        barren |= {"uncommitted"} if barren >= {"gone", "places"} else set()
-        repairs = nothing_of(repairs) if "unanswered" in barren else keep(repairs)
-        out_of_order = disorders(attempts, repairs, polls)
+        ruled_out |= VALUES.keys() if "values" in ruled_out else premises_not_met(values)
+        ruled_out |= {"uncommitted"} if ruled_out >= {"gone", "partitions"} else set()
+        resolved = nothing_of(resolved) if "unanswered" in ruled_out else keep(resolved)
+        out_of_order = disorders(attempts, resolved, polls)
         sends = at_disorders(attempts, spark, out_of_order) if out_of_order else nothing_of(attempts)
-        barren |= set() if out_of_order else {"sends"}
+        ruled_out |= set() if out_of_order else {"sends"}
     if short is not None and not watched(facts, short.last_ns):
-        barren |= {"time"}
+        ruled_out |= {"time"}
     walk, conflicts = _walk(close.walked, polls), log_conflicts(logs, cluster)
-    calm = "places" in barren
+    calm = "partitions" in ruled_out
     finals = keep(
         final_reads(_end_frame(spark, facts), polls, cluster).unionByName(deleted_finals(close.touched, deleted))
     )
@@ -163,19 +163,19 @@ def base_relations(
         logs=logs,
         dumped=close.dumped,
         replicas=close.replicas,
-        repairs=repairs,
+        resolved=resolved,
         conflicts=nothing_of(conflicts) if calm else keep(conflicts),
         deleted=deleted,
         groups=group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
         examined=examined,
         rows={**{table: rows_by_run(frame) for table, frame in examined.items()}, **close.rows},
-        barren=barren,
+        ruled_out=ruled_out,
         suspicion=close.suspicion,
     )
 
 
 def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
-    """Meet sends and reads by value. Every column of a send has one row at most, so that any aggregate returns it."""
+    """Join sends and reads by value. Every value has one send at most, so that any aggregate returns its columns."""
     ok = fn.col("status") == "ok"
     read = reads.where("value is not null").select(
         *KEY,
@@ -215,7 +215,7 @@ def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
             fn.max("read_offset").alias("read_offset_max"),
             fn.min("ok_read_ns").alias("read_first_ns"),
             fn.max("ok_read_ns").alias("read_last_ns"),
-            # Not only of the first: clients do not always tell which broker it was that served them.
+            # Not only of the first: clients do not always know which broker served them.
             fn.min("served_ns").alias("served_ns"),
             fn.min_by("read_node", "served_ns").alias("read_node"),
             fn.min_by("read_op", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_op"),
@@ -239,7 +239,7 @@ def _statuses() -> Column:
 
 
 def _acknowledged() -> Column:
-    """Acknowledged by a broker that promised something: acks=0 promises nothing."""
+    """Return whether a broker acknowledged the send with a promise: acks=0 promises nothing."""
     return fn.coalesce((fn.col("send_status") == "ok") & fn.col("send_acks").isin(ACKS_ALL, 1), fn.lit(False))
 
 
@@ -249,8 +249,8 @@ def _walk(reads: DataFrame, polls: DataFrame) -> DataFrame:
     Only within a leg (`checkers.relations.polls`) must positions follow each other, so the record and the one before
     it are of the same one.
     """
-    way = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op", "ordinal")
-    before = fn.lag(fn.struct("offset", "op", "invoked_ns")).over(way)
+    path = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op", "ordinal")
+    before = fn.lag(fn.struct("offset", "op", "invoked_ns")).over(path)
     uneven = (
         reads.where("process is not null")
         .select(

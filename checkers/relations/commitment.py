@@ -1,4 +1,4 @@
-"""What samples of brokers tell of the records that were committed when a poll returned them."""
+"""Finds polls that returned records before they were committed, from samples of the brokers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from checkers.verdict.findings import KEY
 
 
 def lagging_samples(cluster: DataFrame) -> DataFrame:
-    """Return the samples of leaders: `sampled_ns`, `sampled_hw`, since when (`since_ns`) they were known in office.
+    """Return the samples of leaders: `sampled_ns`, `sampled_hw`, and since when (`since_ns`) they were known to lead.
 
     What a sample shows was so at some moment since the sample before it (`shown_ns`).
     """
     samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
-    office = Window.partitionBy(*KEY, "broker", "leader_epoch")
+    leadership = Window.partitionBy(*KEY, "broker", "leader_epoch")
     return (
         cluster.withColumn("shown_ns", fn.lag("at_ns").over(samples_of_one))
         .where("role = 'leader' and leader_epoch is not null")
-        .withColumn("since_ns", fn.min("at_ns").over(office))
+        .withColumn("since_ns", fn.min("at_ns").over(leadership))
         .where("shown_ns is not null and high_watermark is not null")
         .select(
             *KEY,
@@ -32,18 +32,18 @@ def lagging_samples(cluster: DataFrame) -> DataFrame:
 
 
 def not_yet_committed(polls: DataFrame, samples: DataFrame) -> DataFrame:
-    """Meet each poll with the first sample of its broker after it, if that broker was in the same office before it.
+    """Join each poll with the first sample of its broker after it, if that broker led in the same epoch before it.
 
-    A poll has its last record in the column `furthest`, which is enough to find it.
+    The last record of a poll, in the column `furthest`, is enough to find it.
     """
-    place = [*KEY, "node"]
+    key = [*KEY, "node"]
     moments = samples.withColumn("moment", fn.col("shown_ns")).unionByName(
         polls.withColumn("moment", fn.col("completed_ns")), allowMissingColumns=True
     )
-    backwards = Window.partitionBy(*place).orderBy(fn.desc("moment")).rowsBetween(Window.unboundedPreceding, -1)
+    backwards = Window.partitionBy(*key).orderBy(fn.desc("moment")).rowsBetween(Window.unboundedPreceding, -1)
     sample = fn.when(fn.col("sampled_ns").isNotNull(), fn.struct("sampled_ns", "sampled_hw", "since_ns"))
     return (
         moments.withColumn("next", fn.last(sample, ignorenulls=True).over(backwards))
         .where("furthest is not null and next.since_ns <= invoked_ns and next.sampled_hw <= furthest.offset")
-        .select(*place, "op", "process", "furthest", "completed_ns", "next.sampled_ns", "next.sampled_hw")
+        .select(*key, "op", "process", "furthest", "completed_ns", "next.sampled_ns", "next.sampled_hw")
     )

@@ -1,4 +1,4 @@
-"""Offsets at which the dumped logs of replicas differ: what the anomalies of replicas and of epochs look at."""
+"""Finds offsets at which the dumped logs of replicas differ, for the anomalies of replicas and epochs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def log_conflicts(logs: DataFrame, cluster: DataFrame) -> DataFrame:
 
     `value` and `other_value`, `leader_epoch` and `other_leader_epoch` are the least and the greatest that any replica
     holds there; `committed_value` and so on are those of the replicas whose high watermark is above the offset.
-    `holders` and `expected_holders` count these; `committed_differ` tells whether they differ. There are few such rows,
+    `holders` and `expected_holders` count these; `committed_differ`: whether they differ. There are few such rows,
     or the replicas have nothing in common.
     """
     starts = cluster.groupBy(*KEY, "broker").agg(fn.max("log_start").alias("log_start"))

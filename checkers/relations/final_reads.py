@@ -1,4 +1,4 @@
-"""FINAL: the last read phase, and whether it shows a partition from its start to an end that all replicas agree on."""
+"""Decides whether the final reads (FINAL) cover a partition from its start to an end that all replicas agree on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _END_OF_LOGS = (1 << 63) - 1
 def final_reads(ends: DataFrame, polls: DataFrame, cluster: DataFrame) -> DataFrame:
     """Return one row per partition that has an end: `complete`, `log_start`, `started_ns`, `read_to`.
 
-    Complete means: the end was agreed, and one process went in contiguous steps from the start of the log to it::
+    Complete: the replicas agreed on the end, and one process read from the start of the log to it without a gap::
 
         process 7:  [0 ---- 40)[40 ---- 90)[90 - 100)      end 100: complete
         process 8:  [0 ---- 40)        [90 - 100)          not by process 8
 
-    Only whole polls are steps: one whose records are missing from the history has shown nothing.
+    Only whole polls count: one whose records are missing from the history proves nothing.
     """
     starts = cluster.groupBy(*KEY).agg(fn.max("log_start").alias("log_start"))
     known = ends.join(fn.broadcast(starts), list(KEY), "left").withColumn(
@@ -54,9 +54,9 @@ def final_reads(ends: DataFrame, polls: DataFrame, cluster: DataFrame) -> DataFr
 
 
 def deleted_finals(touched: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return, in the shape of `final_reads`, the partitions of topics that were deleted: all of their log is gone.
+    """Return, in the shape of `final_reads`, the partitions of topics that were deleted.
 
-    Nothing of them has to be read, and nothing of them is lost.
+    Their logs are gone, so nothing of them has to be read, and nothing of them counts as lost.
     """
     return touched.join(fn.broadcast(deleted), ["run_id", "topic"], "left_semi").select(
         *KEY,

@@ -1,4 +1,4 @@
-"""Consumer groups: what their members committed, were told, and owned. Most runs have none of it."""
+"""Derives the relations of consumer groups: commits, answers and ownerships. Most runs have no groups."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ WORKLOAD: Final = "groups"
 """The workload that must have left commits."""
 GROUP_KEY: Final = ("run_id", "group", "topic", "partition")
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-"""Where a cluster keeps its groups: a broken promise about one is a broken promise about a record there."""
-FIGURE: Final = "groups"
+"""The topic in which a cluster stores its groups: a promise about a group is a promise about a record there."""
+METRIC: Final = "groups"
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class GroupRelations:
     commits: DataFrame
     """Commits that happened or may have, one row per partition: those that certainly failed are left out."""
     answers: DataFrame
-    """Answers to the question for a committed offset; `offset` -1: there was none."""
+    """Answers to queries for a committed offset; `offset` -1: there was none."""
     ownerships: DataFrame
 
 
 def group_relations(commits: DataFrame, ownerships: DataFrame) -> GroupRelations:
-    """Make them of the examined tables `commits` and `ownerships`."""
+    """Derive the relations from the examined tables `commits` and `ownerships`."""
     good = commits.where("usable and status is not null").drop("usable", "problem")
     return GroupRelations(
         commits=good.where("kind = 'commit' and status != 'fail' and offset is not null"),
@@ -41,7 +41,7 @@ def group_relations(commits: DataFrame, ownerships: DataFrame) -> GroupRelations
 
 
 def kept_at() -> dict[str, Column]:
-    """Place a finding where the cluster keeps the group, if that is known: the contract of that place counts."""
+    """Assign a finding to the partition that stores the group, if known: the contract of that partition counts."""
     known = fn.col("kept_in").isNotNull()
     return {
         "topic": fn.when(known, fn.lit(OFFSETS_TOPIC)).otherwise(fn.col("topic")),
@@ -50,7 +50,7 @@ def kept_at() -> dict[str, Column]:
 
 
 def group_numbers(groups: GroupRelations) -> DataFrame:
-    """Count per run: commits that were acknowledged, and partitions with such that nobody asked for at the end."""
+    """Count per run acknowledged commits, and partitions with such commits that no client queried at the end."""
     asked = groups.answers.where("phase = 'final'").select(*GROUP_KEY, fn.lit(1).alias("asked")).distinct()
     return (
         groups.commits.where("status = 'ok'")
@@ -69,7 +69,7 @@ def undecided_groups(workload: str | None, commits_ok: int, not_asked: int, comm
     """Say why the groups of a run leave its verdict open."""
     reasons = []
     if workload == WORKLOAD and commits_ok < commits_min:
-        reasons.append(f"only {commits_ok:,} commits were acknowledged, {commits_min:,} are needed to tell anything")
+        reasons.append(f"only {commits_ok:,} commits were acknowledged, {commits_min:,} are needed for a verdict")
     if not_asked:
         reasons.append(f"the committed offsets of {not_asked:,} partitions were not asked for at the end")
     return reasons

@@ -1,6 +1,6 @@
-"""Who led a partition when, as far as the cluster's samples tell, and whether a stale answer came from its leader.
+"""Derives who led a partition when, from samples of the cluster, and decides whether a leader gave a stale answer.
 
-Samples are taken now and then, so a leadership has begun at some moment between two of them::
+Samples are periodic, so a leadership began at some moment between two of them::
 
     before its leader's own last     first sample of
     sample of an older epoch         the new epoch
@@ -44,7 +44,7 @@ def leaderships(relations: Relations) -> DataFrame:
         .agg(fn.max("shown_ns").alias("not_before_ns"))
     )
     rising = Window.partitionBy(*epoch, "broker").orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
-    in_office = (
+    led = (
         relations.cluster.withColumn("next_ns", fn.lead("at_ns").over(samples_of_one))
         .where("role = 'leader' and broker = leader and leader_epoch is not null")
         .withColumn("highest", fn.coalesce(fn.max("high_watermark").over(rising), fn.lit(NEVER)))
@@ -66,14 +66,14 @@ def leaderships(relations: Relations) -> DataFrame:
     )
     return (
         begun.join(not_before, epoch, "left")
-        .join(in_office, epoch, "left")
+        .join(led, epoch, "left")
         .groupBy(*KEY)
         .agg(fn.sort_array(fn.collect_list(leadership)).alias("led"))
     )
 
 
 def stale_because() -> Column:
-    """Say why a stale answer is no breach, from the columns `staleness`, `led` and `brokers`; null if it is one."""
+    """Return why a stale answer is no breach, from the columns `staleness`, `led` and `brokers`; null if it is one."""
     stale = fn.col("staleness")
     deposed_later = fn.exists(
         "led",
@@ -86,8 +86,8 @@ def stale_because() -> Column:
             (led.epoch < current.epoch) & (led.leader != current.leader) & (led.led_until_ns > stale.invoked_ns)
         ),
     )
-    # A deposed leader may show what its successor has not seen committed again (KIP-207). Who gave an answer without
-    # records is often unknown: it may have been that one.
+    # A deposed leader may show what its successor has not seen committed again (KIP-207). The broker that gave an
+    # answer without records is often unknown, and may have been that leader.
     shown_by_a_believer = fn.exists(
         "led",
         lambda led: (
@@ -107,9 +107,9 @@ def stale_because() -> Column:
     return (
         fn.when(
             unknown_leader,
-            fn.when(~alone & ~fn.coalesce(same_broker, fn.lit(False)), fn.lit("nobody sampled who led the partition")),
+            fn.when(~alone & ~fn.coalesce(same_broker, fn.lit(False)), fn.lit("no sample shows who led the partition")),
         )
-        .when(current.isNull(), fn.lit("nobody had sampled yet who led the partition"))
+        .when(current.isNull(), fn.lit("no sample had shown yet who led the partition"))
         .when(deposed_later, fn.lit("the leadership of the partition was changing at the time"))
         .when(stale.server != current.leader, fn.lit("the broker that answered was no longer the leader"))
         .when(

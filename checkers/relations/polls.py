@@ -1,7 +1,7 @@
-"""What each poll returned, partition by partition: enough to follow a reader without looking at its records.
+"""Summarises what each poll returned per partition: enough to follow a reader without reading its records.
 
-Most polls are *level*: their records are at successive offsets, in the order in which they were returned. Where all
-are, the first and the last offset of each poll tell all of a reader's way.
+Most polls are *level*: their records are at successive offsets, in the order in which they were returned. If all
+are, the first and the last offset of each poll describe all of a reader's path.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ POLL = ("run_id", "op", "topic", "partition")
 def returned_by_poll(reads: DataFrame) -> DataFrame:
     """Return one row per poll and partition, from rows of the table `reads` as they are.
 
-    `rows`: all of them; `returned`: those with a place and an offset; `values`: those of them with a value;
-    `first_offset` and `last_offset`; `level`: `returned` is the length of the way between them, and each offset is as
+    `rows`: all of them; `returned`: those with a partition and an offset; `values`: those of them with a value;
+    `first_offset` and `last_offset`; `level`: `returned` is the length of the range between them, and each offset is as
     far from the record's ordinal as the next one. If no offset is there twice, the poll then is level.
     """
     usable = fn.col("topic").isNotNull() & fn.col("partition").isNotNull() & (fn.col("offset") >= 0)
@@ -36,7 +36,7 @@ def returned_by_poll(reads: DataFrame) -> DataFrame:
             fn.count(apart).alias("numbered"),
             fn.min(apart).alias("least_apart"),
             fn.max(apart).alias("most_apart"),
-            # Every column is read here, so that a file that is broken anywhere is known to lack rows.
+            # Reading every column shows whether a file is broken anywhere and so lacks rows.
             fn.count("leader_epoch").alias("epochs"),
         )
         .select(
@@ -56,7 +56,7 @@ def returned_by_poll(reads: DataFrame) -> DataFrame:
 
 
 def with_legs(polls: DataFrame) -> DataFrame:
-    """Number, in the column `leg`, the stretches of a process's way through a partition.
+    """Number, in the column `leg`, the stretches of a process's path through a partition.
 
     A leg has no assignment, no seek, and no poll of unknown outcome: only within one must positions follow each other.
     """
@@ -68,10 +68,10 @@ def with_legs(polls: DataFrame) -> DataFrame:
     return polls.where("kind = 'poll'").withColumn("leg", leg)
 
 
-def uneven_ways(polls: DataFrame, returned: DataFrame) -> DataFrame:
-    """Return the places of the polls, of those in `polls`, at which a reader's way may be uneven, or its position back.
+def uneven_paths(polls: DataFrame, returned: DataFrame) -> DataFrame:
+    """Return the partitions of polls at which a reader's path may be uneven, or its position went back.
 
-    And of those that returned records of which the table of polls says nothing.
+    And those of polls that returned records and are missing from the table `polls`.
     """
     both = polls.join(returned.where("returned > 0").drop("rows", "values"), list(POLL), "left")
     earlier = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op").rowsBetween(Window.unboundedPreceding, -1)
@@ -88,12 +88,12 @@ def uneven_ways(polls: DataFrame, returned: DataFrame) -> DataFrame:
         )
         .where(((fn.col("returned") > 0) & (~fn.col("level") | fn.coalesce(jumped, fn.lit(False)))) | back)
     )
-    untold = returned.where("returned > 0").join(polls.where("kind = 'poll'").select(*POLL), list(POLL), "left_anti")
-    return uneven.select(*KEY).union(untold.select(*KEY))
+    unlisted = returned.where("returned > 0").join(polls.where("kind = 'poll'").select(*POLL), list(POLL), "left_anti")
+    return uneven.select(*KEY).union(unlisted.select(*KEY))
 
 
 def furthest_reads(polls: DataFrame, returned: DataFrame) -> DataFrame:
-    """Return polls with the last record that each returned, in the column `furthest`, as far as its offset."""
+    """Return polls with the last record that each returned, in the column `furthest`: only its offset."""
     furthest: Column = fn.struct(fn.col("last_offset").alias("offset"))
     return (
         polls.where("node is not null and completed_ns is not null")

@@ -1,12 +1,12 @@
-"""Repair of unknown outcomes: a send that nobody answered, and whose record was read, has happened.
+"""Resolves unknown outcomes: a send that was not answered, and whose record was read, has happened.
 
-It has happened no later than the end of the first ok poll that returned it, at the offset at which it was read::
+It happened no later than the end of the first ok poll that returned it, at the offset at which it was read::
 
     process 1:  send a ──────────────── (no answer) …
     process 2:                poll ──ok, 45: a              a was at 45 when this ended
 
-A record that was read at several offsets tells nothing of when it was written where, and is left as it is. Repairs
-change no table of the history; each is recorded in the table `repairs` of the run.
+A record that was read at several offsets does not show when it was written where, so its send stays unknown. Resolving
+changes no table of the history; each resolved outcome is a row of the table `repairs` of the run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pyspark.sql import functions as fn
 from checkers.verdict.findings import KEY, findings, operation
 
 NAME = "repaired-outcome"
-"""Marks the rows of repairs among the findings until they are told apart."""
+"""Marks resolved outcomes among the findings until they are separated."""
 
 
-def repaired_sends(values: DataFrame, *, wanted: bool) -> DataFrame:
-    """Return the sends that are repaired, in the columns of sends; `completed_ns` is when they were known.
+def resolved_sends(values: DataFrame, *, wanted: bool) -> DataFrame:
+    """Return the sends whose outcome is resolved, in the columns of sends; `completed_ns` is when it was known.
 
-    `node` is the first broker known to have served the record, at `served_ns`; both are null where none is known.
+    `node` is the first broker known to have served the record, at `served_ns`; both are null if none is known.
     """
     known = values.where(
         "sent > 0 and send_status = 'info' and ok_reads > 0 and read_offset_min = read_offset_max"
@@ -45,10 +45,10 @@ def repaired_sends(values: DataFrame, *, wanted: bool) -> DataFrame:
     )
 
 
-def repair_records(repairs: DataFrame) -> DataFrame:
-    """Bring the repairs into the shape of findings, so that they are collected with them."""
+def resolved_findings(resolved: DataFrame) -> DataFrame:
+    """Return the resolved outcomes in the shape of findings, so that they are collected with them."""
     return findings(
-        repairs,
+        resolved,
         NAME,
         broker=fn.col("node"),
         at_ns=fn.col("completed_ns"),

@@ -1,7 +1,7 @@
-"""Screening: which partitions and values of a long history deserve a close look, told without sorting it in time.
+"""Screening: finds the partitions and values of a history that need a full check, without sorting it by time.
 
-What a correct system leaves behind is dull: at each offset one value, sent once, acknowledged there, read there by the
-final reads, and the same in the logs of all replicas. `kernel` finds what is not dull in stretches of offsets;
-`screen` brings the rows there, and puts together what was found. The anomalies are then functions of what is not dull.
-Screening may take a dull thing for a suspect one, never the other way round.
+A correct system leaves ordinary records behind: each offset holds one value, sent once, acknowledged there, read there
+by the final reads, and equal in the logs of all replicas. `kernel` finds what is not ordinary in stretches of offsets;
+`screen` brings the rows to it and combines its notes. The anomalies are then functions of what is not ordinary.
+Screening may report an ordinary record as suspect, never a suspect record as ordinary.
 """

@@ -1,4 +1,4 @@
-"""Columns of part files as numpy arrays, distinct rows as numbers, and figures of groups of rows."""
+"""Reads columns of part files as numpy arrays, numbers distinct rows, and aggregates groups of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_parts(files: Sequence[Path], schema: pa.Schema) -> pa.Table:
 
 
 def numbers(table: pa.Table, column: str, null: int = 0) -> Longs:
-    """Return a column of integers, with `null` in the place of nulls."""
+    """Return a column of integers, with nulls replaced by `null`."""
     filled = pc.fill_null(table.column(column).cast(pa.int64()), null)
     return np.asarray(filled.to_numpy(), np.int64)
 
@@ -61,8 +61,8 @@ def texts(tables: Sequence[pa.Table], column: str) -> list[Longs]:
         if not pa.types.is_dictionary(encoded.type):
             encoded = encoded.dictionary_encode()
         of_dictionary = [numbered.setdefault(text, len(numbered)) for text in encoded.dictionary.to_pylist()]
-        places = encoded.indices.fill_null(len(of_dictionary)).to_numpy()
-        result.append(np.array([*of_dictionary, -1], np.int64)[places])
+        indices = encoded.indices.fill_null(len(of_dictionary)).to_numpy()
+        result.append(np.array([*of_dictionary, -1], np.int64)[indices])
     return result
 
 

@@ -1,7 +1,7 @@
-"""What must be there for an anomaly to be possible: where it is not, the anomaly is not even planned.
+"""Rules anomalies out whose premises no value meets, so that Spark need not plan them.
 
-Planning is most of the work on a short history, and most runs have values that deserve a look (a send that failed, one
-that nobody answered) without one that any anomaly could be about.
+Planning is most of the work on a short history, and most runs have suspect values (a send that failed, one that was not
+answered) but none that any anomaly could be about.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VALUES: Final[Mapping[str, str]] = {
     "absent": "acknowledged and final_reads = 0",
     "gone": "ok_reads > 0 and final_reads = 0",
     "unseen": "acknowledged and reads = 0",
-    "elsewhere": (
+    "at-another-offset": (
         "acknowledged and send_offset is not null and ok_reads > 0"
         " and (read_offset_min != send_offset or read_offset_max != send_offset)"
     ),
@@ -40,9 +40,9 @@ def premises_not_met(values: DataFrame) -> frozenset[str]:
 
 
 def watched(runs: Iterable[RunFacts], last_ns: Mapping[str, int]) -> bool:
-    """Whether the last quarter of the bound of `unavailable` had begun when the history of some run ended.
+    """Whether some run's history lasts into the last quarter of the bound of `unavailable`.
 
-    `last_ns`: by run, when the last operation or sample ended that began or ended at a known time.
+    `last_ns`: by run, the last known time of an operation or sample.
     """
     return any(
         run.healed_ns is not None

@@ -1,4 +1,4 @@
-"""Bringing a history to the kernel of screening, and the parts of it that deserve a close look to the checkers."""
+"""Screens a history on Spark, and selects the rows that need a full check."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
 from checkers.relations.commitment import lagging_samples, not_yet_committed
-from checkers.relations.polls import furthest_reads, uneven_ways
+from checkers.relations.polls import furthest_reads, uneven_paths
 from checkers.screening import kernel
 from checkers.screening.summaries import Suspicion, suspicion_of
 from checkers.verdict.findings import KEY, unite
 
 POLLS_BROADCAST_MAX = 4_000_000
-"""So many polls are given to every task, rather than brought together with the records of each by a shuffle."""
+"""Up to so many polls are broadcast to every task; more are joined with their records by a shuffle."""
 
 ROWS_OF_A_TASK = 1_000_000
 """A task has all its rows in memory at once, some 100 bytes for each."""
 TASKS_MIN = 2
 
 _DUPLICATE = -1
-"""Kind of note: an operation or a value is there twice."""
+"""Kind of note: an operation or a value occurs twice."""
 
 
-_OF_A_DISORDER = ("place", "offset_min", "invoked_ns_max")
+_OF_A_DISORDER = ("partition_key", "offset_min", "invoked_ns_max")
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The frames that screening looks at in a history of any length."""
+    """The frames that screening reads in a history of any length."""
 
     operations: DataFrame
     """Examined, with `copy` 1 everywhere."""
@@ -47,32 +47,35 @@ class Answers:
 
 @dataclass(frozen=True)
 class Screened:
-    """The frames that screening looks at in a long history."""
+    """The frames that screening reads in a long history."""
 
     answers: Answers
     reads: DataFrame
-    """As they were recorded."""
+    """As recorded."""
     logs: DataFrame
-    """As they were recorded."""
+    """As recorded."""
     replicas: DataFrame
     """One row per replica with a dumped log: its partition, `broker`, and the least and greatest high watermark in its
     log, `watermark_min` and `watermark_max`."""
     rows_number: int
-    """All that are brought to the kernel."""
+    """Rows that the kernel screens."""
     polls_number: int
 
 
 def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
     """Screen a history in one Spark job; None if it has operations or values twice.
 
-    What comes twice takes all other rows of it to tell which counts, so such a history is not screened.
+    Which of two copies counts depends on all rows with that number, so such a history is not screened.
     """
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     answers = history.answers
     notes = unite([
         _notes_of_kernel(history),
         _watermarks(history.replicas),
-        _notes([answers.sends.where("problem is not null").select(place_of()), *_odd_answers(answers)], kernel.SUSPECT),
+        _notes(
+            [answers.sends.where("problem is not null").select(partition_key()), *_odd_answers(answers)],
+            kernel.SUSPECT_PARTITION,
+        ),
         _notes(
             [_malformed(frame) for frame in (answers.operations, answers.polls, answers.cluster)],
             kernel.MALFORMED,
@@ -88,22 +91,22 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
 def notes_of_answers(answers: Answers) -> pa.Table:
     """Return the notes on polls and samples alone, which are few."""
     return unite([
-        _notes(_odd_answers(answers), kernel.SUSPECT),
+        _notes(_odd_answers(answers), kernel.SUSPECT_PARTITION),
         _notes([_malformed(frame) for frame in (answers.polls, answers.cluster)], kernel.MALFORMED),
     ]).toArrow()  # fmt: skip
 
 
 def _odd_answers(answers: Answers) -> list[DataFrame]:
-    """Return the places of polls that do not follow each other, and of polls of what may not have been committed."""
+    """Return the partitions of polls that do not follow each other, or that may have read uncommitted records."""
     polls, cluster = answers.polls.where("usable"), answers.cluster.where("usable")
     dirty = not_yet_committed(furthest_reads(polls, answers.returned), lagging_samples(cluster))
-    return [uneven_ways(polls, answers.returned).select(place_of()), dirty.select(place_of())]
+    return [uneven_paths(polls, answers.returned).select(partition_key()), dirty.select(partition_key())]
 
 
 def replicas_of(logs: DataFrame) -> DataFrame:
-    """Count the records in each replica's log, as they were recorded (`rows`) and those of use (`usable`).
+    """Count the records in each replica's log: all that were recorded (`rows`) and those that are `usable`.
 
-    `watermark_min` and `watermark_max`: the least and the greatest high watermark in it, -1 for one that is not known.
+    `watermark_min` and `watermark_max`: the least and the greatest high watermark in it, -1 if not known.
     """
     usable = fn.col("broker").isNotNull() & fn.col("topic").isNotNull() & fn.col("partition").isNotNull()
     every_column = (fn.count(name) for name in ("leader_epoch", "value", "crc"))
@@ -113,82 +116,88 @@ def replicas_of(logs: DataFrame) -> DataFrame:
         fn.count(fn.when(usable & (fn.col("offset") >= 0), 1)).alias("usable"),
         fn.min(high_watermark).alias("watermark_min"),
         fn.max(high_watermark).alias("watermark_max"),
-        # Every column is read here, so that a file that is broken anywhere is known to lack rows.
+        # Reading every column shows whether a file is broken anywhere and so lacks rows.
         *every_column,
     )
 
 
-def place_of() -> Column:
-    """Number the place of a row. Should two places have one number, either is as suspect as the other."""
+def partition_key() -> Column:
+    """Number the partition of a row. If two partitions get one number, both are suspect if either is."""
     return fn.xxhash64(*KEY)
 
 
-def at_places(frame: DataFrame, spark: SparkSession, places: frozenset[int]) -> DataFrame:
-    """Keep the rows of some places."""
-    if not places:
+def in_partitions(frame: DataFrame, spark: SparkSession, partition_keys: frozenset[int]) -> DataFrame:
+    """Keep the rows of some partitions."""
+    if not partition_keys:
         return frame.where(fn.lit(False))
-    wanted = spark.createDataFrame(pa.table({"place": pa.array(sorted(places), pa.int64())}))
-    return frame.withColumn("place", place_of()).join(fn.broadcast(wanted), "place", "left_semi").drop("place")
+    wanted = spark.createDataFrame(pa.table({"partition_key": pa.array(sorted(partition_keys), pa.int64())}))
+    return (
+        frame.withColumn("partition_key", partition_key())
+        .join(fn.broadcast(wanted), "partition_key", "left_semi")
+        .drop("partition_key")
+    )
 
 
 def under_suspicion(frame: DataFrame, spark: SparkSession, suspicion: Suspicion) -> DataFrame:
-    """Keep the rows of suspect places, and of peculiar values elsewhere."""
-    close = at_places(frame, spark, suspicion.places)
+    """Keep the rows of suspect partitions, and those of suspect values in the other partitions."""
+    close = in_partitions(frame, spark, suspicion.partition_keys)
     if not suspicion.values:
         return close
-    places, values = zip(*suspicion.values, strict=True)
+    partition_keys, values = zip(*suspicion.values, strict=True)
     wanted = spark.createDataFrame(
-        pa.table({"place": pa.array(places, pa.int64()), "value": pa.array(values, pa.int64())})
+        pa.table({"partition_key": pa.array(partition_keys, pa.int64()), "value": pa.array(values, pa.int64())})
     )
-    peculiar = frame.withColumn("place", place_of()).join(fn.broadcast(wanted), ["place", "value"], "left_semi")
-    return close.unionByName(peculiar.drop("place"))
+    suspect = frame.withColumn("partition_key", partition_key()).join(
+        fn.broadcast(wanted), ["partition_key", "value"], "left_semi"
+    )
+    return close.unionByName(suspect.drop("partition_key"))
 
 
 @dataclass(frozen=True)
 class Disorder:
-    """Of what may be out of order at a place, the least offset and the latest beginning.
+    """The least offset and the latest invocation among the operations of a partition that may be out of order.
 
-    What contradicts it is at no lower offset, and began no later.
+    Whatever contradicts them has no lower offset and began no later.
     """
 
-    place: int
+    partition_key: int
     offset_min: int
     invoked_ns_max: int
 
 
-def disorders(sends: DataFrame, repairs: DataFrame, polls: DataFrame) -> list[Disorder]:
-    """Return where something may have been told that an earlier answer contradicts, one for each such place.
+def disorders(sends: DataFrame, resolved: DataFrame, polls: DataFrame) -> list[Disorder]:
+    """Return one disorder for each partition in which an answer may contradict an earlier one.
 
     ::
 
         offsets:   … 47 ───── 50 …
-        time:      asked      told        47 was asked for after 50 had been told: out of order
+        time:      asked      answered    47 was asked for after 50 had been answered: out of order
 
-    Sends and questions are taken by falling offset, each with the earliest end of all sends above it.
+    Sends and queries are sorted by falling offset; each gets the earliest completion of all sends above it.
     """
-    place = place_of().alias("place")
+    key = partition_key().alias("partition_key")
     happened = sends.where("status = 'ok' and offset is not null and completed_ns is not null").select(
-        place, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns"
+        key, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns"
     )
-    repaired = repairs.select(place, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns")
+    resolved_sends = resolved.select(key, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns")
     asked = polls.where("status = 'ok' and (kind = 'latest' or records = 0)").select(
-        place,
+        key,
         fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("position")).alias("offset"),
         fn.lit(1).alias("turn"),
         "invoked_ns",
         fn.lit(None).cast("bigint").alias("completed_ns"),
     )
     above = (
-        Window.partitionBy("place")
+        Window.partitionBy("partition_key")
         .orderBy(fn.desc("offset"), "turn")
         .rowsBetween(Window.unboundedPreceding, -1)
     )  # fmt: skip
     out_of_order = (
-        happened.union(repaired)
+        happened.union(resolved_sends)
         .union(asked)
-        .withColumn("told_ns", fn.min("completed_ns").over(above))
-        .where("told_ns <= invoked_ns")
-        .groupBy("place")
+        .withColumn("answered_ns", fn.min("completed_ns").over(above))
+        .where("answered_ns <= invoked_ns")
+        .groupBy("partition_key")
         .agg(fn.min("offset").alias("offset_min"), fn.max("invoked_ns").alias("invoked_ns_max"))
     )
     return [Disorder(**row.asDict()) for row in out_of_order.collect()]
@@ -198,17 +207,21 @@ def at_disorders(sends: DataFrame, spark: SparkSession, found: Sequence[Disorder
     """Keep the sends that may be out of order, and those that may contradict them."""
     columns = {name: pa.array([getattr(each, name) for each in found], pa.int64()) for name in _OF_A_DISORDER}
     within = (fn.col("offset") >= fn.col("offset_min")) & (fn.col("invoked_ns") <= fn.col("invoked_ns_max"))
-    placed = sends.withColumn("place", place_of())
-    return placed.join(fn.broadcast(spark.createDataFrame(pa.table(columns))), "place").where(within).drop(*columns)
+    placed = sends.withColumn("partition_key", partition_key())
+    return (
+        placed.join(fn.broadcast(spark.createDataFrame(pa.table(columns))), "partition_key")
+        .where(within)
+        .drop(*columns)
+    )
 
 
 def _notes_of_kernel(history: Screened) -> DataFrame:
     rows = unite([_sends(history), _reads(history), _logs(history.logs)])
-    # Those without an offset meet nothing, and may be many.
+    # Records without an offset agree or disagree with no others, and may be many, so values spread them over tasks.
     known = fn.col("offset") != kernel.NOWHERE
     stretch = fn.when(known, fn.shiftright("offset", kernel.STRETCH_BITS)).otherwise(fn.col("value"))
     tasks = max(TASKS_MIN, history.rows_number // ROWS_OF_A_TASK)
-    return rows.repartition(tasks, "place", stretch).mapInArrow(kernel.screen_batches, kernel.NOTES_SCHEMA)
+    return rows.repartition(tasks, "partition_key", stretch).mapInArrow(kernel.screen_batches, kernel.NOTES_SCHEMA)
 
 
 def _sends(history: Screened) -> DataFrame:
@@ -283,7 +296,7 @@ def _rows(
         tag = tag + fn.shiftleft(broker.cast("bigint"), kernel.BROKER_SHIFT)
     no_epoch = fn.lit(kernel.NO_EPOCH)
     given = {
-        "place": place_of(),
+        "partition_key": partition_key(),
         "offset": offset,
         "value": value,
         "epoch": no_epoch if epoch is None else fn.coalesce(epoch.cast("bigint"), no_epoch),
@@ -297,7 +310,7 @@ def _watermarks(replicas: DataFrame) -> DataFrame:
     zero = fn.lit(0).cast("bigint")
     return replicas.where("broker is not null").select(
         fn.lit(kernel.WATERMARK).alias("note"),
-        place_of().alias("place"),
+        partition_key().alias("partition_key"),
         zero.alias("stretch"),
         fn.col("broker").cast("bigint").alias("a"),
         fn.col("watermark_min").alias("b"),
@@ -306,10 +319,15 @@ def _watermarks(replicas: DataFrame) -> DataFrame:
     )
 
 
-def _notes(places: Sequence[DataFrame], note: int) -> DataFrame:
-    """Make a note of each of some places; the frames have no other column."""
+def _notes(partition_keys: Sequence[DataFrame], note: int) -> DataFrame:
+    """Write one note of a kind for each partition of some frames, which have no other column."""
     nothing = (fn.lit(0).cast("bigint").alias(name) for name in ("stretch", "a", "b", "c", "d"))
-    return unite(places).toDF("place").distinct().select(fn.lit(note).alias("note"), "place", *nothing)
+    return (
+        unite(partition_keys)
+        .toDF("partition_key")
+        .distinct()
+        .select(fn.lit(note).alias("note"), "partition_key", *nothing)
+    )
 
 
 def _malformed(examined: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What of a history is looked at closely: everything, or, in a long one, what screening suspects."""
+"""Selects the part of a history to check in full: everything, or what screening suspects."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from checkers.input.validation import (
     examined_sends,
 )
 from checkers.relations.polls import returned_by_poll
-from checkers.screening.screen import Answers, at_places, under_suspicion
+from checkers.screening.screen import Answers, in_partitions, under_suspicion
 from checkers.screening.sources import Source
 from checkers.screening.summaries import Suspicion
 from checkers.verdict.findings import KEY
 
 
 @dataclass(frozen=True)
-class Attention:
-    """What of a history is looked at closely."""
+class Selection:
+    """The part of a history to check in full."""
 
     examined: dict[str, DataFrame]
     sends: DataFrame
-    """Those of whose values something may be wrong."""
+    """Sends of suspect values."""
     walked: DataFrame
-    """Reads of the partitions in which a reader's way may be uneven."""
+    """Reads of the partitions in which a reader's path may be uneven."""
     dumped: DataFrame
     replicas: DataFrame
     touched: DataFrame
     rows: dict[str, DataFrame]
-    barren: frozenset[str]
-    """What cannot show an anomaly (`checkers.relations.base.Relations.barren`)."""
+    ruled_out: frozenset[str]
+    """What cannot show an anomaly (`checkers.relations.base.Relations.ruled_out`)."""
     suspicion: Suspicion | None
 
 
-def whole_history(recorded: Mapping[str, DataFrame], size: Size) -> Attention:
-    """Look at everything closely."""
+def whole_history(recorded: Mapping[str, DataFrame], size: Size) -> Selection:
+    """Select everything."""
     operations = size.kept(examined_operations(recorded["operations"]))
     examined = {
         "operations": operations,
@@ -57,7 +57,7 @@ def whole_history(recorded: Mapping[str, DataFrame], size: Size) -> Attention:
     reads, sends, logs = (usable(examined[table]) for table in ("reads", "sends", "logs"))
     returned = returned_by_poll(examined["reads"])
     examined["polls"] = size.kept(size.together(examined_polls(recorded["polls"], operations, returned), *KEY))
-    return Attention(
+    return Selection(
         examined=examined,
         sends=sends,
         walked=reads,
@@ -65,16 +65,16 @@ def whole_history(recorded: Mapping[str, DataFrame], size: Size) -> Attention:
         replicas=logs.select(*KEY, "broker").distinct(),
         touched=_touched(sends, reads.where("value is not null")),
         rows={},
-        barren=frozenset(),
+        ruled_out=frozenset(),
         suspicion=None,
     )
 
 
 def screened_history(
     spark: SparkSession, recorded: Mapping[str, DataFrame], source: Source, size: Size
-) -> Attention | None:
-    """Look closely at what screening suspects; None where it cannot tell."""
-    with ThreadPoolExecutor(1) as planner:  # planning is most of the work on a small history, so two plan
+) -> Selection | None:
+    """Select what screening suspects; None if the history cannot be screened."""
+    with ThreadPoolExecutor(1) as planner:  # planning dominates on a small history, so two threads plan
         of_reads = planner.submit(lambda: source.returned)
         of_cluster = planner.submit(lambda: size.kept(size.together(examined_samples(recorded["cluster"]), *KEY)))
         of_logs = planner.submit(lambda: source.replicas)
@@ -90,18 +90,18 @@ def screened_history(
     reads = examined_reads(source.reads(suspicion), operations)
     suspect_sends = under_suspicion(usable(sends), spark, suspicion)
     logs = examined_logs(source.logs(suspicion))
-    barren = set()
-    if suspicion.places:
+    ruled_out = set()
+    if suspicion.partition_keys:
         logs = size.kept(size.together(logs, *KEY))
     else:
         logs = nothing_of(logs)
-        barren |= {"places"} if suspicion.malformed else {"places", "problems"}
-    if suspicion.places or suspicion.values:
+        ruled_out |= {"partitions"} if suspicion.malformed else {"partitions", "problems"}
+    if suspicion.partition_keys or suspicion.values:
         reads = size.kept(size.together(reads, *KEY))
     else:
         reads, suspect_sends = nothing_of(reads), nothing_of(suspect_sends)
-        barren.add("values")
-    return Attention(
+        ruled_out.add("values")
+    return Selection(
         examined={
             "operations": operations,
             "sends": sends,
@@ -111,7 +111,9 @@ def screened_history(
             "polls": polls,
         },
         sends=suspect_sends,
-        walked=at_places(usable(reads), spark, suspicion.places) if suspicion.places else usable(nothing_of(reads)),
+        walked=in_partitions(usable(reads), spark, suspicion.partition_keys)
+        if suspicion.partition_keys
+        else usable(nothing_of(reads)),
         dumped=usable(examined_logs(recorded["logs"])),
         replicas=replicas.where("usable > 0").select(*KEY, "broker"),
         touched=_touched(usable(sends), returned.where("values > 0")),
@@ -119,7 +121,7 @@ def screened_history(
             "reads": returned.select("run_id", "rows"),
             "logs": replicas.select("run_id", "rows"),
         },
-        barren=frozenset(barren),
+        ruled_out=frozenset(ruled_out),
         suspicion=suspicion,
     )
 
@@ -129,12 +131,12 @@ def _touched(sends: DataFrame, reads: DataFrame) -> DataFrame:
 
 
 def rows_by_run(examined: DataFrame) -> DataFrame:
-    """Numbers of rows of each run (`rows`), to be summed."""
+    """Return numbers of rows of each run (`rows`), to be summed."""
     return examined.select("run_id", fn.lit(1).cast("bigint").alias("rows"))
 
 
 def nothing_of(frame: DataFrame) -> DataFrame:
-    """Return a frame of the same columns of which Spark knows that it has no rows: what needs it is hardly planned."""
+    """Return an empty frame with the same columns: Spark hardly plans what builds on a frame known to be empty."""
     return frame.sparkSession.createDataFrame(to_arrow_schema(frame.schema).empty_table(), frame.schema)
 
 

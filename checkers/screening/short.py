@@ -1,6 +1,6 @@
-"""Screening a short history in the driver, from its files: while Spark starts, and without a plan or a Python worker.
+"""Screens a short history in the driver, from its files, while Spark starts: without a plan or a Python worker.
 
-What `checkers.screening.screen` has Spark compute row by row for the kernel is computed here column by column. Both
+This module computes column by column what `checkers.screening.screen` has Spark compute row by row for the kernel. Both
 must mark the same rows; `checkers.input.validation` has the rules in words.
 """
 
@@ -26,17 +26,17 @@ _READ: Final = ("operations", "sends", "reads", "logs", "cluster")
 
 @dataclass(frozen=True)
 class Records:
-    """Rows of a table of records, and the place of each: a row of `Short.places`."""
+    """Rows of a table of records, and the partition of each: a row of `Short.partitions`."""
 
     rows: pa.Table
-    place: Longs
+    partition_key: Longs
 
 
 @dataclass(frozen=True)
 class Short:
-    """A short history, as far as neither Spark nor polls and samples are needed to screen it."""
+    """What can be screened of a short history without Spark, polls and samples."""
 
-    places: pa.Table
+    partitions: pa.Table
     """The distinct run, topic and partition of all records."""
     reads: Records
     logs: Records
@@ -45,30 +45,30 @@ class Short:
     replicas: pa.Table
     """As `checkers.screening.screen.replicas_of` returns it."""
     notes: tuple[Note, ...]
-    """What the kernel says; the place of a note is a row of `places`."""
+    """Notes of the kernel; the `partition_key` of a note is a row of `partitions`."""
     malformed: bool
-    """Whether operations make no sense."""
+    """Whether some operations are malformed."""
     twice: bool
-    """Whether an operation or a value is there twice; then there are no notes."""
+    """Whether an operation or a value occurs twice; then there are no notes."""
     last_ns: Mapping[str, int]
-    """By run, when the last operation or sample ended, of those whose times are known."""
+    """By run, the last known time of an operation or sample."""
 
-    def held_at(self, places: Collection[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
-        """Look up what the dumped logs hold at some places, as `checkers.verdict.collect.held_at` does."""
+    def held_at(self, positions: Collection[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
+        """Look up what the dumped logs hold at some positions, as `checkers.verdict.collect.held_at` does."""
         logs, found = self.logs.rows, dict[tuple[Any, ...], dict[int, int | None]]()
-        offsets = np.array(sorted({offset for *_, offset in places}), np.int64)
+        offsets = np.array(sorted({offset for *_, offset in positions}), np.int64)
         likely = known(logs, *KEY, "broker", "offset") & np.isin(numbers(logs, "offset"), offsets)
         columns = plain(logs.filter(pa.array(likely)).select([*KEY, "offset", "broker", "value"])).columns
-        wanted = set(places)
-        for *place, broker, value in zip(*(column.to_pylist() for column in columns), strict=True):
-            if tuple(place) in wanted:
-                found.setdefault(tuple(place), {})[broker] = value
+        wanted = set(positions)
+        for *position, broker, value in zip(*(column.to_pylist() for column in columns), strict=True):
+            if tuple(position) in wanted:
+                found.setdefault(tuple(position), {})[broker] = value
         return found
 
 
 def screened_short(runs: Sequence[RunFiles]) -> Short | None:
-    """Screen what is in the files of some runs; None if some are on another machine, or hold what cannot be read."""
-    if any(run.large[table].elsewhere for run in runs for table in _READ):
+    """Screen the files of some runs; None if some are on another machine or cannot be read."""
+    if any(run.large[table].remote for run in runs for table in _READ):
         return None
     try:
         return _screened({table: _read(runs, table) for table in _READ})
@@ -83,7 +83,7 @@ def _read(runs: Sequence[RunFiles], table: str) -> pa.Table:
 def _screened(read: Mapping[str, pa.Table]) -> Short:
     operations, sends, reads, logs, cluster = (read[table] for table in _READ)
     run_of_operations, *of_records = texts([operations, sends, reads, logs], "run_id")
-    places, (of_sends, of_reads, of_logs) = _places([sends, reads, logs], of_records)
+    partitions, (of_sends, of_reads, of_logs) = _partitions([sends, reads, logs], of_records)
     performed = _Performed(operations, run_of_operations, sends, of_records[0], reads, of_records[1])
     values, _ = distinct(of_records[0], known(sends, "value").astype(np.int64), numbers(sends, "value"))
     twice = performed.twice or bool(values.size and np.bincount(values).max() > 1)
@@ -98,7 +98,7 @@ def _screened(read: Mapping[str, pa.Table]) -> Short:
         together = {name: np.concatenate([each[name] for each in rows]) for name in rows[0]}
         notes = (*kernel.screen(together), *_watermarks(replicas, of_replicas))
     return Short(
-        places=places,
+        partitions=partitions,
         reads=Records(reads, of_reads),
         logs=Records(logs, of_logs),
         returned=_returned(reads, of_reads, performed.of_reads),
@@ -121,9 +121,9 @@ def _last_ns(operations: pa.Table, cluster: pa.Table) -> dict[str, int]:
     return {row["run_id"]: row["ns_max"] for row in last if row["ns_max"] is not None}
 
 
-def _places(tables: Sequence[pa.Table], runs: Sequence[Longs]) -> tuple[pa.Table, list[Longs]]:
-    """Number the places of all rows. Return them, and the numbers table by table."""
-    place, examples = distinct(
+def _partitions(tables: Sequence[pa.Table], runs: Sequence[Longs]) -> tuple[pa.Table, list[Longs]]:
+    """Number the partitions of all rows. Return them, and the numbers table by table."""
+    partition_key, examples = distinct(
         np.concatenate(runs),
         np.concatenate(texts(tables, "topic")),
         np.concatenate([known(table, "partition") for table in tables]).astype(np.int64),
@@ -131,11 +131,11 @@ def _places(tables: Sequence[pa.Table], runs: Sequence[Longs]) -> tuple[pa.Table
     )
     keys = pa.concat_tables([plain(table.select(KEY)) for table in tables])
     bounds = np.cumsum([table.num_rows for table in tables])[:-1]
-    return keys.take(pa.array(examples)), np.split(place, bounds)
+    return keys.take(pa.array(examples)), np.split(partition_key, bounds)
 
 
 class _Performed:
-    """Operations, and which of them each send and each read belongs to."""
+    """Operations, and the operation that each send and each read belongs to."""
 
     def __init__(
         self, operations: pa.Table, runs: Longs, sends: pa.Table, of_sends: Longs, reads: pa.Table, of_reads: Longs
@@ -155,13 +155,13 @@ class _Performed:
         self._operations = operations
 
     def that_are(self, which: Flags) -> Flags:
-        """Say by number which operations are there and such; `which` has a flag for each row of operations."""
+        """Return flags by operation number; `which` has a flag for each row of operations."""
         flags = np.zeros(self._size, np.bool_)
         flags[self._numbered] = which[known(self._operations, "op")]
         return flags
 
     def of(self, column: str, value: str) -> Flags:
-        """Say which rows of operations have a value."""
+        """Return which rows of operations have a value."""
         return among(self._operations, column, value)
 
 
@@ -177,17 +177,17 @@ def _good(operations: pa.Table) -> Flags:
     )
 
 
-def _rows_of_sends(sends: pa.Table, place: Longs, performed: _Performed) -> Rows:
+def _rows_of_sends(sends: pa.Table, partition_key: Longs, performed: _Performed) -> Rows:
     of_a_send = performed.that_are(performed.of("kind", "send"))[performed.of_sends]
     ok = performed.that_are(performed.good & performed.of("status", "ok"))[performed.of_sends]
     offset = numbers(sends, "offset", kernel.NOWHERE)
     bad = ~known(sends, "topic", "partition", "value") | ~of_a_send | ~among(sends, "acks", -1, 0, 1)
     bad |= known(sends, "offset") & (offset < 0)
     marks = kernel.ACKNOWLEDGED * (ok & among(sends, "acks", -1, 1)) + kernel.BAD * bad
-    return _rows(kernel.SEND, place, offset, numbers(sends, "value"), marks)
+    return _rows(kernel.SEND, partition_key, offset, numbers(sends, "value"), marks)
 
 
-def _rows_of_reads(reads: pa.Table, place: Longs, performed: _Performed) -> Rows:
+def _rows_of_reads(reads: pa.Table, partition_key: Longs, performed: _Performed) -> Rows:
     good_poll = performed.good & performed.of("kind", "poll")
     final = good_poll & performed.of("status", "ok") & performed.of("phase", "final")
     bad = _nowhere(reads) | ~performed.that_are(good_poll)[performed.of_reads]
@@ -198,10 +198,10 @@ def _rows_of_reads(reads: pa.Table, place: Longs, performed: _Performed) -> Rows
     )
     offset = np.where(bad, 0, numbers(reads, "offset"))
     epoch = numbers(reads, "leader_epoch", kernel.NO_EPOCH)
-    return _rows(kernel.READ, place, offset, numbers(reads, "value"), marks, epoch, numbers(reads, "op"))
+    return _rows(kernel.READ, partition_key, offset, numbers(reads, "value"), marks, epoch, numbers(reads, "op"))
 
 
-def _rows_of_logs(logs: pa.Table, place: Longs) -> Rows:
+def _rows_of_logs(logs: pa.Table, partition_key: Longs) -> Rows:
     bad = _nowhere(logs) | ~known(logs, "broker")
     of_the_cluster = pc.starts_with(plain(logs.select(["topic"])).column(0), "__").fill_null(True)
     ours = ~np.asarray(of_the_cluster.to_numpy(), np.bool_)
@@ -209,7 +209,7 @@ def _rows_of_logs(logs: pa.Table, place: Longs) -> Rows:
     offset = np.where(bad, 0, numbers(logs, "offset"))
     epoch = numbers(logs, "leader_epoch", kernel.NO_EPOCH)
     crc, broker = numbers(logs, "crc", -1), numbers(logs, "broker")
-    return _rows(kernel.LOG, place, offset, numbers(logs, "value"), marks, epoch, crc, broker)
+    return _rows(kernel.LOG, partition_key, offset, numbers(logs, "value"), marks, epoch, crc, broker)
 
 
 def _nowhere(table: pa.Table) -> Flags:
@@ -218,7 +218,7 @@ def _nowhere(table: pa.Table) -> Flags:
 
 def _rows(
     kind: int,
-    place: Longs,
+    partition_key: Longs,
     offset: Longs,
     value: Longs,
     marks: Longs,
@@ -226,23 +226,23 @@ def _rows(
     detail: Longs | None = None,
     broker: Longs | None = None,
 ) -> Rows:
-    nothing = np.zeros(place.size, np.int64)
+    nothing = np.zeros(partition_key.size, np.int64)
     detail = nothing if detail is None else detail
     return {
-        "place": place,
-        "kind": np.full(place.size, kind, np.int64),
+        "partition_key": partition_key,
+        "kind": np.full(partition_key.size, kind, np.int64),
         "offset": offset,
         "value": value,
         "marks": marks.astype(np.int64),
-        "epoch": np.full(place.size, kernel.NO_EPOCH, np.int64) if epoch is None else epoch,
+        "epoch": np.full(partition_key.size, kernel.NO_EPOCH, np.int64) if epoch is None else epoch,
         "op": detail,
         "crc": detail,
         "broker": nothing if broker is None else broker,
     }
 
 
-def _returned(reads: pa.Table, place: Longs, op: Longs) -> pa.Table:
-    poll, examples = distinct(op, place)
+def _returned(reads: pa.Table, partition_key: Longs, op: Longs) -> pa.Table:
+    poll, examples = distinct(op, partition_key)
     groups = Groups(poll)
     usable = ~_nowhere(reads)
     offset = numbers(reads, "offset")
@@ -255,7 +255,7 @@ def _returned(reads: pa.Table, place: Longs, op: Longs) -> pa.Table:
     nothing = returned == 0
     return _appended(
         plain(reads.select(["run_id", "op", "topic", "partition"])).take(pa.array(examples)),
-        rows=pa.array(groups.count(np.ones(place.size, np.bool_))),
+        rows=pa.array(groups.count(np.ones(partition_key.size, np.bool_))),
         returned=pa.array(returned),
         values=pa.array(groups.count(usable & known(reads, "value"))),
         first_offset=pa.array(first, mask=nothing),
@@ -264,11 +264,11 @@ def _returned(reads: pa.Table, place: Longs, op: Longs) -> pa.Table:
     )
 
 
-def _replicas(logs: pa.Table, place: Longs) -> tuple[pa.Table, Longs]:
-    """Return what `Short.replicas` holds, and the place of each replica."""
-    replica, examples = distinct(place, known(logs, "broker").astype(np.int64), numbers(logs, "broker"))
+def _replicas(logs: pa.Table, partition_key: Longs) -> tuple[pa.Table, Longs]:
+    """Return what `Short.replicas` holds, and the partition of each replica."""
+    replica, examples = distinct(partition_key, known(logs, "broker").astype(np.int64), numbers(logs, "broker"))
     groups = Groups(replica)
-    everything = np.ones(place.size, np.bool_)
+    everything = np.ones(partition_key.size, np.bool_)
     watermark = numbers(logs, "high_watermark", -1)
     table = _appended(
         plain(logs.select([*KEY, "broker"])).take(pa.array(examples)),
@@ -277,14 +277,14 @@ def _replicas(logs: pa.Table, place: Longs) -> tuple[pa.Table, Longs]:
         watermark_min=pa.array(groups.least(watermark, everything)),
         watermark_max=pa.array(groups.greatest(watermark, everything)),
     )
-    return table, place[examples]
+    return table, partition_key[examples]
 
 
-def _watermarks(replicas: pa.Table, place: Longs) -> list[Note]:
+def _watermarks(replicas: pa.Table, partition_key: Longs) -> list[Note]:
     columns = (replicas.column(name).to_pylist() for name in ("broker", "watermark_min", "watermark_max"))
     return [
         Note(kernel.WATERMARK, number, a=broker, b=low, c=high)
-        for number, broker, low, high in zip(place.tolist(), *columns, strict=True)
+        for number, broker, low, high in zip(partition_key.tolist(), *columns, strict=True)
         if broker is not None
     ]
 

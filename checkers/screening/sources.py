@@ -1,4 +1,4 @@
-"""Where records come from, which are most rows of a history: from Spark, or for a short one from the driver."""
+"""Sources of the records to screen: Spark, or for a short history the driver."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from checkers.screening.columns import Flags, Longs, known, numbers
 from checkers.screening.screen import (
     Answers,
     Screened,
-    at_places,
+    in_partitions,
     notes_of_answers,
-    place_of,
+    partition_key,
     replicas_of,
     screened,
     under_suspicion,
@@ -30,7 +30,7 @@ from checkers.screening.summaries import Suspicion, suspicion_of
 
 
 class Source(Protocol):
-    """The records that were read and those in the logs, and what screening makes of them."""
+    """The records that polls returned and those in the dumped logs, and what screening suspects of them."""
 
     @property
     def returned(self) -> DataFrame:
@@ -44,10 +44,10 @@ class Source(Protocol):
         """Screen the history; None if it has operations or values twice."""
 
     def reads(self, suspicion: Suspicion) -> DataFrame:
-        """Return the rows of `reads` under suspicion, as they were recorded."""
+        """Return the rows of `reads` under suspicion, as recorded."""
 
     def logs(self, suspicion: Suspicion) -> DataFrame:
-        """Return the rows of `logs` at suspect places, as they were recorded."""
+        """Return the rows of `logs` in suspect partitions, as recorded."""
 
 
 class LongSource:
@@ -87,7 +87,7 @@ class LongSource:
 
     def logs(self, suspicion: Suspicion) -> DataFrame:
         """See `Source`."""
-        return at_places(self._logs, self._spark, suspicion.places)
+        return in_partitions(self._logs, self._spark, suspicion.partition_keys)
 
 
 class ShortSource:
@@ -109,16 +109,16 @@ class ShortSource:
         return self._size.kept(self._frame(self._short.replicas))
 
     @cached_property
-    def _places(self) -> Longs:
-        """The numbers that Spark gives to places, in the order of `Short.places`."""
-        rows = self._frame(self._short.places).select(place_of().alias("place")).collect()
-        return np.array([row.place for row in rows], np.int64)
+    def _partition_keys(self) -> Longs:
+        """The keys that Spark gives to partitions, in the order of `Short.partitions`."""
+        rows = self._frame(self._short.partitions).select(partition_key().alias("partition_key")).collect()
+        return np.array([row.partition_key for row in rows], np.int64)
 
     def suspicion(self, answers: Answers) -> Suspicion | None:
         """See `Source`."""
         if self._short.twice:
             return None
-        own = [note._replace(place=int(self._places[note.place])) for note in self._short.notes]
+        own = [note._replace(partition_key=int(self._partition_keys[note.partition_key])) for note in self._short.notes]
         if self._short.malformed:
             own.append(kernel.Note(kernel.MALFORMED, 0))
         of_records = pa.Table.from_batches([kernel.batch_of(own)])
@@ -127,24 +127,24 @@ class ShortSource:
     def reads(self, suspicion: Suspicion) -> DataFrame:
         """See `Source`."""
         of_reads = self._short.reads
-        chosen = self._at_places(of_reads, suspicion)
+        chosen = self._in_partitions(of_reads, suspicion)
         if suspicion.values:
-            place, value = self._places[of_reads.place], numbers(of_reads.rows, "value")
-            places, values = (np.array(column, np.int64) for column in zip(*suspicion.values, strict=True))
+            key, value = self._partition_keys[of_reads.partition_key], numbers(of_reads.rows, "value")
+            keys, values = (np.array(column, np.int64) for column in zip(*suspicion.values, strict=True))
             wanted = set(suspicion.values)
-            likely = known(of_reads.rows, "value") & np.isin(value, values) & np.isin(place, places)
+            likely = known(of_reads.rows, "value") & np.isin(value, values) & np.isin(key, keys)
             for row in np.flatnonzero(likely & ~chosen).tolist():
-                chosen[row] = (int(place[row]), int(value[row])) in wanted
+                chosen[row] = (int(key[row]), int(value[row])) in wanted
         return self._frame(of_reads.rows.filter(pa.array(chosen)))
 
     def logs(self, suspicion: Suspicion) -> DataFrame:
         """See `Source`."""
         of_logs = self._short.logs
-        return self._frame(of_logs.rows.filter(pa.array(self._at_places(of_logs, suspicion))))
+        return self._frame(of_logs.rows.filter(pa.array(self._in_partitions(of_logs, suspicion))))
 
-    def _at_places(self, records: Records, suspicion: Suspicion) -> Flags:
-        wanted = np.array(sorted(suspicion.places), np.int64)
-        return np.isin(self._places[records.place], wanted)
+    def _in_partitions(self, records: Records, suspicion: Suspicion) -> Flags:
+        wanted = np.array(sorted(suspicion.partition_keys), np.int64)
+        return np.isin(self._partition_keys[records.partition_key], wanted)
 
     def _frame(self, table: pa.Table) -> DataFrame:
         return self._size.gathered(self._spark.createDataFrame(plain(table)))

@@ -1,4 +1,4 @@
-"""What the notes of all tasks say together: suspect places and peculiar values of a whole history."""
+"""Combines the notes of all tasks: the suspect partitions and suspect values of a whole history."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Final
 
 import pyarrow as pa
 
-from checkers.screening.kernel import EPOCHS, MALFORMED, PECULIAR, REPLICA, STRETCH, SUSPECT, WATERMARK
+from checkers.screening.kernel import EPOCHS, MALFORMED, REPLICA, STRETCH, SUSPECT_PARTITION, SUSPECT_VALUE, WATERMARK
 
-VALUES_OF_A_PLACE_MAX: Final = 100_000
-"""Where more values are peculiar, the place is suspect: looking each of them up would cost more."""
+VALUES_OF_A_PARTITION_MAX: Final = 100_000
+"""If more values are suspect, the whole partition is: looking each of them up would cost more."""
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What deserves a close look."""
+    """What needs a full check."""
 
-    places: frozenset[int]
+    partition_keys: frozenset[int]
     values: tuple[tuple[int, int], ...]
-    """Place and value, of places that are not suspect as a whole."""
+    """Partition key and value, of partitions that are not suspect as a whole."""
     malformed: bool = False
-    """Whether rows of operations, polls or samples make no sense. Other tables' are at suspect places."""
+    """Whether rows of operations, polls or samples are malformed. Those of others make their partition suspect."""
 
 
 def suspicion_of(notes: pa.Table) -> Suspicion:
@@ -30,27 +30,36 @@ def suspicion_of(notes: pa.Table) -> Suspicion:
     of_kind: dict[int, list[tuple[int, ...]]] = {}
     for note, *rest in zip(*(column.to_pylist() for column in notes.columns), strict=True):
         of_kind.setdefault(note, []).append(tuple(rest))
-    places = {place for place, *_ in of_kind.get(SUSPECT, ())}
-    places |= set(_with_falling_epochs(of_kind.get(EPOCHS, ())))
-    watermarks = {(place, broker): (low, high) for place, _, broker, low, high, _ in of_kind.get(WATERMARK, ())}
-    places |= {place for (place, _), (low, high) in watermarks.items() if low != high}
-    places |= set(_with_holes(of_kind.get(STRETCH, ()), of_kind.get(REPLICA, ()), watermarks))
+    partition_keys = {partition_key for partition_key, *_ in of_kind.get(SUSPECT_PARTITION, ())}
+    partition_keys |= set(_with_falling_epochs(of_kind.get(EPOCHS, ())))
+    watermarks = {
+        (partition_key, broker): (low, high) for partition_key, _, broker, low, high, _ in of_kind.get(WATERMARK, ())
+    }
+    partition_keys |= {partition_key for (partition_key, _), (low, high) in watermarks.items() if low != high}
+    partition_keys |= set(_with_holes(of_kind.get(STRETCH, ()), of_kind.get(REPLICA, ()), watermarks))
     values: dict[int, set[int]] = {}
-    for place, _, value, *_ in of_kind.get(PECULIAR, ()):
-        values.setdefault(place, set()).add(value)
-    places |= {place for place, peculiar in values.items() if len(peculiar) > VALUES_OF_A_PLACE_MAX}
-    pairs = ((place, value) for place, peculiar in values.items() if place not in places for value in peculiar)
-    return Suspicion(frozenset(places), tuple(sorted(pairs)), MALFORMED in of_kind)
+    for partition_key, _, value, *_ in of_kind.get(SUSPECT_VALUE, ()):
+        values.setdefault(partition_key, set()).add(value)
+    partition_keys |= {
+        partition_key for partition_key, suspect in values.items() if len(suspect) > VALUES_OF_A_PARTITION_MAX
+    }
+    pairs = (
+        (partition_key, value)
+        for partition_key, suspect in values.items()
+        if partition_key not in partition_keys
+        for value in suspect
+    )
+    return Suspicion(frozenset(partition_keys), tuple(sorted(pairs)), MALFORMED in of_kind)
 
 
 def _with_falling_epochs(stretches: Iterable[tuple[int, ...]]) -> Iterable[int]:
-    """Find places in which a later stretch has a lower epoch than an earlier one."""
+    """Find partitions in which a later stretch has a lower epoch than an earlier one."""
     before: dict[tuple[int, int], int] = {}
-    for place, _, kind, least, greatest, _ in sorted(stretches):
-        highest = before.get((place, kind), least)
+    for partition_key, _, kind, least, greatest, _ in sorted(stretches):
+        highest = before.get((partition_key, kind), least)
         if least < highest:
-            yield place
-        before[place, kind] = max(highest, greatest)
+            yield partition_key
+        before[partition_key, kind] = max(highest, greatest)
 
 
 def _with_holes(
@@ -58,14 +67,14 @@ def _with_holes(
     replicas: Iterable[tuple[int, ...]],
     watermarks: Mapping[tuple[int, int], tuple[int, int]],
 ) -> Iterable[int]:
-    """Find places in which a replica may lack a record below its high watermark that another has.
+    """Find partitions in which a replica may lack a record below its high watermark that another has.
 
     A replica is there if any of its log is; it need not have what begins at its high watermark.
     """
     held: dict[int, dict[int, dict[int, int]]] = {}
-    for place, stretch, broker, count, _, _ in replicas:
-        held.setdefault(place, {}).setdefault(broker, {})[stretch] = count
-    for place, stretch, taken, first, _, _ in stretches:
-        for broker, counts in held[place].items():
-            if counts.get(stretch, 0) != taken and first < watermarks[place, broker][1]:
-                yield place
+    for partition_key, stretch, broker, count, _, _ in replicas:
+        held.setdefault(partition_key, {}).setdefault(broker, {})[stretch] = count
+    for partition_key, stretch, taken, first, _, _ in stretches:
+        for broker, counts in held[partition_key].items():
+            if counts.get(stretch, 0) != taken and first < watermarks[partition_key, broker][1]:
+                yield partition_key

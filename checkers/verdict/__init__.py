@@ -1,1 +1,1 @@
-"""Findings, their counts and evidence, the contract, and the verdict of a run."""
+"""Judges findings by the contract, counts them, and forms the verdict of a run."""

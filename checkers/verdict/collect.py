@@ -1,4 +1,4 @@
-"""What the driver keeps of the findings: exact counts, and a bounded number of rows with their evidence."""
+"""Collects the findings in the driver: exact counts, and a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Collected:
 
     rows: list[Row] = field(default_factory=list)
     totals: dict[tuple[str, bool], int] = field(default_factory=dict)
-    """Exact number by anomaly and `within_contract`, also of those whose rows were not kept."""
+    """Exact number by anomaly and `within_contract`, including findings whose rows were not kept."""
 
     @property
     def total(self) -> int:
@@ -32,7 +32,7 @@ class Collected:
         return sum(self.totals.values())
 
     def take(self, anomaly: str) -> Collected:
-        """Take the findings of one name out, and return them."""
+        """Remove the findings of one name, and return them."""
         taken = Collected(
             [row for row in self.rows if row["anomaly"] == anomaly],
             {key: number for key, number in self.totals.items() if key[0] == anomaly},
@@ -61,21 +61,21 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     return collected
 
 
-def places_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return where findings point, as far as that is known: run, topic, partition and offset."""
-    places = {tuple(row[name] for name in (*KEY, "offset")) for row in rows}
-    return sorted(place for place in places if None not in place)
+def positions_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return the positions that findings point at, where known: run, topic, partition and offset."""
+    positions = {tuple(row[name] for name in (*KEY, "offset")) for row in rows}
+    return sorted(position for position in positions if None not in position)
 
 
-def held_at(relations: Relations, places: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
-    """Look up what the dumped logs hold at some places: place → broker → value.
+def held_at(relations: Relations, positions: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], dict[int, int | None]]:
+    """Look up what the dumped logs hold at some positions: position → broker → value.
 
     A broker whose log does not reach the offset is left out.
     """
-    if not places:
+    if not positions:
         return {}
     schema = "run_id string, topic string, partition int, offset bigint"
-    wanted = relations.dumped.sparkSession.createDataFrame(list(places), schema)
+    wanted = relations.dumped.sparkSession.createDataFrame(list(positions), schema)
     held = relations.dumped.join(fn.broadcast(wanted), [*KEY, "offset"]).select(*KEY, "offset", "broker", "value")
     found: dict[tuple[Any, ...], dict[int, int | None]] = {}
     for row in held.collect():

@@ -1,4 +1,4 @@
-"""What was promised: which anomalies break the contract, and which are only what the configuration allows.
+"""Decides which findings break the contract, and which are within what the configuration allows.
 
 The promises, with `min.insync.replicas` = f + 1:
 
@@ -7,11 +7,11 @@ The promises, with `min.insync.replicas` = f + 1:
   unless such an election happened.
 - acks=1: it lasts as long as the leader neither changes nor loses anything.
 - acks=0: nothing.
-- Reads are linearizable per partition, as far as the partition's leader served them. A leader that was deposed and
+- Reads are linearizable per partition, if the partition's leader served them. A leader that was deposed and
   could not know it yet may serve stale, committed data (BL-10); a new leader may hold a poll back until its high
   watermark has caught up (HW-6, FE-8), but not answer a query for the end of the log before (LO-2).
 
-Flaws and generations do not change the contract. What cannot be told from the cluster's samples excuses no loss.
+Flaws and protocol versions do not change the contract. Only what the cluster's samples show excuses a loss.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from checkers.verdict.findings import ACKS_ALL, KEY
 def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     """Add `within_contract` and, for stale answers, `stale_for_ns` (at least so long) and `stale_because`.
 
-    Reads the findings once to see whether any of them needs what samples and faults tell: most runs have none. None if
+    Reads the findings once to see whether any of them needs samples and faults: most runs have none. Returns None if
     there are no findings at all.
     """
     depends = fn.coalesce((fn.size("promises") > 0) | fn.col("staleness").isNotNull(), fn.lit(False))
@@ -140,7 +140,7 @@ def lossy_windows(relations: Relations) -> DataFrame:
 
 
 def unclean_elections(relations: Relations) -> DataFrame:
-    """Return the elections of a replica outside ISR and ELR, as far as the samples prove them: `elected_ns`.
+    """Return the elections of a replica outside ISR and ELR, if the samples prove them: `elected_ns`.
 
     Proof: the first sample of a new leader epoch has a leader that no broker's last sample of the epoch before had in
     its ISR or ELR, and an ISR of that leader alone (EL-9).
@@ -186,7 +186,7 @@ def _excused(promise: Column) -> Column:
     lost = promise.at_ns <= fn.coalesce("lost_until_ns", fn.lit(NEVER))
     leader_lost = promise.at_ns <= fn.coalesce("leader_lossy_until_ns", fn.lit(NEVER))
     last_epoch = fn.get("led", fn.size("led") - 1).epoch
-    # Whoever acknowledged it may have been deposed since, or before without knowing it yet (BL-10).
+    # The leader that acknowledged it may have been deposed since, or before without knowing it yet (BL-10).
     changed = fn.exists("led", lambda led: (led.led_until_ns >= promise.at_ns) & (led.epoch < last_epoch))
     excused = (
         fn.when(promise.acks == ACKS_ALL, lost)

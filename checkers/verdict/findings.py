@@ -1,4 +1,4 @@
-"""The shape of what an anomaly function returns: one row per anomaly, with what the contract needs to judge it."""
+"""Defines the rows that anomaly functions return: one per anomaly, with what the contract needs to judge it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STALENESS = (
     "struct<asked:string,server:int,invoked_ns:bigint,completed_ns:bigint,"
     "witness_offset:bigint,witness_node:int,witness_invoked_ns:bigint,witness_ns:bigint>"
 )
-"""An answer that lacked what had been shown before: who gave it and when, and the witness that it contradicts."""
+"""An answer that lacked what had been shown before: its broker and times, and the witness that it contradicts."""
 
 _COLUMNS = {
     "run_id": "string",
@@ -50,7 +50,7 @@ def findings(
 ) -> DataFrame:
     """Bring rows of an anomaly function into the common shape.
 
-    `promises` are those that the anomaly breaks, null where no loss whatever would excuse it; it is a violation
+    `promises` are those that the anomaly breaks, null if no loss would excuse it; it is a violation
     when at least `promises_needed` of them hold. `staleness` is given for answers that a deposed leader may give.
     A column of the shape that is not given is taken from the frame, and is null if it is not there either.
     """
@@ -91,7 +91,7 @@ def operation(prefix: str = "") -> Column:
 
 
 def unite(frames: Sequence[DataFrame]) -> DataFrame:
-    """Put frames of one shape under each other."""
+    """Concatenate frames of one shape."""
     first, *rest = frames
     for frame in rest:
         first = first.union(frame)

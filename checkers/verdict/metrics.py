@@ -1,4 +1,4 @@
-"""Counts and metrics of every run, as one long table of named numbers that the driver can afford to collect."""
+"""Computes the counts and metrics of every run, as one long table of named numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from checkers.anomalies.loss import unseen_numbers
 from checkers.relations.base import Relations
-from checkers.relations.groups import FIGURE, group_numbers
+from checkers.relations.groups import METRIC, group_numbers
 from checkers.verdict.findings import KEY, unite
 
 SILENCE_NS_MIN = 20_000_000
@@ -16,10 +16,10 @@ SILENCE_NS_MIN = 20_000_000
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
 
 
-def figures(relations: Relations) -> DataFrame:
-    """Return rows of `run_id`, `figure`, `name`, `topic`, `partition`, `number`.
+def metrics(relations: Relations) -> DataFrame:
+    """Return rows of `run_id`, `metric`, `name`, `topic`, `partition`, `number`.
 
-    | figure | name | number |
+    | metric | name | number |
     |---|---|---|
     | rows | table | rows that Spark read |
     | operations | kind/status | operations |
@@ -29,7 +29,7 @@ def figures(relations: Relations) -> DataFrame:
     | final | complete, agreed, end_offset, read_to, unseen (per partition) | |
     | silence_ns | fault | longest time without an acknowledged write that touches it |
     | recovery_ns | fault | from its heal to the next acknowledged write |
-    | groups | commits_ok, not_asked | acknowledged commits, and partitions with such that nobody asked for at the end |
+    | groups | commits_ok, not_asked | acknowledged commits, and partitions with such commits not queried at the end |
     """
     return unite([
         _rows(relations),
@@ -42,11 +42,11 @@ def figures(relations: Relations) -> DataFrame:
     ])  # fmt: skip
 
 
-def _figure(frame: DataFrame, figure: str | Column, name: Column, number: Column) -> DataFrame:
+def _metric(frame: DataFrame, metric: str | Column, name: Column, number: Column) -> DataFrame:
     keyed = "topic" in frame.columns
     return frame.select(
         "run_id",
-        (fn.lit(figure) if isinstance(figure, str) else figure).alias("figure"),
+        (fn.lit(metric) if isinstance(metric, str) else metric).alias("metric"),
         name.cast("string").alias("name"),
         (fn.col("topic") if keyed else fn.lit(None).cast("string")).alias("topic"),
         (fn.col("partition") if keyed else fn.lit(None).cast("int")).alias("partition"),
@@ -54,32 +54,32 @@ def _figure(frame: DataFrame, figure: str | Column, name: Column, number: Column
     )
 
 
-def _unpivoted(frame: DataFrame, figure: str, *columns: str) -> DataFrame:
-    """Make a figure of each of some columns."""
+def _unpivoted(frame: DataFrame, metric: str, *columns: str) -> DataFrame:
+    """Make a metric of each of some columns."""
     pairs = fn.array(
         *(fn.struct(fn.lit(name).alias("name"), fn.col(name).cast("bigint").alias("number")) for name in columns)
     )
     keys = [*KEY] if "topic" in frame.columns else ["run_id"]
     long = frame.select(*keys, fn.explode(pairs).alias("pair"))
-    return _figure(long, figure, fn.col("pair.name"), fn.col("pair.number"))
+    return _metric(long, metric, fn.col("pair.name"), fn.col("pair.number"))
 
 
-def _figures(frame: DataFrame, name: str, *figures: str) -> DataFrame:
-    """Make a figure of each of some columns, all of the same name."""
-    pairs = fn.array(*(fn.struct(fn.lit(figure).alias("figure"), fn.col(figure).alias("number")) for figure in figures))
+def _metrics_named(frame: DataFrame, name: str, *metrics: str) -> DataFrame:
+    """Make a metric of each of some columns, all of the same name."""
+    pairs = fn.array(*(fn.struct(fn.lit(metric).alias("metric"), fn.col(metric).alias("number")) for metric in metrics))
     long = frame.select("run_id", name, fn.explode(pairs).alias("pair"))
-    return _figure(long, fn.col("pair.figure"), fn.col(name), fn.col("pair.number"))
+    return _metric(long, fn.col("pair.metric"), fn.col(name), fn.col("pair.number"))
 
 
 def _rows(relations: Relations) -> DataFrame:
     named = [frame.select("run_id", fn.lit(table).alias("table"), "rows") for table, frame in relations.rows.items()]
     counted = unite(named).groupBy("run_id", "table").agg(fn.sum("rows").alias("rows"))
-    return _figure(counted, "rows", fn.col("table"), fn.col("rows"))
+    return _metric(counted, "rows", fn.col("table"), fn.col("rows"))
 
 
 def _operations(relations: Relations) -> DataFrame:
     counted = relations.operations.groupBy("run_id", "kind", "status").agg(fn.count("*").alias("operations"))
-    return _figure(counted, "operations", fn.concat_ws("/", "kind", "status"), fn.col("operations"))
+    return _metric(counted, "operations", fn.concat_ws("/", "kind", "status"), fn.col("operations"))
 
 
 def _sends(relations: Relations) -> DataFrame:
@@ -90,7 +90,7 @@ def _sends(relations: Relations) -> DataFrame:
         fn.max("completed_ns").alias("last_ns"),
     )
     acked = by_status.where("status = 'ok'").drop("status")
-    return _figure(by_status, "sends", fn.col("status"), fn.col("records")).union(
+    return _metric(by_status, "sends", fn.col("status"), fn.col("records")).union(
         _unpivoted(acked, "acked", "records", "first_ns", "last_ns")
     )
 
@@ -106,13 +106,13 @@ def _latency(relations: Relations) -> DataFrame:
         .agg(quantiles.alias("quantiles"))
         .select("run_id", fn.explode(fn.arrays_zip(names.alias("name"), fn.col("quantiles"))).alias("pair"))
     )
-    return _figure(latency, "latency_ns", fn.col("pair.name"), fn.col("pair.quantiles"))
+    return _metric(latency, "latency_ns", fn.col("pair.name"), fn.col("pair.quantiles"))
 
 
 def _finals(relations: Relations) -> DataFrame:
-    """Every partition that anybody touched: one without an agreed end is not complete."""
+    """Count per partition that a client touched: one without an agreed end is not complete."""
     finals = relations.touched.join(relations.finals, list(KEY), "full")
-    if "unseen" in relations.barren:
+    if "unseen" in relations.ruled_out:
         finals = finals.withColumn("unseen", fn.lit(0))
     else:
         finals = finals.join(unseen_numbers(relations), list(KEY), "left")
@@ -125,12 +125,12 @@ def _finals(relations: Relations) -> DataFrame:
 def _groups(relations: Relations) -> list[DataFrame]:
     if relations.groups is None:
         return []
-    return [_unpivoted(group_numbers(relations.groups), FIGURE, "commits_ok", "not_asked")]
+    return [_unpivoted(group_numbers(relations.groups), METRIC, "commits_ok", "not_asked")]
 
 
 def _silences(relations: Relations) -> DataFrame:
     faults = relations.faults.select("run_id", "fault", "started_ns", "ended_ns").distinct()
-    # Within one such stretch of time nothing is silent, so its first and its last write are all that counts of it.
+    # Within one such stretch no gap is long enough, so only its first and its last write count.
     writes = (
         relations.operations.where("kind = 'send' and status = 'ok'")
         .join(fn.broadcast(faults.select("run_id").distinct()), "run_id", "left_semi")
@@ -152,4 +152,4 @@ def _silences(relations: Relations) -> DataFrame:
             ),
         )
     )
-    return _figures(touched, "fault", "silence_ns", "recovery_ns")
+    return _metrics_named(touched, "fault", "silence_ns", "recovery_ns")

@@ -1,4 +1,4 @@
-"""The verdict of a run: `valid`, `invalid` or `unknown`, never a guess, with its reasons."""
+"""Forms the verdict of a run, with its reasons: `valid`, `invalid` or `unknown`, never a guess."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from checkers.anomalies.malformed import NAME as MALFORMED
 from checkers.anomalies.objects import Decided
 from checkers.anomalies.objects import undecided as undecided_objects
 from checkers.input.run_facts import RunFacts
 from checkers.input.tables import LARGE_TABLES, RunFiles
-from checkers.relations.groups import FIGURE, undecided_groups
+from checkers.relations.groups import METRIC, undecided_groups
 from checkers.verdict.collect import Collected
+from history.anomalies import MALFORMED
 
 Verdict = Literal["valid", "invalid", "unknown"]
 
@@ -33,7 +33,7 @@ class AnomalyCount:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What the checkers say of one run."""
+    """The result of checking one run."""
 
     run_id: str
     directory: Path
@@ -59,24 +59,24 @@ class RunResult:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """The numbers of `checkers.verdict.metrics` for one run, by figure, name and partition."""
+class Metrics:
+    """The numbers of `checkers.verdict.metrics` for one run, by metric, name and partition."""
 
     numbers: Mapping[tuple[str, str, str | None, int | None], int]
 
-    def get(self, figure: str, name: str) -> int:
+    def get(self, metric: str, name: str) -> int:
         """Return a number of the whole run, 0 if there is none."""
-        return self.numbers.get((figure, name, None, None), 0)
+        return self.numbers.get((metric, name, None, None), 0)
 
-    def named(self, figure: str) -> dict[str, int]:
-        """Return all numbers of one figure by name."""
-        return {name: number for (kind, name, _, _), number in sorted(self.numbers.items(), key=str) if kind == figure}
+    def named(self, metric: str) -> dict[str, int]:
+        """Return all numbers of one metric by name."""
+        return {name: number for (kind, name, _, _), number in sorted(self.numbers.items(), key=str) if kind == metric}
 
     def partitions(self) -> dict[tuple[str, int], dict[str, int]]:
-        """Return what is known of FINAL, per partition."""
+        """Return the metrics of FINAL, per partition."""
         finals: dict[tuple[str, int], dict[str, int]] = {}
-        for (figure, name, topic, partition), number in self.numbers.items():
-            if figure == "final" and topic is not None and partition is not None:
+        for (metric, name, topic, partition), number in self.numbers.items():
+            if metric == "final" and topic is not None and partition is not None:
                 finals.setdefault((topic, partition), {})[name] = number
         return dict(sorted(finals.items()))
 
@@ -84,25 +84,25 @@ class Figures:
 def judge(
     files: RunFiles,
     facts: RunFacts,
-    figures: Figures,
+    measured: Metrics,
     found: Collected,
     acknowledged_min: int,
-    repaired: int = 0,
+    resolved: int = 0,
     objects: Decided | None = None,
 ) -> RunResult:
     """Form the verdict: a violation beats what is undecided, and what is undecided beats valid."""
     anomalies = _counted(found)
     broken = {name: count.violations for name, count in anomalies.items() if count.violations}
     undecided = [
-        *_incomplete(files, facts, figures),
+        *_incomplete(files, facts, measured),
         *_malformed(anomalies),
-        *_too_little(facts, figures, acknowledged_min),
-        *_unread(figures),
+        *_too_little(facts, measured, acknowledged_min),
+        *_unread(measured),
         *undecided_objects(objects, facts.settings.workload, acknowledged_min),
         *undecided_groups(
             facts.settings.workload,
-            figures.get(FIGURE, "commits_ok"),
-            figures.get(FIGURE, "not_asked"),
+            measured.get(METRIC, "commits_ok"),
+            measured.get(METRIC, "not_asked"),
             acknowledged_min,
         ),
     ]
@@ -115,12 +115,12 @@ def judge(
         reasons=(*violations, *undecided),
         anomalies=anomalies,
         counts={
-            **_counts(facts, figures),
-            "sends_repaired": repaired,
+            **_counts(facts, measured),
+            "sends_repaired": resolved,
             **_counts_of_objects(objects),
-            **_counts_of_groups(figures),
+            **_counts_of_groups(measured),
         },
-        metrics=_metrics(facts, figures),
+        metrics=_metrics(facts, measured),
     )
 
 
@@ -129,17 +129,17 @@ def _counted(found: Collected) -> dict[str, AnomalyCount]:
     return {name: AnomalyCount(found.totals.get((name, False), 0), found.totals.get((name, True), 0)) for name in names}
 
 
-def _incomplete(files: RunFiles, facts: RunFacts, figures: Figures) -> list[str]:
+def _incomplete(files: RunFiles, facts: RunFacts, measured: Metrics) -> list[str]:
     reasons = [gap.reason for gap in files.gaps]
     for table in LARGE_TABLES:
-        promised, read = files.large[table].rows, figures.get("rows", table)
+        promised, read = files.large[table].rows, measured.get("rows", table)
         if read < promised:
             reasons.append(
                 f"{promised - read:,} of {promised:,} rows of the table {table} are unreadable or of no known run"
             )
     wanted = facts.settings.workers
     if wanted is not None and facts.workers_closed < wanted:
-        reasons.append(f"{facts.workers_closed} of {wanted} workers closed their history in good order")
+        reasons.append(f"{facts.workers_closed} of {wanted} workers closed their history")
     if "final" not in facts.phases:
         reasons.append("the run did not get through its final phase")
     reasons += [
@@ -154,20 +154,20 @@ def _malformed(anomalies: Mapping[str, AnomalyCount]) -> list[str]:
     return [f"{count.within_contract:,} rows of the history are malformed"] if count else []
 
 
-def _too_little(facts: RunFacts, figures: Figures, acknowledged_min: int) -> list[str]:
+def _too_little(facts: RunFacts, measured: Metrics, acknowledged_min: int) -> list[str]:
     reasons = []
-    acknowledged = figures.get("acked", "records")
+    acknowledged = measured.get("acked", "records")
     if acknowledged < acknowledged_min:
         reasons.append(
-            f"only {acknowledged:,} records were acknowledged, {acknowledged_min:,} are needed to tell anything"
+            f"only {acknowledged:,} records were acknowledged, {acknowledged_min:,} are needed for a verdict"
         )
     if facts.settings.faults_wanted and not any(fault.took_hold for fault in facts.faults):
-        reasons.append("faults were wanted, and none took hold")
+        reasons.append("faults were wanted, and none took effect")
     return reasons
 
 
-def _unread(figures: Figures) -> list[str]:
-    incomplete = {key: final for key, final in figures.partitions().items() if not final.get("complete")}
+def _unread(measured: Metrics) -> list[str]:
+    incomplete = {key: final for key, final in measured.partitions().items() if not final.get("complete")}
     reasons = [_why_unread(*key, final) for key, final in list(incomplete.items())[:PARTITIONS_NAMED_MAX]]
     if len(incomplete) > PARTITIONS_NAMED_MAX:
         reasons.append(f"… and {len(incomplete) - PARTITIONS_NAMED_MAX} more partitions were not read to their end")
@@ -180,21 +180,20 @@ def _why_unread(topic: str, partition: int, final: Mapping[str, int]) -> str:
     elif not final.get("agreed"):
         why = "its replicas did not agree on an end"
     else:
-        why = (
-            f"nobody read it from its start to its end at {final['end_offset']} (at most to {final.get('read_to', 0)})"
-        )
+        read_to = final.get("read_to", 0)
+        why = f"no client read it from its start to its end at {final['end_offset']} (at most to {read_to})"
     unseen = final.get("unseen", 0)
     never = f"; {unseen:,} acknowledged records were never seen" if unseen else ""
     return f"{topic}-{partition} was not read completely at the end: {why}{never}"
 
 
-def _counts(facts: RunFacts, figures: Figures) -> dict[str, int]:
-    sends = figures.named("sends")
+def _counts(facts: RunFacts, measured: Metrics) -> dict[str, int]:
+    sends = measured.named("sends")
     return {
-        "operations": sum(figures.named("operations").values()),
+        "operations": sum(measured.named("operations").values()),
         **{f"sends_{status}": sends.get(status, 0) for status in ("ok", "fail", "info")},
-        "records_read": figures.get("rows", "reads"),
-        "partition_polls": figures.get("rows", "polls"),
+        "records_read": measured.get("rows", "reads"),
+        "partition_polls": measured.get("rows", "polls"),
         "faults": len(facts.faults),
         "faults_took_hold": sum(fault.took_hold for fault in facts.faults),
     }
@@ -204,14 +203,14 @@ def _counts_of_objects(objects: Decided | None) -> dict[str, int]:
     return {} if objects is None else {"commands_ok": objects.ok, "objects": objects.keys}
 
 
-def _counts_of_groups(figures: Figures) -> dict[str, int]:
-    commits = figures.get(FIGURE, "commits_ok")
-    return {"commits_ok": commits, "ownerships": figures.get("rows", "ownerships")} if commits else {}
+def _counts_of_groups(measured: Metrics) -> dict[str, int]:
+    commits = measured.get(METRIC, "commits_ok")
+    return {"commits_ok": commits, "ownerships": measured.get("rows", "ownerships")} if commits else {}
 
 
-def _metrics(facts: RunFacts, figures: Figures) -> dict[str, Any]:
-    acked = figures.named("acked")
-    latency = figures.named("latency_ns")
+def _metrics(facts: RunFacts, measured: Metrics) -> dict[str, Any]:
+    acked = measured.named("acked")
+    latency = measured.named("latency_ns")
     span_ns = acked.get("last_ns", 0) - acked.get("first_ns", 0)
     metrics: dict[str, Any] = {}
     if facts.settings.controllers is not None:
@@ -222,7 +221,7 @@ def _metrics(facts: RunFacts, figures: Figures) -> dict[str, Any]:
     for quantile, name in (("0.5", "p50"), ("0.95", "p95"), ("0.99", "p99"), ("1.0", "max")):
         if quantile in latency:
             metrics[f"send_latency_{name}_ms"] = round(latency[quantile] / 1e6, 3)
-    silence, recovery = figures.named("silence_ns"), figures.named("recovery_ns")
+    silence, recovery = measured.named("silence_ns"), measured.named("recovery_ns")
     metrics["faults"] = [
         {
             "fault": fault.number,

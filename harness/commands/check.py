@@ -91,13 +91,13 @@ def check(
 
 def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
     """Existing files and directories as paths, and URIs for Spark as strings. Raises `StoreError`."""
-    from checkers.input.remote import is_elsewhere
+    from checkers.input.remote import is_remote
 
     if not places:
         return [find_run(store)]
     return [
         place
-        if is_elsewhere(place)
+        if is_remote(place)
         else Path(place)
         if Path(place).exists()
         else find_run(store, place, "a history or a run")
@@ -107,7 +107,7 @@ def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
 
 def _local_paths(files: Sequence[Path | str], master: str | None, store: Path) -> list[Path]:
     """Local paths of all files: for a remote run, the local directory that holds its results."""
-    from checkers.input.remote import ElsewhereError, bring
+    from checkers.input.remote import RemoteRunError, bring
     from checkers.spark import start_session
 
     for path in files:
@@ -116,7 +116,7 @@ def _local_paths(files: Sequence[Path | str], master: str | None, store: Path) -
     results = store / REMOTE_RESULTS
     try:
         return [file if isinstance(file, Path) else bring(start_session(master), file, results) for file in files]
-    except ElsewhereError as error:
+    except RemoteRunError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"{results} cannot be written to: {error.strerror}") from error

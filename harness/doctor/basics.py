@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from checkers.executable_directory import place_for_programs
+from checkers.executable_directory import directory_for_programs
 from harness.doctor import limits
 from harness.doctor.remedies.basics import LOOPBACK
 from harness.doctor.remedies.commands import distributions
@@ -142,7 +142,7 @@ def try_temporary_directory() -> ProbeResult:
             socket.socket(socket.AF_UNIX) as listener,
         ):
             listener.bind(f"{directory}/socket")
-        if place_for_programs() is None:
+        if directory_for_programs() is None:
             raise EnvironmentFailed(
                 f"expected to load libraries from {tempfile.gettempdir()} or the user's cache, found both noexec",
                 Unfit("temporary directory"),

@@ -65,4 +65,4 @@ def results_of(
     need_java()
     # Py4J logs every interrupted call with its trace to the root logger's handlers; a user wants one line.
     logging.getLogger().addHandler(logging.NullHandler())
-    return check(directories, spark, master, repair=repair)
+    return check(directories, spark, master, resolve_outcomes=repair)

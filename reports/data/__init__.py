@@ -1,1 +1,1 @@
-"""A stored run as arrays and tables that pages and pictures are made of."""
+"""Loads a stored run as the arrays and tables that pages and pictures are made of."""

@@ -1,4 +1,4 @@
-"""How long writes were not acknowledged under each fault, and how long the cluster took to recover from it."""
+"""Measures how long writes were not acknowledged under each fault, and how long the cluster took to recover."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAULTS_MAX = 200
 
 @dataclass(frozen=True)
 class Outage:
-    """What one fault did to writers. Lengths of time are nanoseconds, None when they cannot be told."""
+    """What one fault did to writers. Lengths of time are nanoseconds, None if they are not known."""
 
     number: int
     kind: str
@@ -38,13 +38,13 @@ class Outage:
 
 
 def outages(run: Run, joined: Joined, histories: Sequence[PartitionHistory]) -> list[Outage]:
-    """Measure each of the first `FAULTS_MAX` faults that took hold during the main phase."""
+    """Measure each of the first `FAULTS_MAX` faults that took effect during the main phase."""
     acknowledged = joined.acknowledged
     main = acknowledged.acknowledged_ns <= run.main_end_ns
     everywhere = acknowledged.acknowledged_ns[main]
     by_partition = {
-        partition_name(topic, partition): everywhere[acknowledged.partition[main] == place]
-        for place, (topic, partition) in enumerate(joined.partitions)
+        partition_name(topic, partition): everywhere[acknowledged.partition[main] == index]
+        for index, (topic, partition) in enumerate(joined.partitions)
     }
     written = {name: times for name, times in by_partition.items() if times.size}
     held = [fault for fault in run.faults if fault["took_hold"] and fault["started_ns"] is not None]
@@ -95,7 +95,7 @@ def _outage(
 def _longest_gap(times: Integers, start_ns: int, end_ns: int, main_end_ns: int) -> int | None:
     """Return the longest interval between neighbours in `times` that touches [start, end].
 
-    It may begin before the fault and end after it: a writer that waits does not care whose fault it is. After the
+    It may begin before the fault and end after it: for a waiting writer only the whole gap counts. After the
     last acknowledgement of all, the end of the main phase closes the interval.
     """
     if not times.size or start_ns > main_end_ns:
@@ -109,10 +109,10 @@ def _longest_gap(times: Integers, start_ns: int, end_ns: int, main_end_ns: int) 
 def _until_all_wrote(written: dict[str, Integers], ended_ns: int) -> int | None:
     waits = []
     for times in written.values():
-        place = int(np.searchsorted(times, ended_ns))
-        if place == times.size:
+        index = int(np.searchsorted(times, ended_ns))
+        if index == times.size:
             return None
-        waits.append(int(times[place]) - ended_ns)
+        waits.append(int(times[index]) - ended_ns)
     return max(waits, default=None)
 
 

@@ -1,4 +1,4 @@
-"""Arrow columns as numpy arrays, without losing a 64-bit integer to a float on the way."""
+"""Converts Arrow columns to numpy arrays, without turning 64-bit integers into floats."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Booleans = npt.NDArray[np.bool_]
 
 
 def integers(table: pa.Table, column: str, null: int) -> Integers:
-    """Return an integer column, with `null` in the place of nulls."""
+    """Return an integer column, with nulls replaced by `null`."""
     filled = pc.fill_null(table.column(column).cast(pa.int64()), null)
     return np.asarray(filled.to_numpy(), dtype=np.int64)
 
 
 def is_one_of(table: pa.Table, column: str, *values: object) -> Booleans:
-    """Say which rows have one of these values; a null is none of them."""
+    """Return which rows have one of these values; a null is none of them."""
     field = table.column(column)
     mask = pc.fill_null(pc.is_in(field, value_set=pa.array(values, field.type)), False)
     return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=np.bool_)
@@ -33,7 +33,7 @@ def rows_where(table: pa.Table, **wanted: object) -> pa.Table:
 
 
 def partitions_of(table: pa.Table) -> list[tuple[str, int]]:
-    """Return the distinct (topic, partition) of a table, sorted; rows without them are passed over."""
+    """Return the distinct (topic, partition) of a table, sorted; rows without them are ignored."""
     pairs = table.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist()
     known = [pair for pair in pairs if pair["topic"] is not None and pair["partition"] is not None]
     return sorted((str(pair["topic"]), int(pair["partition"])) for pair in known)

@@ -1,4 +1,4 @@
-"""Operations joined to what they sent, as plain arrays: the base of every figure in a report."""
+"""Joins operations to the records they sent and polled, as plain arrays: the base of every number in a report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Acknowledged(NamedTuple):
     """Records of sends that completed ok, one element each, sorted by time of acknowledgement."""
 
     partition: Integers
-    """Place in `Joined.partitions`."""
+    """Index in `Joined.partitions`."""
     offset: Integers
     value: Integers
     acknowledged_ns: Integers
@@ -67,7 +67,7 @@ class Joined:
         self.partitions: list[tuple[str, int]] = sorted(
             {pair for name in ("sends", "polls", "cluster", "logs") for pair in partitions_of(run.tables[name])}
         )
-        """Every (topic, partition) that the run knows of."""
+        """Every (topic, partition) in the run's tables."""
 
     @cached_property
     def operations(self) -> Operations:
@@ -106,7 +106,7 @@ class Joined:
 
     @cached_property
     def positions(self) -> Positions:
-        """Where readers stood after each poll that completed ok."""
+        """The positions of readers after each poll that completed ok."""
         polls = self._tables["polls"]
         operations = self.operations
         rows = operations.rows_of(integers(polls, "op", null=UNKNOWN))
@@ -122,19 +122,19 @@ class Joined:
         )
 
     def partition_of(self, table: pa.Table) -> Integers:
-        """Return each row's place in `partitions`, `UNKNOWN` for rows without topic or partition."""
+        """Return each row's index in `partitions`, `UNKNOWN` for rows without topic or partition."""
         topics = sorted({topic for topic, _ in self.partitions})
-        places = {topic: place for place, topic in enumerate(topics)}
+        number_of = {topic: number for number, topic in enumerate(topics)}
         encoded = table.column("topic").combine_chunks().dictionary_encode()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
-        names = [places.get(name, UNKNOWN) for name in encoded.dictionary.to_pylist()]
+        names = [number_of.get(name, UNKNOWN) for name in encoded.dictionary.to_pylist()]
         indices = np.asarray(encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False), dtype=np.int64)
         topic = np.asarray([*names, UNKNOWN], dtype=np.int64)[indices]
         width = 1 + max((partition for _, partition in self.partitions), default=0)
         partition = integers(table, "partition", null=UNKNOWN)
         keys = np.where((topic < 0) | (partition < 0), UNKNOWN, topic * width + partition)
-        known = np.asarray([places[topic] * width + partition for topic, partition in self.partitions], np.int64)
+        known = np.asarray([number_of[topic] * width + partition for topic, partition in self.partitions], np.int64)
         if not known.size:
             return np.full(keys.shape, UNKNOWN, dtype=np.int64)
         found = np.minimum(np.searchsorted(known, keys), known.size - 1)

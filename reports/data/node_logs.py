@@ -1,4 +1,4 @@
-"""The last lines that each node wrote to its log."""
+"""Reads the last lines that each node wrote to its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cluster believed over time, from the samples of the table `cluster`: leaders, ISRs, logs that went back."""
+"""Follows partitions through the samples of the table `cluster`: leaders, ISRs, logs that were cut."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Leadership(NamedTuple):
 
 
 class IsrStretch(NamedTuple):
-    """A stretch of time in which the leader told one ISR."""
+    """A stretch of time in which the leader reported one ISR."""
 
     start_ns: int
     end_ns: int
@@ -46,26 +46,28 @@ class LogCut(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionHistory:
-    """The history of one partition as its replicas told it."""
+    """The history of one partition according to its replicas."""
 
     topic: str
     partition: int
-    reigns: tuple[Leadership, ...]
+    leaderships: tuple[Leadership, ...]
     isrs: tuple[IsrStretch, ...]
     cuts: tuple[LogCut, ...]
     claims: tuple[tuple[int, int, int], ...]
     """(time, broker, leader epoch): a broker that called itself leader in an epoch that was over."""
 
     def leader_at(self, at_ns: int) -> Leadership | None:
-        """Return the reign at a moment."""
-        return next((reign for reign in self.reigns if reign.start_ns <= at_ns < reign.end_ns), None)
+        """Return the leadership at a moment."""
+        return next(
+            (leadership for leadership in self.leaderships if leadership.start_ns <= at_ns < leadership.end_ns), None
+        )
 
 
 def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
     """Follow one partition through the samples of its replicas.
 
     The leader at any moment is the one of the highest leader epoch that any replica has called itself leader in; when
-    the samples go on and it is silent for longer than two rounds of samples, there is none.
+    the samples go on without it for longer than two rounds of samples, there is none.
     """
     samples = rows_where(run.tables["cluster"], topic=topic, partition=partition)
     samples = samples.filter(pc.is_valid(samples.column("at_ns"))).sort_by("at_ns")
@@ -76,7 +78,7 @@ def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
     return PartitionHistory(
         topic,
         partition,
-        tuple(_merged_reigns(_reigns(leading, silence_ns, end_ns))),
+        tuple(_merged_leaderships(_leaderships(leading, silence_ns, end_ns))),
         tuple(_merged_isrs(_isrs(leading, end_ns))),
         tuple(_cuts(samples)),
         tuple(claims),
@@ -84,7 +86,7 @@ def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
 
 
 def _leading(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[tuple[int, int, int]]]:
-    """Part the samples of leaders into those of the newest epoch so far and those of an epoch that was over."""
+    """Split the samples of leaders into those of the newest epoch so far and those of an epoch that was over."""
     newest = -1
     leading: list[dict[str, Any]] = []
     claims: list[tuple[int, int, int]] = []
@@ -110,7 +112,7 @@ def _round_ns(rows: Sequence[dict[str, Any]]) -> int:
     return steps[len(steps) // 2] if steps else 1_000_000_000
 
 
-def _reigns(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Leadership]:
+def _leaderships(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Leadership]:
     for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
         epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
         if until_ns - row["at_ns"] > silence_ns:
@@ -142,13 +144,13 @@ def _cuts(samples: pa.Table) -> Iterator[LogCut]:
         last[broker] = (row["at_ns"], log_end)
 
 
-def _merged_reigns(reigns: Iterable[Leadership]) -> list[Leadership]:
+def _merged_leaderships(leaderships: Iterable[Leadership]) -> list[Leadership]:
     merged: list[Leadership] = []
-    for reign in reigns:
-        if merged and (merged[-1].leader, merged[-1].leader_epoch) == (reign.leader, reign.leader_epoch):
-            merged[-1] = merged[-1]._replace(end_ns=reign.end_ns)
+    for leadership in leaderships:
+        if merged and (merged[-1].leader, merged[-1].leader_epoch) == (leadership.leader, leadership.leader_epoch):
+            merged[-1] = merged[-1]._replace(end_ns=leadership.end_ns)
         else:
-            merged.append(reign)
+            merged.append(leadership)
     return merged
 
 

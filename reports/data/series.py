@@ -1,4 +1,4 @@
-"""Numbers over time: throughput, latency quantiles and reading progress in equal bins of the run's clock."""
+"""Computes throughput, latency quantiles and reading progress in equal bins of the run's clock."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Bins:
 
     def of(self, at_ns: Integers) -> Integers:
         """Return the bin of each time; times outside belong to the first or last bin."""
-        places = np.floor((at_ns / 1e9 - self.start_s) / self.width_s).astype(np.int64)
-        return np.clip(places, 0, self.size - 1)
+        indices = np.floor((at_ns / 1e9 - self.start_s) / self.width_s).astype(np.int64)
+        return np.clip(indices, 0, self.size - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +69,10 @@ def throughput(joined: Joined, bins: Bins) -> Throughput:
     """Count operations per second by how they ended."""
     operations = joined.operations
     ended_ns = np.where(operations.completed_ns < 0, operations.invoked_ns, operations.completed_ns)
-    place = bins.of(ended_ns)
+    index = bins.of(ended_ns)
 
     def rate(chosen: Booleans) -> Floats:
-        return np.bincount(place[chosen], minlength=bins.size) / bins.width_s
+        return np.bincount(index[chosen], minlength=bins.size) / bins.width_s
 
     return Throughput(
         acknowledged_sends=rate(operations.ok & operations.send),
@@ -86,18 +86,18 @@ def latency_quantiles_ms(joined: Joined, bins: Bins) -> Floats:
     """Return one row per quantile of `QUANTILES`: latency of sends that completed ok; NaN for a bin without any."""
     operations = joined.operations
     chosen = operations.ok & operations.send & (operations.completed_ns >= 0) & (operations.invoked_ns >= 0)
-    place = bins.of(operations.completed_ns[chosen])
+    index = bins.of(operations.completed_ns[chosen])
     latency_ms = (operations.completed_ns[chosen] - operations.invoked_ns[chosen]) / 1e6
     result = np.full((len(QUANTILES), bins.size), np.nan)
-    order = np.argsort(place, kind="stable")
-    filled, starts = np.unique(place[order], return_index=True)
+    order = np.argsort(index, kind="stable")
+    filled, starts = np.unique(index[order], return_index=True)
     for where, group in zip(filled.tolist(), np.split(latency_ms[order], starts[1:]), strict=False):
         result[:, where] = np.quantile(group, QUANTILES)
     return result
 
 
 def progress(joined: Joined, bins: Bins) -> Progress:
-    """Follow what was acknowledged, and how far it was read."""
+    """Compute how far records were acknowledged, and how far they were read."""
     acknowledged, positions = joined.acknowledged, joined.positions
     live = ~positions.final
     return Progress(

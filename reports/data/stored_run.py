@@ -1,7 +1,7 @@
-"""A stored run as the reports see it: its files, loaded once, and a list of what was missing or broken.
+"""Loads a stored run: its files, and a list of what was missing or broken.
 
-Everything here is total: whatever a run directory holds, it becomes a `Run`, and what could not be read becomes
-a line in `Run.problems`, to be shown to the reader.
+No content of a run directory raises: it becomes a `Run`, and what could not be read becomes a line in
+`Run.problems`, which reports show.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXPECTED_TABLES = (
 
 
 class RunNotFoundError(Exception):
-    """There is no run in the directory: one line that says what was looked for."""
+    """The directory holds no run. The message is one line: what was expected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Run:
 
     @cached_property
     def main_end_ns(self) -> int:
-        """When the main phase ended: by `phases`, or else by the last completion of one of its operations."""
+        """When the main phase ended: from `phases`, or else the last completion of one of its operations."""
         for phase in self.phases:
             if phase["phase"] == "main" and phase["ended_ns"] is not None:
                 return int(phase["ended_ns"])
@@ -128,7 +128,7 @@ class Run:
 
 
 def load_run(directory: Path) -> Run:
-    """Load a run directory; `RunNotFoundError` if there is none, anything milder is a problem of the run."""
+    """Load a run directory; `RunNotFoundError` if there is none; any other defect becomes a problem of the run."""
     if not directory.is_dir():
         raise RunNotFoundError(
             f"expected the directory of a run, found nothing at {directory}: name one under the store"

@@ -1,4 +1,4 @@
-"""Which faults an anomaly happened under."""
+"""Chooses the faults that an anomaly may be due to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER_NS = 1 << 62
 
 
 class Suspect(NamedTuple):
-    """A fault, and how it lies to the anomaly in time."""
+    """A fault, and how it relates to the anomaly in time."""
 
     number: int
     kind: str
@@ -35,7 +35,7 @@ def suspects(
 
     They are those whose numbers the checker's evidence gives (`named`) and those that overlap the time from
     `reference` (a time, and what happened then: "the acknowledgement") to `until_ns`; without any, the last one that
-    ended within `RECENT_NS` before. Those that took hold come first; among them those that had not ended before the
+    ended within `RECENT_NS` before. Those that took effect come first; among them those that had not ended before the
     reference, among these those that hit one of `replicas`, and then the earliest.
     """
     chosen = [fault for fault in run.faults if fault["fault"] in named]
@@ -60,7 +60,7 @@ def suspects(
 
 
 def fault_role(fault: dict[str, Any]) -> str:
-    """Return the role by which the targets were chosen, as the nemesis noted it: "the leader of events-1"."""
+    """Return the role by which the targets were chosen, as the nemesis recorded it: "the leader of events-1"."""
     role = fault_parameters(fault).get("role")
     return role if isinstance(role, str) else ""
 
@@ -85,14 +85,14 @@ def _sentence(fault: dict[str, Any], reference: tuple[int, str] | None) -> str:
     until = moment(ended_ns) if ended_ns is not None else "the end of the run"
     role = fault_role(fault)
     hit = nodes(fault["targets"]) + (f" ({role})" if role else "")
-    said = f"{fault['kind'] or 'unknown'} on {hit}, from {moment(started_ns)} to {until}"
+    sentence = f"{fault['kind'] or 'unknown'} on {hit}, from {moment(started_ns)} to {until}"
     if not fault["took_hold"]:
-        said += " (did not take hold)"
+        sentence += " (did not take effect)"
     if reference is None or started_ns is None:
-        return f"{said}."
+        return f"{sentence}."
     at_ns, what = reference
     if started_ns > at_ns:
-        return f"{said}: it began {duration(started_ns - at_ns)} after {what}."
+        return f"{sentence}: it began {duration(started_ns - at_ns)} after {what}."
     if ended_ns is not None and ended_ns < at_ns:
-        return f"{said}: it had ended {duration(at_ns - ended_ns)} before {what}."
-    return f"{said}: it was active at the time of {what}."
+        return f"{sentence}: it had ended {duration(at_ns - ended_ns)} before {what}."
+    return f"{sentence}: it was active at the time of {what}."

@@ -1,16 +1,13 @@
-"""How many anomalies of each kind there are, by the checkers' account and by the table itself."""
+"""Counts the anomalies of each kind, according to `results.json` and according to the table of anomalies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from history.anomalies import CATALOGUE, MALFORMED
 from reports.data.columns import counts_by
 from reports.data.stored_run import Run
-from reports.text.contract import PROMISES
-
-MALFORMED = "malformed-history"
-"""Rows of the history that make no sense: the harness's trouble, on neither side of the contract."""
 
 
 class AnomalyTotal(NamedTuple):
@@ -37,7 +34,7 @@ def anomaly_totals(run: Run) -> list[AnomalyTotal]:
         for name in tabled.keys() | stated.keys()
     ]
     found = [total for total in totals if total.violations or total.within_contract]
-    order = {name: place for place, name in enumerate(PROMISES)}
+    order = {name: rank for rank, name in enumerate(CATALOGUE)}
     return sorted(found, key=lambda total: (total.violations == 0, order.get(total.name, len(order)), total.name))
 
 
@@ -47,18 +44,18 @@ def allowed_total(totals: Iterable[AnomalyTotal]) -> int:
 
 
 def disagreements(run: Run) -> list[str]:
-    """Say where `results.json` counts fewer anomalies than there are, or calls a run valid that has violations."""
+    """Return where `results.json` counts fewer anomalies than there are, or calls a run valid that has violations."""
     tabled = _tabled(run)
     stated = _stated(run)
-    lines = [
+    problems = [
         f"results.json counts {sum(stated.get(name, (0, 0)))} of {name}, the table of anomalies has {sum(pair)}."
         for name, pair in sorted(tabled.items())
         if run.results and sum(stated.get(name, (0, 0))) < sum(pair)
     ]
     violations = sum(total.violations for total in anomaly_totals(run))
     if violations and run.results.get("verdict") == "valid":
-        lines.append(f"results.json says valid although there are {violations} violations.")
-    return lines
+        problems.append(f"results.json says valid although there are {violations} violations.")
+    return problems
 
 
 def _tabled(run: Run) -> Mapping[str, tuple[int, int]]:

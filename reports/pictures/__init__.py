@@ -1,1 +1,1 @@
-"""The pictures of a report."""
+"""Draws the pictures of a report."""

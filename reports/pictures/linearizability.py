@@ -1,10 +1,10 @@
-"""The picture of a history that no order explains: one HTML file that stands by itself.
+"""Draws a history that no order explains, as one self-contained HTML file.
 
-It is drawn from a verdict as JSON has it (`checkers/linearizability/exchange.py`): operations as bars, one lane a
+It is drawn from a verdict as JSON (`checkers/linearizability/exchange.py`): operations as bars, one lane a
 process; the longest legal orders to choose from, with the state after every step; the operation that fits nowhere.
 
-Time is not to scale. Each instant at which something began or ended is one step to the right, so that what was
-concurrent is told from what was not, however unequal the times are.
+Time is not to scale. Each instant at which something began or ended is one step to the right, so that
+concurrent operations can be distinguished, however unequal the times are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import jinja2
 from reports import templating
 
 STEP_INSIDE: Final = 0.18
-"""How far apart, in columns, the points of one order are where nothing else parts them."""
+"""The distance, in columns, of neighbouring points of one order at least."""
 
 Json = Mapping[str, Any]
 
@@ -34,13 +34,13 @@ def render_picture(verdict: Json, page: Path, title: str) -> Path:
 
 
 def picture(verdict: Json, title: str) -> str:
-    """Return the page. `title` says whose history it is."""
+    """Return the page. `title` names the history."""
     parts = [drawn(evidence) for evidence in verdict["evidence"]]
     return _template().render(verdict=verdict, title=title, parts=parts)
 
 
 def drawn(evidence: Json) -> dict[str, Any]:
-    """Return evidence with places: a lane and two columns for each operation, a column for each step of an order."""
+    """Return evidence with coordinates: a lane and two columns per operation, a column per step of an order."""
     operations: Sequence[Json] = evidence["operations"]
     instants = sorted(
         {(operation["invoked"], 0) for operation in operations}
@@ -87,7 +87,7 @@ def _placed(order: Sequence[Json], bars: Sequence[Json]) -> list[dict[str, Any]]
 
 
 def _within(steps: list[dict[str, Any]], bars: Sequence[Json]) -> list[dict[str, Any]]:
-    """Draw steps together that are more than fit into what is left of a bar: no point stands outside its own."""
+    """Move steps together where too many fall into the rest of a bar, so that each point stays within its bar."""
     after = float("inf")
     for step in reversed(steps):
         latest = min(after, bars[step["operation"]]["to"])

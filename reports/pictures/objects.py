@@ -1,4 +1,4 @@
-"""The picture beside a run's page of objects that clients kept in a log, if no order explains their history."""
+"""Writes the picture of objects that clients kept in a log, beside a run's page, if no order explains their history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def picture_name(run: Run) -> str | None:
 
 
 def draw_objects(run: Run) -> None:
-    """Write the picture, or remove one that is no longer true. Raises `OSError` if it cannot be written."""
+    """Write the picture, or remove an outdated one. Raises `OSError` if it cannot be written."""
     verdict = _violation(run)
     if verdict is None:
         (run.directory / PICTURE).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A picture of a partition's logs around one offset: what was acknowledged, and what each replica holds."""
+"""Draws a partition's logs around one offset: what was acknowledged, and what each replica holds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class LogRow:
-    """The log of one replica, or (broker None) what producers were told."""
+    """The log of one replica, or (broker None) what was acknowledged to producers."""
 
     broker: int | None
     cells: tuple[Cell, ...]
@@ -61,7 +61,7 @@ class LogPicture:
     """The record in question."""
     rows: tuple[LogRow, ...]
     digits: int
-    """So many last digits tell the values shown apart; cells leave out the others."""
+    """How many last digits distinguish the values shown; cells leave out the others."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class LogPicture:
         return tuple(cell.offset for cell in self.rows[0].cells)
 
     def brief(self, value: int | None) -> str:
-        """Say a value as a cell does: a long one by its last digits."""
+        """Format a value for a cell: a long one by its last digits."""
         if value is None:
             return "?"
         text = str(value)
@@ -77,7 +77,7 @@ class LogPicture:
 
     @property
     def shortened(self) -> bool:
-        """Return whether any value is said by its last digits."""
+        """Return whether any value is shown by its last digits."""
         values = [value for row in self.rows for cell in row.cells for value in (cell.value, *cell.also)]
         return any(self.brief(value).startswith("…") for value in values)
 
@@ -96,12 +96,12 @@ def log_picture(
         value = next(iter(acknowledged.get(offset, ())), None)
     brokers = sorted({broker for broker in logs.column("broker").to_pylist() if broker is not None})
     dumps = {broker: _dump(logs, broker, window) for broker in brokers}
-    common = {place: _most_common(place, dumps, acknowledged) for place in window}
-    told = tuple(_told_cell(place, acknowledged.get(place, ())) for place in window)
-    rows = [LogRow(None, told, None, None)]
+    common = {each: _most_common(each, dumps, acknowledged) for each in window}
+    acknowledged_cells = tuple(_acknowledged_cell(each, acknowledged.get(each, ())) for each in window)
+    rows = [LogRow(None, acknowledged_cells, None, None)]
     for broker in brokers:
         records, log_end, high_watermark = dumps[broker]
-        cells = tuple(_cell(place, records, log_end, common, offset, value) for place in window)
+        cells = tuple(_cell(each, records, log_end, common, offset, value) for each in window)
         rows.append(LogRow(broker, cells, log_end, high_watermark))
     shown = [value for row in rows for cell in row.cells for value in (cell.value, *cell.also)]
     digits = _digits_needed(value for value in shown if value is not None)
@@ -109,18 +109,18 @@ def log_picture(
 
 
 def _acknowledged(joined: Joined, topic: str, partition: int, window: range) -> dict[int, tuple[int, ...]]:
-    """Return offset → the values whose producers were told it, in order of time. There should be one."""
+    """Return offset → the values acknowledged there, in order of time. There should be one."""
     acknowledged = joined.acknowledged
-    place = joined.partitions.index((topic, partition)) if (topic, partition) in joined.partitions else UNKNOWN
+    index = joined.partitions.index((topic, partition)) if (topic, partition) in joined.partitions else UNKNOWN
     offsets = acknowledged.offset
-    chosen = np.flatnonzero((acknowledged.partition == place) & (offsets >= window.start) & (offsets < window.stop))
-    told: dict[int, tuple[int, ...]] = {}
+    chosen = np.flatnonzero((acknowledged.partition == index) & (offsets >= window.start) & (offsets < window.stop))
+    values_at: dict[int, tuple[int, ...]] = {}
     for offset, value in zip(offsets[chosen].tolist(), acknowledged.value[chosen].tolist(), strict=True):
-        told[offset] = (*told.get(offset, ()), value)
-    return told
+        values_at[offset] = (*values_at.get(offset, ()), value)
+    return values_at
 
 
-def _told_cell(offset: int, values: tuple[int, ...]) -> Cell:
+def _acknowledged_cell(offset: int, values: tuple[int, ...]) -> Cell:
     if not values:
         return Cell(offset, None, None, "not-sent")
     return Cell(offset, values[0], None, "agrees", also=values[1:])
@@ -149,8 +149,8 @@ def _most_common(
 ) -> _Record | None:
     """Return the record that most replicas hold at an offset; of equally common ones the acknowledged one."""
     votes = Counter(records[offset] for records, _, _ in dumps.values() if offset in records)
-    told = acknowledged.get(offset, ())
-    return max(votes, key=lambda record: (votes[record], record[1] in told, str(record)), default=None)
+    acknowledged_there = acknowledged.get(offset, ())
+    return max(votes, key=lambda record: (votes[record], record[1] in acknowledged_there, str(record)), default=None)
 
 
 def _cell(
@@ -173,7 +173,7 @@ def _cell(
 
 
 def _digits_needed(values: Iterable[int]) -> int:
-    """Return how many last digits tell the values apart: at least `DIGITS_MIN`."""
+    """Return how many last digits distinguish the values: at least `DIGITS_MIN`."""
     texts = {str(value) for value in values}
     longest = max(map(len, texts), default=DIGITS_MIN)
     return next(

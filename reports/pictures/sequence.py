@@ -1,7 +1,7 @@
-"""What led to the end of a simulated run, as a sequence diagram: a lane for each node, time downwards.
+"""Draws the last transitions of a simulated run as a sequence diagram: a lane for each node, time downwards.
 
 The file `story.json` holds a list of transitions, each with `at_us`, `node_id`, `text`, and `source` where a message
-came from somebody. Whatever else is in it is passed over.
+came from another node. Other content is ignored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Diagram:
 
 
 def sequence(directory: Path) -> Diagram | None:
-    """Draw the story of a run; None if it has none."""
+    """Draw the transitions in a run's `story.json`; None if it has none."""
     steps = _read(directory / "story.json")
     if not steps:
         return None
@@ -99,24 +99,26 @@ def _name(lane: int) -> str:
 
 def _svg(steps: Sequence[SequenceStep]) -> str:
     lanes = sorted({step.lane for step in steps} | {step.source for step in steps if step.source is not None})
-    place = {lane: _TIME_WIDTH + _LANE_WIDTH * number + _LANE_WIDTH // 2 for number, lane in enumerate(_order(lanes))}
+    column_x = {
+        lane: _TIME_WIDTH + _LANE_WIDTH * number + _LANE_WIDTH // 2 for number, lane in enumerate(_order(lanes))
+    }
     width = _TIME_WIDTH + _LANE_WIDTH * len(lanes) + _TEXT_WIDTH
     height = _HEAD_HEIGHT + _ROW_HEIGHT * (len(steps) + 1)
     parts = [
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Sequence of the last transitions">',
         _TIP,
     ]
-    for lane, x in place.items():
+    for lane, x in column_x.items():
         parts.append(_text(x, 16, _name(lane), "middle", "var(--ink)", bold=True))
         parts.append(_line(x, _HEAD_HEIGHT - 8, x, height - 6, "var(--rule)"))
     text_x = _TIME_WIDTH + _LANE_WIDTH * len(lanes) + 6
     for number, step in enumerate(steps):
         y = _HEAD_HEIGHT + _ROW_HEIGHT * number + _ROW_HEIGHT // 2
         parts.append(_text(_TIME_WIDTH - 12, y + 4, f"{step.at_us / 1e6:.3f}", "end", "var(--muted)"))
-        parts.append(_mark(place, step, y))
+        parts.append(_mark(column_x, step, y))
         colour = _colour(step)
-        told = step.text if len(step.text) <= _TEXT_CHARACTERS else f"{step.text[: _TEXT_CHARACTERS - 1]}…"
-        parts.append(_text(text_x, y + 4, told, "start", colour, title=step.text))
+        shown_text = step.text if len(step.text) <= _TEXT_CHARACTERS else f"{step.text[: _TEXT_CHARACTERS - 1]}…"
+        parts.append(_text(text_x, y + 4, shown_text, "start", colour, title=step.text))
     parts.append("</svg>")
     return "".join(parts)
 
@@ -126,10 +128,10 @@ def _order(lanes: Sequence[int]) -> list[int]:
     return sorted(lanes, key=lambda lane: (lane != NEMESIS, lane != CLIENTS, lane))
 
 
-def _mark(place: dict[int, int], step: SequenceStep, y: int) -> str:
+def _mark(column_x: dict[int, int], step: SequenceStep, y: int) -> str:
     if step.source is None or step.source == step.lane:
-        return f'<circle cx="{place[step.lane]}" cy="{y}" r="4" style="fill: {_colour(step)}"/>'
-    return _line(place[step.source], y, place[step.lane], y, "var(--ink)", ' marker-end="url(#tip)"')
+        return f'<circle cx="{column_x[step.lane]}" cy="{y}" r="4" style="fill: {_colour(step)}"/>'
+    return _line(column_x[step.source], y, column_x[step.lane], y, "var(--ink)", ' marker-end="url(#tip)"')
 
 
 def _colour(step: SequenceStep) -> str:

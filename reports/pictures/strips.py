@@ -1,4 +1,4 @@
-"""Leaders and ISRs over time as strips: rows of labelled segments, placed by percent of the run."""
+"""Draws leaders and ISRs over time as strips: rows of labelled segments, placed by percent of the run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionStrips:
-    """One partition: who led it, and how large its ISR was."""
+    """One partition: its leaders, and the size of its ISR."""
 
     name: str
     leaders: tuple[Segment, ...]
@@ -48,7 +48,7 @@ class PartitionStrips:
 class ControllerStrip:
     """Which controller was the active one."""
 
-    reigns: tuple[Segment, ...]
+    leaderships: tuple[Segment, ...]
     elections: int
 
 
@@ -65,9 +65,9 @@ def partition_strips(run: Run, histories: Sequence[PartitionHistory]) -> list[Pa
 
 
 def controller_strip(run: Run) -> ControllerStrip | None:
-    """Draw which controller led the quorum, by their own account; None if nobody asked them.
+    """Draw which controller led the quorum, according to the controllers; None if they were not sampled.
 
-    A controller's reign is drawn until another was seen to lead in a later epoch: it may have ended before.
+    A leadership is drawn until another controller was seen to lead in a later epoch: it may have ended before.
     """
     rows = [row for row in run.tables["quorum"].to_pylist() if row["role"] == "leader" and row["at_ns"] is not None]
     first: dict[int, tuple[int, int]] = {}  # epoch -> when it was first seen, controller
@@ -75,10 +75,10 @@ def controller_strip(run: Run) -> ControllerStrip | None:
         first[row["epoch"]] = min(
             first.get(row["epoch"], (row["at_ns"], row["controller"])), (row["at_ns"], row["controller"])
         )
-    reigns = [(at_ns, controller, epoch) for epoch, (at_ns, controller) in sorted(first.items())]
-    if not reigns:
+    leaderships = [(at_ns, controller, epoch) for epoch, (at_ns, controller) in sorted(first.items())]
+    if not leaderships:
         return None
-    ends = [at_ns for at_ns, _, _ in reigns[1:]] + [run.span_ns[1]]
+    ends = [at_ns for at_ns, _, _ in leaderships[1:]] + [run.span_ns[1]]
     return ControllerStrip(
         tuple(
             _bounded(
@@ -90,15 +90,15 @@ def controller_strip(run: Run) -> ControllerStrip | None:
                     str(controller),
                     f"controller {controller} leads the quorum in epoch {epoch}",
                 )
-                for (start_ns, controller, epoch), end_ns in zip(reigns, ends, strict=True)
+                for (start_ns, controller, epoch), end_ns in zip(leaderships, ends, strict=True)
             )
         ),
-        len(reigns),
+        len(leaderships),
     )
 
 
 def fault_segments(run: Run) -> list[Segment]:
-    """Draw the faults that took hold as one strip, to lie over those of the partitions."""
+    """Draw the faults that took effect as one strip, to lie over those of the partitions."""
     end_ns = run.span_ns[1]
     return _bounded(
         _segment(
@@ -135,13 +135,15 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
     leaders = _bounded(
         _segment(
             run,
-            reign.start_ns,
-            reign.end_ns,
-            "no-leader" if reign.leader == NO_LEADER else f"broker-{(reign.leader - 1) % 8}",
-            "" if reign.leader == NO_LEADER else str(reign.leader),
-            "no leader" if reign.leader == NO_LEADER else f"broker {reign.leader}, leader epoch {reign.leader_epoch}",
+            leadership.start_ns,
+            leadership.end_ns,
+            "no-leader" if leadership.leader == NO_LEADER else f"broker-{(leadership.leader - 1) % 8}",
+            "" if leadership.leader == NO_LEADER else str(leadership.leader),
+            "no leader"
+            if leadership.leader == NO_LEADER
+            else f"broker {leadership.leader}, leader epoch {leadership.leader_epoch}",
         )
-        for reign in history.reigns
+        for leadership in history.leaderships
     )
     isrs = _bounded(
         _segment(
@@ -154,7 +156,11 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
         )
         for stretch in history.isrs
     )
-    epochs = [(reign.leader, reign.leader_epoch) for reign in history.reigns if reign.leader != NO_LEADER]
+    epochs = [
+        (leadership.leader, leadership.leader_epoch)
+        for leadership in history.leaderships
+        if leadership.leader != NO_LEADER
+    ]
     return PartitionStrips(
         name=partition_name(history.topic, history.partition),
         leaders=tuple(leaders),
@@ -166,16 +172,16 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
 
 
 def _claims(history: PartitionHistory) -> str:
-    """Sum up who claimed to lead in an epoch that was over, and from when to when."""
+    """Summarise which brokers claimed to lead in an epoch that was over, and from when to when."""
     spans: dict[tuple[int, int], list[int]] = {}
     for at_ns, broker, epoch in history.claims:
         spans.setdefault((broker, epoch), []).append(at_ns)
-    said = [
+    claims = [
         f"broker {broker} still called itself leader of epoch {epoch} at {moment(times[0])}"
         + (f", for {duration(times[-1] - times[0])}" if len(times) > 1 else "")
         for (broker, epoch), times in sorted(spans.items())
     ]
-    return enumeration(said[:4]) + (f", and {len(said) - 4} more" if len(said) > 4 else "")
+    return enumeration(claims[:4]) + (f", and {len(claims) - 4} more" if len(claims) > 4 else "")
 
 
 def _segment(run: Run, start_ns: int, end_ns: int, kind: str, label: str, title: str) -> Segment:

@@ -1,7 +1,7 @@
-"""Colours of a report, and how a matplotlib figure takes them from the page.
+"""Defines the colours of a report, and adapts matplotlib figures to the page's style.
 
-The page has a light and a dark set of CSS variables. A figure is drawn with placeholder colours, which no one ever
-sees, and each placeholder in the SVG is replaced by the variable that it stands for, so that one picture serves
+The page has a light and a dark set of CSS variables. A figure is drawn with placeholder colours, which are never
+shown, and each placeholder in the SVG is replaced by the variable that it stands for, so that one picture serves
 both sets and print.
 """
 

@@ -1,4 +1,4 @@
-"""The time line of a run: faults and anomalies over throughput, latency and reading progress, on one clock."""
+"""Draws the time line of a run: faults and anomalies over throughput, latency and reading progress, on one clock."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STYLE = {
 
 
 class Timeline(NamedTuple):
-    """The picture and what to say beneath it."""
+    """The picture and the notes beneath it."""
 
     svg: str
     notes: tuple[str, ...]
@@ -164,25 +164,25 @@ def _target_label(target: int) -> str:
 def _draw_faults(panel: Axes, rows: Sequence[_Row]) -> None:
     panel.set_title("Faults and anomalies", loc="left", pad=8)
     labels: list[tuple[float, str]] = []
-    place = 0
+    row_number = 0
     for row in rows:
-        labels.append((place + (len(row.lanes) - 1) / 2, row.label))
+        labels.append((row_number + (len(row.lanes) - 1) / 2, row.label))
         for lane in row.lanes:
             ends = [following.start_s for following in lane[1:]]
             for bar, free_until_s in zip(lane, [*ends, panel.get_xlim()[1]], strict=True):
-                _draw_bar(panel, bar, free_until_s, place)
-            place += 1
-        panel.axhline(place - 0.5, color=theme.RULE, linewidth=0.6)
-    labels += [(place, "violations"), (place + 1, "within contract")]
+                _draw_bar(panel, bar, free_until_s, row_number)
+            row_number += 1
+        panel.axhline(row_number - 0.5, color=theme.RULE, linewidth=0.6)
+    labels += [(row_number, "violations"), (row_number + 1, "within contract")]
     panel.set_yticks([at for at, _ in labels], [text for _, text in labels])
-    panel.set_ylim(place + 1.5, -0.5)
+    panel.set_ylim(row_number + 1.5, -0.5)
 
 
-def _draw_bar(panel: Axes, bar: _Bar, free_until_s: float, place: int) -> None:
+def _draw_bar(panel: Axes, bar: _Bar, free_until_s: float, row_number: int) -> None:
     """Draw one fault. Its name stands in the bar, or else behind it, or else only its number is given."""
     left, right = panel.get_xlim()
     panel.barh(
-        place,
+        row_number,
         max(bar.end_s - bar.start_s, 0.05),
         left=bar.start_s,
         height=0.78,
@@ -192,13 +192,13 @@ def _draw_bar(panel: Axes, bar: _Bar, free_until_s: float, place: int) -> None:
         linewidth=0.8,
     )
     seconds_per_inch = (right - left) / (WIDTH_INCHES * PANEL_SHARE)
-    name = f"{bar.number} {bar.kind}" + ("" if bar.took_hold else " (did not take hold)")
+    name = f"{bar.number} {bar.kind}" + ("" if bar.took_hold else " (did not take effect)")
     needed_s = (len(name) + 1.5) * CHARACTER_INCHES * seconds_per_inch
     inside = bar.took_hold and needed_s <= bar.end_s - bar.start_s
     behind = needed_s <= free_until_s - bar.end_s
     panel.annotate(
         name if inside or behind else str(bar.number),
-        (bar.end_s if behind and not inside else bar.start_s, place),
+        (bar.end_s if behind and not inside else bar.start_s, row_number),
         xytext=(3, 0),
         textcoords="offset points",
         va="center_baseline",
@@ -240,9 +240,9 @@ def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, first_lane: int)
     within = is_one_of(table, "within_contract", True)
     sides = ((~within, theme.VIOLATION, "X"), (within, theme.ALLOWED, "o"))
     for lane, (chosen, colour, marker) in enumerate(sides, start=first_lane):
-        places, counts = np.unique(bins.of(at_ns[chosen & (at_ns >= 0)]), return_counts=True)
-        centres = bins.start_s + bins.width_s * (places + 0.5)
-        axes[0].scatter(centres, np.full(places.shape, lane), marker=marker, s=30, color=colour, zorder=4)
+        filled, counts = np.unique(bins.of(at_ns[chosen & (at_ns >= 0)]), return_counts=True)
+        centres = bins.start_s + bins.width_s * (filled + 0.5)
+        axes[0].scatter(centres, np.full(filled.shape, lane), marker=marker, s=30, color=colour, zorder=4)
         left_s = bins.start_s
         for centre, number in zip(centres.tolist(), counts.tolist(), strict=True):
             # The number stands left of its mark, where the right edge cannot cut it, if no other mark is there.
@@ -259,7 +259,7 @@ def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, first_lane: int)
                     color=colour,
                 )
             left_s = centre
-        if marker == "X" and places.size <= VIOLATION_LINES_MAX:
+        if marker == "X" and filled.size <= VIOLATION_LINES_MAX:
             for panel in axes[1:]:
                 for centre in centres.tolist():
                     panel.axvline(centre, color=colour, linewidth=0.9, alpha=0.8)
@@ -340,7 +340,7 @@ def _notes(run: Run, bins: Bins) -> tuple[str, ...]:
     if bins.width_s > 1:
         notes.append(f"Each step of the curves covers {bins.width_s:.0f} seconds.")
     at_ns = integers(run.tables["anomalies"], "at_ns", null=UNKNOWN)
-    unplaced = int((at_ns < 0).sum())
-    if unplaced:
-        notes.append(f"{plural(unplaced, 'anomaly', 'anomalies')} without a time of their own are not marked.")
+    undated = int((at_ns < 0).sum())
+    if undated:
+        notes.append(f"{plural(undated, 'anomaly', 'anomalies')} without a time of their own are not marked.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""A suite's page, its JUnit file and its summary in Markdown. They read the suite's directory and nothing else."""
+"""Reports a suite: page, JUnit file and Markdown summary. They read the suite's directory and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite as a JUnit file, as continuous integration reads it."""
+"""Writes a suite as a JUnit file for continuous integration."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ def _case(cell: Cell) -> ET.Element:
     element = {"invalid": "failure", "unknown": "error", "crashed": "error", "skipped": "skipped", "waiting": "skipped"}
     if cell.state in element:
         message = cell.reasons[0] if cell.reasons else "not run yet"
-        told = ET.SubElement(case, element[cell.state], message=_clean(message), type=cell.state)
-        told.text = _clean("\n".join([*cell.reasons, f"report: {cell.link}" if cell.link else "", cell.again]).strip())
+        result = ET.SubElement(case, element[cell.state], message=_clean(message), type=cell.state)
+        result.text = _clean(
+            "\n".join([*cell.reasons, f"report: {cell.link}" if cell.link else "", cell.again]).strip()
+        )
     return case
 
 

@@ -1,4 +1,4 @@
-"""A suite's directory, loaded: what was to be run, and what came of it."""
+"""Loads a suite's directory: the runs that it has, and their results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATES: Mapping[State, str] = {
     "skipped": "not run, with a reason",
     "waiting": "not run yet",
 }
-"""In the order in which they are told: what each means."""
+"""The meaning of each state, in the order of reports."""
 
 GRAVEST: Sequence[State] = ("invalid", "crashed", "unknown", "skipped", "waiting", "valid")
 
@@ -48,12 +48,12 @@ class Cell:
 
     @property
     def link(self) -> str | None:
-        """Where a reader learns more."""
+        """The page or log with the details."""
         return self.page or self.log
 
     @property
     def title(self) -> str:
-        """In one line."""
+        """The cell in one line."""
         return f"{self.environment} · {self.configuration} · {self.faults} · {self.seeds}"
 
 
@@ -72,7 +72,7 @@ class Suite:
 
     @property
     def canary_found(self) -> bool | None:
-        """Whether the suite has shown that it can find a flaw; None while nobody can tell."""
+        """Whether the suite has shown that it can find a flaw; None while that is not known."""
         if any(cell.found for cell in self.canary):
             return True
         return None if any(cell.state == "waiting" for cell in self.canary) else False
@@ -95,12 +95,12 @@ class Suite:
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        told = [f"{plural(number, 'run')} {state}" for state, number in self.counts.items()]
+        clauses = [f"{plural(number, 'run')} {state}" for state, number in self.counts.items()]
         if self.canary_found is False:
-            told.append("the canary flaw was not found, so that nothing here proves anything")
+            clauses.append("the canary flaw was not found, so that nothing here proves anything")
         if self.ended != "finished":
-            told.append("interrupted" if self.ended == "interrupted" else "still going on")
-        return f"{', '.join(told)}."
+            clauses.append("interrupted" if self.ended == "interrupted" else "still going on")
+        return f"{', '.join(clauses)}."
 
 
 def load_suite(directory: Path) -> Suite:
@@ -119,7 +119,7 @@ def load_suite(directory: Path) -> Suite:
 
 
 def _time(name: str) -> str:
-    """As the directory's name tells it."""
+    """Return the time in the name of a suite's directory."""
     date, clock = name[:8], name[9:15]
     return f"{date[:4]}-{date[4:6]}-{date[6:]} {clock[:2]}:{clock[2:4]} UTC"
 

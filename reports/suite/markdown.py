@@ -1,4 +1,4 @@
-"""A suite in Markdown: for a chat, a mail, or the page of a job."""
+"""Writes a suite's summary in Markdown, for a chat, a mail, or the page of a job."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def markdown(suite: Suite) -> str:
             marks = ["".join(_mark(cell) for cell in cells) for cells in row.cells]
             lines.append(f"| {_text(row.configuration)} | {' | '.join(marks)} |")
         lines.append("")
-    told = sorted(
+    listed = sorted(
         (cell for cell in suite.cells if cell.state not in ("valid", "waiting")),
         key=lambda cell: GRAVEST.index(cell.state),
     )
-    for cell in told:
+    for cell in listed:
         where = f" ([{'report' if cell.page else 'log'}]({cell.link}))" if cell.link else ""
         lines.append(f"- **{cell.state}** {_text(cell.title)}{where}: {_text('; '.join(cell.reasons))}")
     legend = ", ".join(f"{mark} {state}" for state, mark in _MARKS.items())

@@ -1,4 +1,4 @@
-"""The matrix of a suite, as people read it: a table for each environment, configurations down, faults across."""
+"""Arranges the cells of a suite: a table for each environment, configurations down, faults across."""
 
 from __future__ import annotations
 

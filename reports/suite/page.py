@@ -1,4 +1,4 @@
-"""A suite's page: the verdict, the canary, the matrix with links to the reports, and what went wrong."""
+"""Renders a suite's page: the verdict, the canary, the matrix with links to the reports, and what went wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.text import wording
 
 
 def page(suite: Suite) -> str:
-    """Return the page; it stands by itself, but for the reports that it links to."""
+    """Return the page; it is self-contained, except for the reports that it links to."""
     troubles = [cell for cell in suite.cells if cell.state not in ("valid", "waiting", "skipped")]
     skipped: dict[str, list[str]] = {}
     for cell in suite.cells:

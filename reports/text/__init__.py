@@ -1,1 +1,1 @@
-"""The sentences and tables of a report."""
+"""Writes the sentences and tables of a report."""

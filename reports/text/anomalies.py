@@ -1,4 +1,4 @@
-"""Anomalies as stories: what was promised, what happened, on which replicas, under which fault."""
+"""Explains anomalies: what was promised, what happened, on which replicas, under which faults."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from history.anomalies import CATALOGUE
 from reports.data.columns import is_one_of, rows_where
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.replicas import PartitionHistory
@@ -18,12 +19,11 @@ from reports.data.stored_run import Run
 from reports.data.suspects import Suspect, suspects
 from reports.data.totals import AnomalyTotal, anomaly_totals
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
-from reports.text.contract import PROMISES, RECORD_ANOMALIES
 from reports.text.record_timeline import Moment, record_timeline
 from reports.text.wording import count, moment, node, partition_name
 
-STORIES_PER_GROUP = 3
-STORIES_MAX = 18
+EXPLANATIONS_PER_GROUP = 3
+EXPLANATIONS_MAX = 18
 ROWS_PER_GROUP = 100
 """Anomalies listed in a group's folded table."""
 EVIDENCE_CHARACTERS = 2_000
@@ -32,8 +32,8 @@ HistoryOf = Callable[[str, int], PartitionHistory]
 
 
 @dataclass(frozen=True)
-class Story:
-    """One anomaly told in full."""
+class Explanation:
+    """One anomaly explained in full."""
 
     title: str
     happened: str
@@ -66,28 +66,28 @@ class Group:
     """Exact, whatever is shown."""
     recorded: int
     """Rows in the table of anomalies; the checkers may keep fewer than they count."""
-    places: tuple[PartitionKey, ...]
-    stories: tuple[Story, ...]
+    partitions: tuple[PartitionKey, ...]
+    explanations: tuple[Explanation, ...]
     rows: tuple[dict[str, Any], ...]
-    """Those that are listed and not told in full."""
+    """Those that are listed and not explained in full."""
 
     @property
-    def untold(self) -> int:
-        """Return how many are neither told nor listed."""
-        return self.total - len(self.stories) - len(self.rows)
+    def unlisted(self) -> int:
+        """Return how many are neither explained nor listed."""
+        return self.total - len(self.explanations) - len(self.rows)
 
 
 def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[Group]:
-    """Group the anomalies by name, violations first, and tell the first few of each."""
-    budget = STORIES_MAX
+    """Group the anomalies by name, violations first, and explain the first few of each."""
+    budget = EXPLANATIONS_MAX
     found: list[Group] = []
     totals = anomaly_totals(run)
     for within in (False, True):
         for total in totals:
             number = total.within_contract if within else total.violations
             if number:
-                group = _group(run, joined, history_of, total, within, number, min(budget, STORIES_PER_GROUP))
-                budget -= len(group.stories)
+                group = _group(run, joined, history_of, total, within, number, min(budget, EXPLANATIONS_PER_GROUP))
+                budget -= len(group.explanations)
                 found.append(group)
     return found
 
@@ -99,58 +99,58 @@ def _group(
     total: AnomalyTotal,
     within: bool,
     number: int,
-    stories: int,
+    explanations: int,
 ) -> Group:
     table = rows_where(run.tables["anomalies"], anomaly=total.name)
     allowed = is_one_of(table, "within_contract", True)
     table = table.filter(pa.array(allowed if within else ~allowed))
     table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset", "at_ns")])
-    first = _chosen(table, stories)
-    told = set(first)
-    rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(told))) if row not in told]
+    first = _chosen(table, explanations)
+    chosen = set(first)
+    rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(chosen))) if row not in chosen]
     return Group(
         name=total.name,
         within_contract=within,
-        promised=PROMISES.get(total.name, ""),
+        promised=CATALOGUE[total.name].promise if total.name in CATALOGUE else "",
         total=number,
         recorded=table.num_rows,
-        places=tuple(_places(table)),
-        stories=tuple(_story(run, joined, history_of, row) for row in _rows(table, first)),
+        partitions=tuple(_partitions(table)),
+        explanations=tuple(_explanation(run, joined, history_of, row) for row in _rows(table, first)),
         rows=tuple(_rows(table, rest[:ROWS_PER_GROUP])),
     )
 
 
-def _rows(table: pa.Table, places: list[int]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.take(pa.array(places, pa.int64())).to_pylist()
+def _rows(table: pa.Table, indices: list[int]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.take(pa.array(indices, pa.int64())).to_pylist()
     return rows
 
 
 def _chosen(table: pa.Table, wanted: int) -> list[int]:
-    """Choose the rows to tell, of a table sorted by place.
+    """Choose the rows to explain, of a table sorted by partition and offset.
 
-    Records that stand within sight of one another share one picture, so only the first of such a neighbourhood is
-    told; and each partition has its first one told before any has its second.
+    Records whose offsets fit into one picture share it, so only the first of such neighbours is explained; and each
+    partition has its first one explained before any has its second.
     """
     turns: list[tuple[int, int]] = []
     turn = 0
     before: tuple[object, object, int | None] | None = None
     columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
-    for row, place in enumerate(zip(*columns, strict=True)):
-        same_partition = before is not None and before[:2] == place[:2]
-        neighbours = same_partition and before is not None and _within_sight(before[2], place[2])
+    for row, position in enumerate(zip(*columns, strict=True)):
+        same_partition = before is not None and before[:2] == position[:2]
+        neighbours = same_partition and before is not None and _fit_one_picture(before[2], position[2])
         turn = 0 if not same_partition else turn + (not neighbours)
         if not neighbours:
             turns.append((turn, row))
-        before = place
+        before = position
     return sorted(row for _, row in sorted(turns)[:wanted])
 
 
-def _within_sight(offset: int | None, following: int | None) -> bool:
+def _fit_one_picture(offset: int | None, following: int | None) -> bool:
     return offset is not None and following is not None and following - offset <= AFTER
 
 
-def _places(table: pa.Table) -> Iterator[PartitionKey]:
-    """Say how many there are in each partition, over which offsets and times."""
+def _partitions(table: pa.Table) -> Iterator[PartitionKey]:
+    """Yield for each partition how many there are, over which offsets and times."""
     grouped = table.group_by(["topic", "partition"]).aggregate(
         [
             ([], "count_all"),
@@ -170,31 +170,31 @@ def _places(table: pa.Table) -> Iterator[PartitionKey]:
         )
 
 
-def _range(low: int | None, high: int | None, say: Callable[[int], str]) -> str:
+def _range(low: int | None, high: int | None, formatted: Callable[[int], str]) -> str:
     if low is None or high is None:
         return "not known"
-    return say(low) if low == high else f"{say(low)} to {say(high)}"
+    return formatted(low) if low == high else f"{formatted(low)} to {formatted(high)}"
 
 
-def _story(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> Story:
+def _explanation(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> Explanation:
     evidence = _evidence(row["evidence"])
     topic, partition, value = row["topic"], row["partition"], row["value"]
     if topic is None or partition is None:
-        return _storyline(run, row, evidence, None, (), None, None)
+        return _explained(run, row, evidence, None, (), None, None)
     history = history_of(topic, partition)
     offset = row["offset"] if row["offset"] is not None else _offset_of(run, value)
-    about_record = row["anomaly"] in RECORD_ANOMALIES
+    about_record = row["anomaly"] in CATALOGUE and CATALOGUE[row["anomaly"]].about_record
     picture = log_picture(run, joined, topic, partition, offset, value) if about_record and offset is not None else None
     if value is None and picture is not None:
         value = picture.value
     if not about_record or value is None:
-        return _storyline(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
-    life = record_timeline(run, joined, history, offset, value)
-    reference = None if life.acknowledged_ns is None else (life.acknowledged_ns, "the acknowledgement")
-    return _storyline(run, row, evidence, picture, life.moments, reference, life.gone_ns, history)
+        return _explained(run, row, evidence, picture, (), _operation_time(joined, row), row["at_ns"], history)
+    timeline = record_timeline(run, joined, history, offset, value)
+    reference = None if timeline.acknowledged_ns is None else (timeline.acknowledged_ns, "the acknowledgement")
+    return _explained(run, row, evidence, picture, timeline.moments, reference, timeline.gone_ns, history)
 
 
-def _storyline(
+def _explained(
     run: Run,
     row: dict[str, Any],
     evidence: object,
@@ -203,12 +203,12 @@ def _storyline(
     reference: tuple[int, str] | None,
     until_ns: int | None,
     history: PartitionHistory | None = None,
-) -> Story:
+) -> Explanation:
     if reference is None and row["at_ns"] is not None:
         reference = (row["at_ns"], "the anomaly")
     led = history.leader_at(reference[0]) if history and reference else None
     replicas = {node_id for node_id in (row["broker"], led.leader if led else None) if node_id is not None}
-    return Story(
+    return Explanation(
         title=_title(row),
         happened=row["explanation"] or "The checker gave no explanation.",
         replicas=tuple(_on_replicas(picture)) if picture else _by_the_row(row),
@@ -231,7 +231,7 @@ def _title(row: dict[str, Any]) -> str:
 
 
 def _on_replicas(picture: LogPicture) -> Iterator[str]:
-    """Say of each replica what it holds in the place in question."""
+    """Describe what each replica holds at the offset in question."""
     for row in picture.rows:
         if row.broker is not None:
             yield f"{node(row.broker).capitalize()} {_holding(row, picture)}."
@@ -262,7 +262,7 @@ def _operation_time(joined: Joined, row: dict[str, Any]) -> tuple[int, str] | No
 
 
 def _offset_of(run: Run, value: int | None) -> int | None:
-    """Find where a record stands or stood: by its acknowledgement, by a read, or by a log."""
+    """Find the offset of a record: by its acknowledgement, by a read, or by a log."""
     if value is None:
         return None
     for name in ("sends", "reads", "logs"):

@@ -1,4 +1,4 @@
-"""The life of one record: invoked, acknowledged, read, and what happened to its partition meanwhile."""
+"""Builds the timeline of one record: sent, acknowledged, read, and what happened to its partition meanwhile."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class Observation(NamedTuple):
 
 
 class RecordTimeline(NamedTuple):
-    """What is known of a record's life, in order of time."""
+    """What is known of a record, in order of time."""
 
     moments: tuple[Moment, ...]
     acknowledged_ns: int | None
     gone_ns: int | None
-    """The first sign that the record was gone from its place, if there is one."""
+    """The first sign that the record was gone from its offset, if there is one."""
 
 
 def record_timeline(
     run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None
 ) -> RecordTimeline:
-    """Tell the life of the record `value`, which stood or should stand at `offset`."""
+    """Return the timeline of the record `value`, which was or should be at `offset`."""
     sent, acknowledged_ns = _sending(run, value)
-    seen = _sightings(run, joined, value=value) if value is not None else []
+    seen = _observations(run, joined, value=value) if value is not None else []
     others = _others(run, joined, history, offset, value) if value is not None else []
     cuts = [
         cut
@@ -84,7 +84,7 @@ def record_timeline(
 
 
 def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
-    """Tell how the record was sent; the time is that of the acknowledgement."""
+    """Return how the record was sent, and the time of its acknowledgement."""
     if value is None:
         return [], None
     sends = rows_where(run.tables["sends"], value=value)
@@ -100,8 +100,8 @@ def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
             completed_ns = operation["completed_ns"]
             if operation["status"] == "ok":
                 acknowledged_ns = completed_ns
-                place = "" if send["offset"] is None else f" at offset {count(send['offset'])}"
-                text = f"{node(operation['node'])} acknowledged it{place}"
+                at_offset = "" if send["offset"] is None else f" at offset {count(send['offset'])}"
+                text = f"{node(operation['node'])} acknowledged it{at_offset}"
             else:
                 error = f": {operation['error']}" if operation["error"] else ""
                 text = f"the operation ended as {operation['status']}{error}"
@@ -109,16 +109,16 @@ def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
     return moments, acknowledged_ns
 
 
-def _sightings(run: Run, joined: Joined, **wanted: object) -> list[Observation]:
+def _observations(run: Run, joined: Joined, **wanted: object) -> list[Observation]:
     """Return the polls that returned matching records, in order of time."""
     found = rows_where(run.tables["reads"], **wanted)
-    return _sightings_of(found, joined)
+    return _observations_of(found, joined)
 
 
-def _sightings_of(found: pa.Table, joined: Joined) -> list[Observation]:
+def _observations_of(found: pa.Table, joined: Joined) -> list[Observation]:
     operations = joined.operations
     rows = operations.rows_of(integers(found, "op", null=UNKNOWN))
-    sightings = [
+    observations = [
         Observation(
             int(operations.completed_ns[row]),
             int(operations.process[row]),
@@ -135,17 +135,17 @@ def _sightings_of(found: pa.Table, joined: Joined) -> list[Observation]:
         )
         if row != UNKNOWN
     ]
-    return sorted(sightings)
+    return sorted(observations)
 
 
 def _others(
     run: Run, joined: Joined, history: PartitionHistory, offset: int | None, value: int | None
 ) -> list[Observation]:
-    """Return the polls that returned another record at the same place."""
+    """Return the polls that returned another record at the same offset."""
     if offset is None:
         return []
     found = rows_where(run.tables["reads"], offset=offset, partition=history.partition, topic=history.topic)
-    return _sightings_of(found.filter(pa.array(~is_one_of(found, "value", value))), joined)
+    return _observations_of(found.filter(pa.array(~is_one_of(found, "value", value))), joined)
 
 
 def _replacement(other: Observation, tone: Tone) -> Moment:
@@ -155,13 +155,13 @@ def _replacement(other: Observation, tone: Tone) -> Moment:
 
 def _reading(seen: list[Observation]) -> Iterator[Moment]:
     if not seen:
-        yield Moment(None, "no reader was ever given it", "loss")
+        yield Moment(None, "no reader ever got it", "loss")
         return
-    for sighting in seen[:READS_SHOWN]:
-        source = "" if sighting.node is None else f" from {node(sighting.node)}"
-        phase = " in the final phase" if sighting.final else ""
-        text = f"process {sighting.process} read it at offset {count(sighting.offset)}{source}{phase}"
-        yield Moment(sighting.at_ns, text, "client")
+    for observation in seen[:READS_SHOWN]:
+        source = "" if observation.node is None else f" from {node(observation.node)}"
+        phase = " in the final phase" if observation.final else ""
+        text = f"process {observation.process} read it at offset {count(observation.offset)}{source}{phase}"
+        yield Moment(observation.at_ns, text, "client")
     if len(seen) > READS_SHOWN:
         last = seen[-1]
         yield Moment(
@@ -172,19 +172,23 @@ def _reading(seen: list[Observation]) -> Iterator[Moment]:
 
 
 def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | None) -> Iterator[Moment]:
-    """Tell who led when the record was acknowledged, and the changes of leader after that."""
+    """Yield the leader when the record was acknowledged, and the changes of leader after that."""
     if since_ns is None:
         return
-    starts = np.asarray([reign.start_ns for reign in history.reigns], dtype=np.int64)
+    starts = np.asarray([leadership.start_ns for leadership in history.leaderships], dtype=np.int64)
     first = int(np.searchsorted(starts, since_ns, side="right"))
     name = partition_name(history.topic, history.partition)
     if first:
-        reign = history.reigns[first - 1]
-        led = "no replica called itself leader" if reign.leader == NO_LEADER else f"{node(reign.leader)} led {name}"
-        yield Moment(since_ns - 1, f"{led}, leader epoch {reign.leader_epoch}", "cluster")
-    for number, reign in enumerate(history.reigns[first : first + LEADERS_SHOWN]):
-        if number and gone_ns is not None and reign.start_ns > gone_ns:
+        leadership = history.leaderships[first - 1]
+        led = (
+            "no replica called itself leader"
+            if leadership.leader == NO_LEADER
+            else f"{node(leadership.leader)} led {name}"
+        )
+        yield Moment(since_ns - 1, f"{led}, leader epoch {leadership.leader_epoch}", "cluster")
+    for number, leadership in enumerate(history.leaderships[first : first + LEADERS_SHOWN]):
+        if number and gone_ns is not None and leadership.start_ns > gone_ns:
             return
-        seen = f"{node(reign.leader)} was seen to lead {name}, leader epoch {reign.leader_epoch}"
-        text = f"no replica called itself leader of {name}" if reign.leader == NO_LEADER else seen
-        yield Moment(reign.start_ns, text, "cluster")
+        seen = f"{node(leadership.leader)} was seen to lead {name}, leader epoch {leadership.leader_epoch}"
+        text = f"no replica called itself leader of {name}" if leadership.leader == NO_LEADER else seen
+        yield Moment(leadership.start_ns, text, "cluster")

@@ -1,4 +1,4 @@
-"""The command that runs a stored run again."""
+"""Builds the command that runs a stored run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done in a run, in numbers: the same for the page and for the terminal."""
+"""Counts what was done in a run, for the page and for the terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OperationCount:
 
 @dataclass(frozen=True)
 class FaultCount:
-    """Faults of one kind: fired, of which took hold, of which were healed."""
+    """Faults of one kind: fired, of these took effect, of these were healed."""
 
     kind: str
     fired: int
@@ -44,7 +44,7 @@ class FaultCount:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a run, all of them counted from its tables."""
+    """The numbers of a run, all of them counted from its tables."""
 
     verdict: Verdict
     name: str
@@ -62,10 +62,10 @@ class Summary:
     faults: tuple[FaultCount, ...]
     anomalies: tuple[AnomalyTotal, ...]
     mechanisms: tuple[tuple[str, str], ...]
-    """What a fault needs → how it was done in this environment."""
+    """What a fault needs → the mechanism in this environment."""
     versions: tuple[tuple[str, str], ...]
     metrics: tuple[tuple[str, str], ...]
-    """Simple figures of `results.json` as they stand there."""
+    """Simple metrics of `results.json`, unchanged."""
 
     @property
     def allowed(self) -> int:
@@ -74,7 +74,7 @@ class Summary:
 
     @property
     def took_hold(self) -> int:
-        """Faults that took hold."""
+        """Faults that took effect."""
         return sum(fault.took_hold for fault in self.faults)
 
 
@@ -125,12 +125,12 @@ def _faults(run: Run) -> tuple[FaultCount, ...]:
 
 
 def _pairs(run: Run, key: str) -> tuple[tuple[str, str], ...]:
-    """Return what the runner noted under `key`: in the specification, its environment, or the results."""
+    """Return what the runner recorded under `key`: in the specification, its environment, or the results."""
     environment = run.spec.get("environment")
     for source in (run.spec, environment, run.results):
-        noted = source.get(key) if isinstance(source, Mapping) else None
-        if isinstance(noted, Mapping) and noted:
-            return tuple((str(name), str(what)) for name, what in sorted(noted.items()))
+        recorded = source.get(key) if isinstance(source, Mapping) else None
+        if isinstance(recorded, Mapping) and recorded:
+            return tuple((str(name), str(what)) for name, what in sorted(recorded.items()))
     return ()
 
 

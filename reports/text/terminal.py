@@ -1,4 +1,4 @@
-"""What was done and what was decided, for the terminal. Without colours it loses nothing."""
+"""Prints the summary and the verdict of a run to the terminal. Colours carry no information."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from history.anomalies import MALFORMED
 from reports.data.joined import Joined
 from reports.data.stored_run import load_run
-from reports.data.totals import MALFORMED, disagreements
+from reports.data.totals import disagreements
 from reports.text.summary import Summary, summarize
 from reports.text.wording import count, duration, enumeration, plural
 
@@ -24,7 +25,7 @@ _STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow
 def summary_lines(run_directory: Path) -> RenderableType:
     """Return the table of what was done in a run, and its verdict, to be printed by a rich console.
 
-    Raises `RunNotFoundError` if there is no such directory; whatever is missing in it is said.
+    Raises `RunNotFoundError` if there is no such directory; what is missing in it is listed.
     """
     run = load_run(run_directory)
     summary = summarize(run, Joined(run))
@@ -65,7 +66,7 @@ def _table(summary: Summary, checked: bool) -> Table:
     row("writes", f"{count(summary.acknowledged)} acknowledged of {count(summary.sent)} sent")
     row("reads", f"{plural(summary.read, 'record')}, {count(summary.distinct_read)} distinct")
     kinds = [f"{fault.kind} {fault.took_hold} of {fault.fired}" for fault in summary.faults]
-    row("faults that took hold", enumeration(kinds) or "none")
+    row("faults that took effect", enumeration(kinds) or "none")
     for total in summary.anomalies:
         allowed = plural(total.within_contract, "row") if total.name == MALFORMED else ""
         allowed = allowed or f"{count(total.within_contract)} within the contract"

@@ -1,13 +1,13 @@
-"""The verdict in words: what was decided and, in one sentence, why."""
+"""Words the verdict: what was decided and, in one sentence, why."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from history.anomalies import CATALOGUE
 from reports.data.stored_run import Run
 from reports.data.totals import allowed_total, anomaly_totals
-from reports.text.contract import BREACHES
 from reports.text.wording import count, enumeration, plural
 
 Word = Literal["valid", "invalid", "unknown"]
@@ -24,10 +24,10 @@ class Verdict:
 
 
 def verdict_of(run: Run, acknowledged: int, took_hold: int) -> Verdict:
-    """Say the verdict of a run with so many acknowledged writes and so many faults that took hold.
+    """Word the verdict of a run with so many acknowledged writes and so many faults that took effect.
 
-    A run without `results.json`, or with a verdict that is none of the three words, is unknown: this page decides
-    nothing by itself.
+    A run without `results.json`, or with a verdict that is none of the three words, is unknown: reports decide
+    nothing themselves.
     """
     stated = run.results.get("reasons")
     reasons = tuple(str(reason) for reason in stated) if isinstance(stated, list) else ()
@@ -43,7 +43,7 @@ def verdict_of(run: Run, acknowledged: int, took_hold: int) -> Verdict:
 
 
 def _valid_sentence(run: Run, acknowledged: int, took_hold: int) -> str:
-    faults = f"{plural(took_hold, 'fault')} that took hold" if took_hold else "a run without faults"
+    faults = f"{plural(took_hold, 'fault')} that took effect" if took_hold else "a run without faults"
     allowed = allowed_total(anomaly_totals(run))
     sentence = f"No promise was broken: {plural(acknowledged, 'acknowledged write')}, {faults}, no violation"
     if not allowed:
@@ -57,6 +57,11 @@ def _valid_sentence(run: Run, acknowledged: int, took_hold: int) -> str:
 def _invalid_sentence(run: Run, reasons: tuple[str, ...]) -> str:
     broken = [total for total in anomaly_totals(run) if total.violations]
     if not broken:
-        return reasons[0] if reasons else "The checkers found a violation and did not say which."
-    kinds = enumeration([f"{BREACHES.get(total.name, total.name)} ({count(total.violations)})" for total in broken])
+        return reasons[0] if reasons else "The checkers found a violation and did not record which."
+    kinds = enumeration([f"{_breach(total.name)} ({count(total.violations)})" for total in broken])
     return f"{'A promise was' if len(broken) == 1 else 'Promises were'} broken: {kinds}."
+
+
+def _breach(name: str) -> str:
+    known = CATALOGUE.get(name)
+    return known.breach if known is not None and known.breach else name

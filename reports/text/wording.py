@@ -1,4 +1,4 @@
-"""How numbers, times and lists are said, everywhere in a report."""
+"""Formats numbers, times, nodes and lists for all reports."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ FIRST_CONTROLLER = 100
 
 
 def count(number: int) -> str:
-    """Say an integer with separators: 12,345."""
+    """Format an integer with separators: 12,345."""
     return f"{number:,}"
 
 
 def plural(number: int, noun: str, nouns: str | None = None) -> str:
-    """Say a number of things: "1 fault", "3 faults"."""
+    """Format a number of things: "1 fault", "3 faults"."""
     return f"{count(number)} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def moment(at_ns: int | None) -> str:
-    """Say a time of the run's clock: 34.218 s."""
+    """Format a time of the run's clock: 34.218 s."""
     return "unknown" if at_ns is None or at_ns < 0 else f"{at_ns / 1e9:,.3f} s"
 
 
 def duration(span_ns: int | None) -> str:
-    """Say a length of time with two or three digits: 82 ms, 3.25 s, 2 min 05 s."""
+    """Format a length of time with two or three digits: 82 ms, 3.25 s, 2 min 05 s."""
     if span_ns is None or span_ns < 0:
         return "unknown"
     seconds = span_ns / 1e9
@@ -38,7 +38,7 @@ def duration(span_ns: int | None) -> str:
 
 
 def node(node_id: int | None) -> str:
-    """Say which node: "broker 2", "controller 100", "the clients"."""
+    """Name a node: "broker 2", "controller 100", "the clients"."""
     if node_id is None:
         return "an unknown node"
     if node_id == CLIENTS:
@@ -47,7 +47,7 @@ def node(node_id: int | None) -> str:
 
 
 def nodes(node_ids: Iterable[int | None] | None) -> str:
-    """Say which nodes: "brokers 1 and 2"."""
+    """Name nodes: "brokers 1 and 2"."""
     known = sorted({node_id for node_id in node_ids or () if node_id is not None})
     brokers = [node_id for node_id in known if CLIENTS < node_id < FIRST_CONTROLLER]
     others = [node(node_id) for node_id in known if node_id not in brokers]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.anomalies import SHOWN_BY, Anomaly, find_anomalies
+from checkers.anomalies import SHOWN_BY, AnomalyFunction, find_anomalies
 from checkers.anomalies.malformed import malformed_history
 from checkers.input import sizes
 from checkers.input.datasets import survey_dataset
@@ -24,7 +24,7 @@ from checkers.input.run_facts import facts_of
 from checkers.input.sizes import Size, partitions_for, settings_for, size_of
 from checkers.relations.base import base_relations
 from checkers.screening.premises import VALUES, watched
-from checkers.screening.screen import place_of
+from checkers.screening.screen import partition_key
 from checkers.screening.short import screened_short
 from checkers.screening.summaries import Suspicion
 from checkers.spark import SQL_SETTINGS
@@ -46,22 +46,24 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "unavailable": ("what", "process"),
     "double-ownership": ("process", "at_ns"),
 }
-"""Columns of a finding that tell it from others of its kind, as the oracle has them."""
+"""Columns that identify a finding among others of its kind, as the oracle has them."""
 
 
 Screener = Literal["driver", "spark"]
 
 
-def _named(anomaly: Anomaly) -> str:
+def _named(anomaly: AnomalyFunction) -> str:
     return anomaly.__name__.replace("_", "-")
 
 
-_OF_VALUES, _OF_PLACES = (frozenset(_named(anomaly) for anomaly in SHOWN_BY[what]) for what in ("values", "places"))
+_OF_VALUES, _OF_PARTITIONS = (
+    frozenset(_named(anomaly) for anomaly in SHOWN_BY[what]) for what in ("values", "partitions")
+)
 
 
 @dataclass
 class Agreement:
-    """What came of it."""
+    """How far checkers and oracle agree."""
 
     histories: int = 0
     shown: Counter[str] = field(default_factory=Counter)
@@ -69,7 +71,7 @@ class Agreement:
     disagreements: list[tuple[int, str, list[Key], list[Key]]] = field(default_factory=list)
     """Seed, anomaly, what the oracle found, what the checkers did."""
     unsuspected: list[tuple[str, str]] = field(default_factory=list)
-    """Run and anomaly of findings where screening suspects nothing: had the run been alone, nobody had looked there."""
+    """Run and anomaly of findings where screening suspects nothing: in a batch of its own, nothing is checked there."""
 
     def add(self, other: Agreement) -> None:
         """Count another batch."""
@@ -88,10 +90,10 @@ def compare(spark: SparkSession, seeds: Sequence[int], screened_by: Screener | N
         rows = Rows.of(history)
         checked = found.get(name, {})
         wanted = {anomaly: set(find(rows)) for anomaly, find in ORACLE.items()}
-        # The oracle does not say which of the two is told where both are true.
-        told = checked.get("reordered-send", set())
-        if told <= wanted["reordered-send"]:
-            checked["reordered-send"] = told | checked.get("nonmonotonic-send", set())
+        # The oracle does not say which of the two is reported where both are true.
+        reported = checked.get("reordered-send", set())
+        if reported <= wanted["reordered-send"]:
+            checked["reordered-send"] = reported | checked.get("nonmonotonic-send", set())
         for anomaly in sorted(wanted.keys() | checked.keys()):
             expected, actual = wanted.get(anomaly, set()), checked.get(anomaly, set())
             result.shown[anomaly] += bool(expected)
@@ -118,7 +120,7 @@ def _by_checkers(
         findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(partitions_for(runs))
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
-        rows = findings.select(*columns, what, place_of().alias("place")).toArrow().to_pylist()
+        rows = findings.select(*columns, what, partition_key().alias("partition_key")).toArrow().to_pylist()
         if relations.suspicion is not None:
             unsuspected += _unsuspected(rows, relations.suspicion)
             unsuspected += _without_premise(rows, relations.values)
@@ -137,10 +139,10 @@ def _by_checkers(
 
 
 def _unsuspected(rows: Iterable[Mapping[str, Any]], suspicion: Suspicion) -> Iterator[tuple[str, str]]:
-    peculiar = {place for place, _ in suspicion.values}
+    suspect = {partition_key for partition_key, _ in suspicion.values}
     for row in rows:
-        looked_for = suspicion.places | peculiar if row["anomaly"] in _OF_VALUES else suspicion.places
-        if row["anomaly"] in _OF_VALUES | _OF_PLACES and row["place"] not in looked_for:
+        looked_for = suspicion.partition_keys | suspect if row["anomaly"] in _OF_VALUES else suspicion.partition_keys
+        if row["anomaly"] in _OF_VALUES | _OF_PARTITIONS and row["partition_key"] not in looked_for:
             yield row["run_id"], row["anomaly"]
 
 

@@ -385,7 +385,7 @@ def the_second_copy_of_a_retry_with_acks_1_is_replaced_after_it_was_read(history
 
 
 @case({"wrong-offset": (1, 0), "duplicate": (1, 0)})
-def an_idempotent_send_is_read_elsewhere(history: History) -> None:
+def an_idempotent_send_is_read_at_another_offset(history: History) -> None:
     history.send(100, (10, 20), offset=1)
     history.final([100])
 
@@ -421,7 +421,7 @@ def gaps_in_offsets_are_no_anomaly(history: History) -> None:
 
 
 @case({"phantom-read": (1, 0)})
-def a_value_that_nobody_sent(history: History) -> None:
+def a_value_that_was_never_sent(history: History) -> None:
     history.final([999])
 
 
@@ -438,7 +438,7 @@ def where_a_worker_died_an_unknown_value_proves_nothing(history: History) -> Non
 
 
 @case({"corrupt-record": (1, 0)})
-def bytes_that_nobody_sent_are_read(history: History) -> None:
+def bytes_that_were_never_sent_are_read(history: History) -> None:
     history.written([100])
     history.final([100, None])
 
@@ -528,7 +528,7 @@ def an_empty_poll_of_the_leader_is_stale(history: History) -> None:
 
 
 @case({})
-def a_poll_that_nobody_answered_says_nothing(history: History) -> None:
+def an_unanswered_poll_says_nothing(history: History) -> None:
     history.sampled(5, 1, 0)
     history.written([100])
     history.poll(0, [], (30, 40), assigned=True, node=None)
@@ -562,7 +562,7 @@ def a_deposed_leader_may_be_stale(history: History) -> None:
 
 
 @case({"stale-read": (0, 1)})
-def while_leadership_changes_nobody_can_tell(history: History) -> None:
+def while_leadership_changes_a_stale_answer_is_excused(history: History) -> None:
     history.sampled(5, 1, 0)
     history.send(100, (10, 20), offset=0, node=2)
     history.latest(0, (30, 40), node=1)
@@ -635,7 +635,7 @@ def a_deposed_leader_may_name_an_older_end(history: History) -> None:
 
 
 @case({"end-offset-regression": (0, 1)})
-def nobody_knows_who_showed_an_end_that_a_deposed_leader_may_have_shown(history: History) -> None:
+def an_end_that_a_deposed_leader_may_have_shown_has_no_known_source(history: History) -> None:
     history.sampled(5, 1, 0, high_watermark=1)
     history.send(100, (10, 15), offset=0, node=1)
     history.sampled(20, 2, 1, brokers=(2, 3), high_watermark=0)
@@ -666,7 +666,7 @@ def overlapping_questions_may_be_answered_in_any_order(history: History) -> None
     history.final([100])
 
 
-# --- repaired outcomes ---------------------------------------------------------------------------------------------
+# --- resolved outcomes ---------------------------------------------------------------------------------------------
 
 
 @case({"reordered-send": (1, 0)})
@@ -921,7 +921,7 @@ def the_epoch_may_go_down_between_polls(history: History) -> None:
 
 
 @case({"corrupt-record": (1, 0)})
-def a_replica_holds_bytes_that_nobody_sent(history: History) -> None:
+def a_replica_holds_bytes_that_were_never_sent(history: History) -> None:
     history.written([100])
     history.log(1, [100, None])
     history.log(2, [100, None], high_watermark=1)
@@ -1215,5 +1215,5 @@ def a_register_with_a_command_that_makes_no_sense(history: History) -> None:
 
 
 @case({}, "unknown", spec='{"workload": "queue"}')
-def a_queue_to_which_nobody_spoke(history: History) -> None:
+def a_queue_without_commands(history: History) -> None:
     history.final([])

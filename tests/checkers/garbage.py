@@ -1,4 +1,4 @@
-"""Tables of a run whose types are right and whose content makes no sense."""
+"""Tables of a run whose types are right and whose content is nonsense."""
 
 from __future__ import annotations
 

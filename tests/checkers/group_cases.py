@@ -44,7 +44,7 @@ def all_commits_of_a_group_are_gone(history: History) -> None:
 
 
 @case({"lost-commit": (1, 0)})
-def an_answer_that_nobody_committed(history: History) -> None:
+def an_answer_that_was_never_committed(history: History) -> None:
     history.commit(5, (10, 20))
     history.committed(3, (30, 40))
     _asked_at_the_end(history, 5)
@@ -106,7 +106,7 @@ def another_partition_of_the_group_is_another_matter(history: History) -> None:
 
 
 @case({}, verdict="unknown")
-def a_commit_that_nobody_asked_for_at_the_end(history: History) -> None:
+def a_commit_that_was_not_queried_at_the_end(history: History) -> None:
     history.commit(5, (10, 20))
     history.final([])
 

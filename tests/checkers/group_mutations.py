@@ -69,7 +69,7 @@ def lose_all(group: Group) -> str:
 
 
 def go_back(group: Group) -> str:
-    """An answer is below the one before, which nobody has acknowledged."""
+    """An answer is below the one before, which was never acknowledged."""
     group.history.commit(10**6, (LATE_MS, None), status="info", generation=group.generation)
     group.history.committed(10**6, (LATE_MS + 1, LATE_MS + 2))
     return "committed-offset-regression"

@@ -115,7 +115,7 @@ class History:
     ) -> None:
         """A command to an object; a result of None is nothing there, for functions that have one."""
         invoked, completed = at
-        told = status == "ok" and function in ("read", "cas", "dequeue")
+        has_result = status == "ok" and function in ("read", "cas", "dequeue")
         self.row(
             "commands",
             value=value,
@@ -126,7 +126,7 @@ class History:
             process=process,
             function=function,
             argument=None if argument is None else json.dumps(argument),
-            result=json.dumps(result) if told else None,
+            result=json.dumps(result) if has_result else None,
             status=status,
             invoked_ns=invoked * MS,
             completed_ns=None if completed is None else completed * MS,
@@ -151,7 +151,7 @@ class History:
         """A poll that returned values from `position` on, or pairs of offset and value."""
         op = self.operation("poll", at, process=process, status=status, phase=phase, node=node)
         pairs = [
-            record if isinstance(record, tuple) else (position + place, record) for place, record in enumerate(records)
+            record if isinstance(record, tuple) else (position + index, record) for index, record in enumerate(records)
         ]
         if next_position is None:
             next_position = max((offset for offset, _ in pairs), default=position - 1) + 1
@@ -370,14 +370,14 @@ class History:
         topic: str = TOPIC,
     ) -> None:
         """The log of one replica after the run."""
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             self.row(
                 "logs",
                 broker=broker,
                 topic=topic,
                 partition=0,
-                offset=first + place,
-                leader_epoch=epochs[place] if epochs else epoch,
+                offset=first + index,
+                leader_epoch=epochs[index] if epochs else epoch,
                 value=value,
                 crc=(value or 0) & 0xFFFF,
                 high_watermark=first + len(values) if high_watermark is None else high_watermark,

@@ -101,7 +101,7 @@ def swap(log: Log) -> str:
 
 
 def corrupt(log: Log) -> str:
-    """A value is read that nobody sent."""
+    """A value is read that no client sent."""
     log.choices.choice(_final_reads(log.history))["value"] = 10**9
     return "phantom-read"
 
@@ -125,7 +125,7 @@ def forget(log: Log) -> str:
 
 
 def alter(log: Log) -> str:
-    """Bytes are read that nobody sent."""
+    """Bytes are read that no client sent."""
     log.choices.choice(_final_reads(log.history))["value"] = None
     return "corrupt-record"
 

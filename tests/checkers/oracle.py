@@ -98,18 +98,18 @@ def inconsistent_offset(rows: Rows) -> Iterator[Key]:
 
 def wrong_offset(rows: Rows) -> Iterator[Key]:
     for send in filter(is_acknowledged, rows.sends):
-        elsewhere = [read for read in rows.reads_of(send["value"]) if read["offset"] != send["offset"]]
-        if send["offset"] is not None and rows.ok_reads_of(send["value"]) and elsewhere:
+        at_other_offsets = [read for read in rows.reads_of(send["value"]) if read["offset"] != send["offset"]]
+        if send["offset"] is not None and rows.ok_reads_of(send["value"]) and at_other_offsets:
             yield (send["value"],)
 
 
 def duplicate(rows: Rows) -> Iterator[Key]:
     for value in rows.values():
-        places = {read["offset"] for read in rows.reads_of(value)}
+        offsets = {read["offset"] for read in rows.reads_of(value)}
         for send in rows.sends:
             if send["value"] == value and send["offset"] is not None and rows.is_committed(send):
-                places.add(send["offset"])
-        if len(places) > 1:
+                offsets.add(send["offset"])
+        if len(offsets) > 1:
             yield (value,)
 
 
@@ -136,7 +136,7 @@ def corrupt_record(rows: Rows) -> Iterator[Key]:
 
 
 def reordered_send(rows: Rows) -> Iterator[Key]:
-    """Those of other processes and of its own: which of the two is told decides the highest offset."""
+    """Those of other processes and of its own: which of the two is reported depends on the highest offset."""
     yield from nonmonotonic_send(rows)
     sends = [send for send in rows.happened() if send["acks"] != 0]
     for send in sends:
@@ -155,8 +155,8 @@ def nonmonotonic_send(rows: Rows) -> Iterator[Key]:
 
 
 def stale_read(rows: Rows) -> Iterator[Key]:
-    told = [(s["completed_ns"], s["offset"]) for s in rows.happened() if "served_ns" not in s and s["acks"] == -1]
-    told += [(min(s["served_ns"]), s["offset"]) for s in rows.happened() if s.get("served_ns")]
+    shown = [(s["completed_ns"], s["offset"]) for s in rows.happened() if "served_ns" not in s and s["acks"] == -1]
+    shown += [(min(s["served_ns"]), s["offset"]) for s in rows.happened() if s.get("served_ns")]
     for poll in rows.polls:
         if poll["status"] != "ok":
             continue
@@ -166,7 +166,7 @@ def stale_read(rows: Rows) -> Iterator[Key]:
             offset = poll["position"]
         else:
             continue
-        if any(told_ns < poll["invoked_ns"] and known >= offset for told_ns, known in told):
+        if any(known_ns < poll["invoked_ns"] and known >= offset for known_ns, known in shown):
             yield (poll["op"],)
 
 
@@ -177,7 +177,7 @@ def end_offset_regression(rows: Rows) -> Iterator[Key]:
         if poll["status"] == "ok" and end is not None:
             shown.append((poll["invoked_ns"], poll["completed_ns"], end, poll["op"]))
     for invoked_ns, _, end, op in shown:
-        if any(told_ns < invoked_ns and before > end for _, told_ns, before, _ in shown):
+        if any(known_ns < invoked_ns and before > end for _, known_ns, before, _ in shown):
             yield (op,)
 
 
@@ -228,7 +228,7 @@ def divergent_replicas(rows: Rows) -> Iterator[Key]:
     for offset in {row["offset"] for row in rows.logs}:
         held = []
         for log in replicas.values():
-            start = 0 if rows.samples else log[0]["offset"]  # samples tell that nothing was deleted
+            start = 0 if rows.samples else log[0]["offset"]  # samples show that nothing was deleted
             if start <= offset < log[0]["high_watermark"]:
                 there = [(row["value"], row["leader_epoch"], row["crc"]) for row in log if row["offset"] == offset]
                 held.append(there[0] if there else None)
@@ -242,15 +242,15 @@ def epoch_regression(rows: Rows) -> Iterator[Key]:
             yield broker, None, offset
     for poll in rows.polls:
         reads = [read for read in rows.reads if read["op"] == poll["op"]]
-        for place in _last_of_regressions([(number, read["leader_epoch"]) for number, read in enumerate(reads)]):
-            yield None, poll["op"], reads[place]["offset"]
+        for index in _last_of_regressions([(number, read["leader_epoch"]) for number, read in enumerate(reads)]):
+            yield None, poll["op"], reads[index]["offset"]
 
 
 def _last_of_regressions(records: Iterable[tuple[int, int]]) -> Iterator[int]:
     records = list(records)
     for epoch in {epoch for _, epoch in records}:
-        last = max(place for place, each in records if each == epoch)
-        if any(each > epoch and place < last for place, each in records):
+        last = max(index for index, each in records if each == epoch)
+        if any(each > epoch and index < last for index, each in records):
             yield last
 
 

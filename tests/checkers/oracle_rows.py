@@ -59,7 +59,7 @@ class Rows:
         return any(read["phase"] == "final" for read in self.ok_reads_of(value))
 
     def is_complete(self) -> bool:
-        """Whether somebody read from offset 0, step by step, to the agreed end."""
+        """Whether a process read from offset 0, step by step, to the agreed end."""
         if not self.ends or not self.ends[0]["agreed"]:
             return False
         end = self.ends[0]["end_offset"]
@@ -80,14 +80,14 @@ class Rows:
         return send["status"] == "ok" or (send["status"] == "info" and bool(self.ok_reads_of(send["value"])))
 
     def happened(self) -> list[Row]:
-        """Sends at known offsets that have happened: acknowledged, or repaired."""
+        """Sends at known offsets that have happened: acknowledged, or resolved."""
         found = [s for s in self.sends if s["status"] == "ok" and s["offset"] is not None]
         for send in self.sends:
             reads = self.ok_reads_of(send["value"])
-            places = {read["offset"] for read in self.reads_of(send["value"])}
-            if send["status"] == "info" and reads and len(places) == 1:
+            offsets = {read["offset"] for read in self.reads_of(send["value"])}
+            if send["status"] == "info" and reads and len(offsets) == 1:
                 known_ns = max(min(read["completed_ns"] for read in reads), send["invoked_ns"])
                 served = [read["completed_ns"] for read in reads if read["node"] is not None]
                 served_ns = [max(completed_ns, send["invoked_ns"]) for completed_ns in served]
-                found.append({**send, "offset": places.pop(), "completed_ns": known_ns, "served_ns": served_ns})
+                found.append({**send, "offset": offsets.pop(), "completed_ns": known_ns, "served_ns": served_ns})
         return found

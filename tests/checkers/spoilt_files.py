@@ -43,7 +43,7 @@ PIECES += [
 
 
 def mutate(content: bytes, pick: Callable[[Sequence[bytes]], bytes], number: Callable[[int, int], int]) -> bytes:
-    """Cut, double or overwrite a history in a few places. `number` is one between two, both included."""
+    """Cut, double or overwrite a history at a few positions. `number` is one between two, both included."""
     for _ in range(number(1, 4)):
         begin = number(0, len(content))
         end = number(begin, min(len(content), begin + 40))

@@ -78,7 +78,7 @@ def losing_everything(name: str) -> History:
 
 
 def damage_pages(part: Path) -> None:
-    """Keep the footer, so that the file looks whole until somebody reads it."""
+    """Keep the footer, so that the file looks whole until it is read."""
     content = bytearray(part.read_bytes())
     middle = len(content) // 4
     content[4:middle] = bytes(middle - 4)
@@ -269,20 +269,20 @@ def test_evidence_is_bounded_and_counts_are_exact(results: Mapping[str, RunResul
 
 
 @pytest.mark.spark
-def test_metrics_tell_how_long_each_fault_kept_writers_waiting(results: Mapping[str, RunResult]) -> None:
+def test_metrics_have_how_long_each_fault_kept_writers_waiting(results: Mapping[str, RunResult]) -> None:
     (fault,) = results["waiting"].metrics["faults"]
     assert (fault["without_acknowledged_writes_ms"], fault["to_recover_ms"]) == (680.0, 300.0)
 
 
 @pytest.mark.spark
-def test_a_run_with_few_records_tells_nothing(results: Mapping[str, RunResult]) -> None:
+def test_a_run_with_few_records_proves_nothing(results: Mapping[str, RunResult]) -> None:
     few = results["few"]
     assert few.verdict == "unknown"
     assert "only 3 records were acknowledged" in (few.directory / "results.json").read_text()
 
 
 @pytest.mark.spark
-def test_a_run_elsewhere_is_judged_like_one_here(results: Mapping[str, RunResult]) -> None:
+def test_a_remote_run_is_judged_like_a_local_one(results: Mapping[str, RunResult]) -> None:
     far, near = results[FAR], results["bad"]
     assert (far.verdict, far.anomalies, far.counts) == (near.verdict, near.anomalies, near.counts)
     assert far.anomalies["lost-acked-write"].violations == 1

@@ -40,6 +40,6 @@ def test_without_repair_a_record_that_was_read_proves_nothing_of_its_send(spark:
     history.final([101, 100])
     run = history.write(tmp_path)
 
-    (left,) = check([run], spark, acknowledged_min=0, repair=False)
+    (left,) = check([run], spark, acknowledged_min=0, resolve_outcomes=False)
     assert (left.verdict, left.anomalies, left.counts["sends_repaired"]) == ("valid", {}, 0)
     assert pq.read_table(run / "repairs").num_rows == 0

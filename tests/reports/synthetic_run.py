@@ -2,7 +2,7 @@
 
 The model keeps one log per partition. At each fault on a leader, the next broker takes over with a new leader epoch;
 in a lossy run the page-cache loss also takes the last acknowledged records of partition 1 with it, and the new
-leader writes others in their place.
+leader writes others at their offsets.
 """
 
 from __future__ import annotations
@@ -108,13 +108,13 @@ def build(directory: Path, *, lossy=False, rate=200, duration_s=60, verdict=None
 
 
 def write_table(directory: Path, name: str, rows: list[dict], parts: int = 1) -> None:
-    place = directory / name if name == "anomalies" else directory / "history" / name
-    place.mkdir(parents=True, exist_ok=True)
+    folder = directory / name if name == "anomalies" else directory / "history" / name
+    folder.mkdir(parents=True, exist_ok=True)
     schema = ANOMALIES if name == "anomalies" else TABLES[name]
     size = -(-len(rows) // parts) or 1
     for part in range(parts):
         chunk = rows[part * size : (part + 1) * size]
-        pq.write_table(pa.Table.from_pylist(chunk, schema=schema), place / f"part-{part:05d}.parquet")
+        pq.write_table(pa.Table.from_pylist(chunk, schema=schema), folder / f"part-{part:05d}.parquet")
 
 
 def _writes_and_live_reads(model):

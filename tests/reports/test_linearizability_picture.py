@@ -58,8 +58,8 @@ def test_points_follow_the_order_and_stand_within_their_bars():
     for evidence in (EVIDENCE, crowded):
         picture = drawn(evidence)
         for order in picture["orders"]:
-            places = [step["at"] for step in order]
-            assert places == sorted(places)
+            positions = [step["at"] for step in order]
+            assert positions == sorted(positions)
         for step in drawn(EVIDENCE)["orders"][1]:
             bar = picture["bars"][step["operation"]]
             assert bar["from"] < step["at"] < bar["to"]
@@ -75,7 +75,7 @@ def test_the_page_stands_by_itself(tmp_path):
 
 def test_an_undecided_history_without_evidence_has_a_page_too(tmp_path):
     verdict = {**VERDICT, "outcome": "unknown", "evidence": []}
-    assert "nothing to be drawn" in render_picture(verdict, tmp_path / "picture.html", "a history").read_text()
+    assert "nothing to draw" in render_picture(verdict, tmp_path / "picture.html", "a history").read_text()
 
 
 def test_the_page_draws_what_it_is_given_in_a_browser(tmp_path):

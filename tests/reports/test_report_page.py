@@ -77,7 +77,7 @@ def test_the_numbers_are_those_of_the_tables(pages, stored_runs):
         mine = operations.filter(pc.equal(operations["kind"], kind))
         counts = [pc.sum(pc.equal(mine["status"], status)).as_py() for status in ("ok", "fail", "info")]
         assert " ".join([kind, *(f"{number:,}" for number in counts), f"{mine.num_rows:,}"]) in text
-    assert f"5 faults took hold, of {len(synthetic_run.FAULTS)} fired" in text
+    assert f"5 faults took effect, of {len(synthetic_run.FAULTS)} fired" in text
     anomalies = read_table(directory, "anomalies").to_pylist()
     lost = sum(row["anomaly"] == "lost-acked-write" for row in anomalies)
     assert f"lost-acked-write {lost} 0" in text

@@ -18,7 +18,7 @@ STEPS = [
 ]
 
 
-def story(directory: Path, content: object) -> Path:
+def stored_transitions(directory: Path, content: object) -> Path:
     (directory / "story.json").write_text(content if isinstance(content, str) else json.dumps(content))
     return directory
 
@@ -29,7 +29,7 @@ def texts(svg: str) -> list[str]:
 
 
 def test_every_transition_is_drawn_with_its_lane(tmp_path):
-    diagram = sequence(story(tmp_path, STEPS))
+    diagram = sequence(stored_transitions(tmp_path, STEPS))
     assert (diagram.shown, diagram.left_out) == (5, 0)
     shown = texts(diagram.svg)
     assert shown[:4] == ["nemesis", "clients", "broker 1", "controller 100"]
@@ -39,13 +39,13 @@ def test_every_transition_is_drawn_with_its_lane(tmp_path):
 
 
 def test_only_the_last_transitions_of_many_are_drawn(tmp_path):
-    diagram = sequence(story(tmp_path, STEPS * 100))
+    diagram = sequence(stored_transitions(tmp_path, STEPS * 100))
     assert (diagram.shown, diagram.left_out) == (STEPS_MAX, 500 - STEPS_MAX)
 
 
 @pytest.mark.parametrize("content", ["", "{", "3", "{}", "[]", '[1, null, {"at_us": "soon"}]', '[{"at_us": 1}]'])
-def test_nonsense_is_no_story(tmp_path, content):
-    assert sequence(story(tmp_path, content)) is None
+def test_nonsense_is_not_drawn(tmp_path, content):
+    assert sequence(stored_transitions(tmp_path, content)) is None
 
 
 def test_a_run_that_was_not_simulated_has_none(tmp_path):
@@ -54,4 +54,4 @@ def test_a_run_that_was_not_simulated_has_none(tmp_path):
 
 
 def test_the_page_shows_it(tmp_path):
-    assert "What led to it" in render(story(tmp_path, STEPS)).read_text()
+    assert "What led to it" in render(stored_transitions(tmp_path, STEPS)).read_text()

@@ -1,13 +1,13 @@
-"""Histories that O(n log n) decides: what makes the problem hard is not knowing which write a read saw.
+"""Decides special histories in O(n log n): the problem is hard only if it is not known which write a read saw.
 
 | module | when |
 |---|---|
 | `register` | every value is written once, nothing is compared |
-| `log` | every completed append tells its offset |
+| `log` | every completed append returns its offset |
 | `sets` | nothing is removed |
-| `queue` | every value is enqueued once, and every dequeue that may have happened tells its value |
+| `queue` | every value is enqueued once, and every dequeue that may have happened returns its value |
 
-Each answers None where it does not apply: then the search decides.
+Each returns None if it does not apply: then the search decides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a special case answers."""
+"""Defines the result of a special case: linearizable, or a contradiction."""
 
 from __future__ import annotations
 

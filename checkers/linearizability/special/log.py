@@ -1,10 +1,10 @@
-"""An append-only log whose appends tell their offsets.
+"""Decides append-only logs whose appends return their offsets.
 
 The order of the appends is known, so only their instants are asked for: t(0) ≤ t(1) ≤ … Each append gives its offset an
-interval; who read a record came no earlier than its append, so that it was there before the read completed; who found
-the end came no later, so that the record was missing when that operation was invoked. There is an order exactly if no
-offset must be later than an offset after it may be. An append that never returned has an offset if somebody read its
-value, or if it alone can fill a gap.
+interval: a read of a record comes no earlier than its append, so the record was there before the read completed; a
+query that found the end there comes no later, so the record was missing when that query was invoked. There is an order
+exactly if no offset must be later than an offset after it may be. An append that never returned has an offset if a
+client read its value, or if it alone can fill a gap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_THERE: Final = object()
 
 
 class _Seen(NamedTuple):
-    """What completed operations say: the values by offset, the length that the log reached, and who says so."""
+    """What completed operations show: the values by offset, the length that the log reached, and the operations."""
 
     values: dict[int, tuple[State, Operation]]
     length: int
@@ -38,7 +38,7 @@ class _Seen(NamedTuple):
 
 
 def decide_log(operations: Sequence[Operation], initial: State) -> Contradiction | Linearizable | None:
-    """Decide appends, reads and ends; None if an append completed without an offset, or values cannot be told apart."""
+    """Decide appends, reads and ends; None if an append completed without an offset, or values are not distinct."""
     appends = [operation for operation in operations if operation.function == "append"]
     returned = [operation for operation in appends if operation.completed_ns is not None]
     if (
@@ -94,7 +94,7 @@ def _seen(operations: Sequence[Operation]) -> _Seen | Contradiction:
 def _fill(
     at: list[Operation | None], pending: Sequence[Operation], seen: _Seen
 ) -> list[Operation] | Contradiction | None:
-    """Find for each gap the append that never returned and stands there: the earliest invoked serves best."""
+    """Find for each gap the append that never returned and fills it: the earliest invoked serves best."""
     gaps = [offset for offset, operation in enumerate(at) if operation is None]
     of_value: dict[State, deque[Operation]] = {}
     for operation in sorted(pending, key=lambda one: one.invoked_ns):

@@ -1,7 +1,7 @@
-"""A queue whose values are enqueued once each (Henzinger, Sezgin and Vafeiadis 2013; Bouajjani and others 2015).
+"""Decides queues whose values are enqueued once each (Henzinger, Sezgin and Vafeiadis 2013; Bouajjani and others 2015).
 
-There is an order exactly if none of these is found: a value dequeued that nobody enqueued, or twice, or before it was
-enqueued; two values enqueued one after the other and dequeued the other way round (or the first never); the answer
+There is an order exactly if none of these is found: a value dequeued that was never enqueued, or twice, or before it
+was enqueued; two values enqueued one after the other and dequeued the other way round (or the first never); the answer
 that the queue is empty, while at every instant of that operation some value was certainly in it.
 """
 
@@ -25,7 +25,7 @@ from checkers.linearizability.special.contradiction import (
 
 
 class _Item(NamedTuple):
-    """A value's way through the queue. `taken`: when its dequeue was invoked, never if there is none."""
+    """A value's path through the queue. `taken`: when its dequeue was invoked, never if there is none."""
 
     enqueue: Operation
     dequeue: Operation | None

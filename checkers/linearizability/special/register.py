@@ -1,4 +1,4 @@
-"""A register whose values are written once each (Gibbons and Korach 1997).
+"""Decides registers whose values are written once each (Gibbons and Korach 1997).
 
 A write and the reads of its value stand together in every order. Such a cluster's *zone* lies between the first
 completion and the last invocation in it. One cluster must precede another if its first completion is before the last

@@ -1,4 +1,4 @@
-"""A set that only grows.
+"""Decides sets that only grow.
 
 An element has one instant: it is missing before and there after. Each operation on it limits that instant from one
 side. Reads of all elements form a chain, each a part of the next, and stand between the elements that they lack and
@@ -24,7 +24,7 @@ from checkers.linearizability.special.contradiction import (
 
 
 class _Element:
-    """When an element came in: no earlier than, no later than, and which operations say so."""
+    """When an element came in: no earlier than, no later than, and which operations show it."""
 
     __slots__ = ("add", "latest", "latest_by", "missing", "missing_by")
 
@@ -85,7 +85,7 @@ def _decide_chain(
         for name in found - before:
             if name not in elements or elements[name].add is None:
                 return contradiction([of_found[0]], closed=False)
-        placed = _place([elements[name] for name in found - before], after, because)
+        placed = _insert([elements[name] for name in found - before], after, because)
         if isinstance(placed, Contradiction):
             return placed
         after, because = placed
@@ -97,14 +97,14 @@ def _decide_chain(
         if latest.invoked_ns > after:
             after, because = latest.invoked_ns, latest
         before, first_before = found, of_found[0]
-    rest = _place([element for name, element in elements.items() if name not in before], after, because)
+    rest = _insert([element for name, element in elements.items() if name not in before], after, because)
     return rest if isinstance(rest, Contradiction) else LINEARIZABLE
 
 
-def _place(
+def _insert(
     elements: Iterable[_Element], after: Time, because: Operation | None
 ) -> tuple[Time, Operation | None] | Contradiction:
-    """Bring elements in after an instant. Return the instant after which everything that follows must be."""
+    """Add elements after an instant. Return the instant after which everything that follows must be."""
     latest, latest_by = after, because
     for element in elements:
         if after > element.latest:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from checkers.executable_directory import place_for_programs
+from checkers.executable_directory import directory_for_programs
 from harness.doctor.remedies.table import Explanation, explain
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, NotRoot, Refused, cause_of
@@ -148,7 +148,7 @@ def try_clock() -> ProbeResult:
     """Skew the wall clock of a process."""
 
     def probe() -> str:
-        with tempfile.TemporaryDirectory(prefix="harrow-probe-", dir=place_for_programs()) as directory:
+        with tempfile.TemporaryDirectory(prefix="harrow-probe-", dir=directory_for_programs()) as directory:
             return wall_clock.probe(Path(directory))
 
     return attempt("clock", probe)

@@ -11,7 +11,7 @@ import pytest
 
 import checkers
 from checkers.foreign.check import FileVerdict, Wanted, check_files
-from checkers.foreign.verdicts import MALFORMED
+from history.anomalies import MALFORMED
 
 CORPUS = Path(checkers.__file__).parent.parent.parent / "shared" / "corpus"
 
@@ -63,8 +63,8 @@ def test_blanks_for_tabs_change_no_verdict(entry: dict[str, Any], tmp_path: Path
 @pytest.mark.parametrize("entry", LINEARIZABILITY[::7], ids=lambda entry: entry["file"])
 def test_naming_the_model_and_its_initial_value_changes_nothing(entry: dict[str, Any]) -> None:
     for model in entry["models"]:
-        told = isinstance(model["initial"], str)
-        initial = {} if told else {"initial": model["initial"], "has_initial": True}
+        is_text = isinstance(model["initial"], str)
+        initial = {} if is_text else {"initial": model["initial"], "has_initial": True}
         (found,) = checked([CORPUS / entry["file"]], model=model["name"], **initial)
         assert found.verdict == ("valid" if entry["linearizable"] else "invalid")
 

@@ -39,7 +39,7 @@ def test_reading_goes_on_at_the_next_operation() -> None:
     assert read("{:a 1}\n{:a [2}\n {:a 3}") == [{"a": 1}, Malformed(2, "expected ], found }"), {"a": 3}]
 
 
-def test_a_text_that_was_cut_off_is_told() -> None:
+def test_a_text_that_was_cut_off_is_reported() -> None:
     assert read('{:a 1}\n{:a "2') == [{"a": 1}, Malformed(2, "unreadable text")]
     assert read("{:a 1}\n{:a [2") == [{"a": 1}, Malformed(2, "the text ends within an operation")]
 
@@ -52,7 +52,7 @@ def test_deep_nesting_is_malformed_and_exhausts_nothing() -> None:
     ]
 
 
-def test_what_the_nemesis_does_is_told_apart() -> None:
+def test_events_of_the_nemesis_are_set_apart() -> None:
     rows = list(edn_rows("{:process :nemesis, :type :info, :f :start} {:process 1, :type :ok, :f :read, :value 3}"))
     assert rows == [Aside("nemesis", "start"), Event(1, 1, "ok", "read", 3)]
 

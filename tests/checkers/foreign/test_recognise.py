@@ -32,7 +32,7 @@ def test_a_format_is_recognised_and_read(form: str, tmp_path: Path) -> None:
     path.write_text(SAMPLES[form])
     assert recognise(path) == form
     rows = list(rows_of(path, form))
-    assert [(row.type, row.place) for row in rows if isinstance(row, Event)] == [("invoke", 0), ("ok", 1)]
+    assert [(row.type, row.position) for row in rows if isinstance(row, Event)] == [("invoke", 0), ("ok", 1)]
     assert len(rows) == 2
 
 

@@ -18,7 +18,7 @@ def checked(path: Path, text: str) -> FileVerdict:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "described"),
     [
         (EDN.format(":start") * 6 + EDN.format(":stop") * 6, "12 events of nemesis (start, stop) alone"),
         ("INFO  jepsen.util - :nemesis\t:info\t:start\tnil\n" * 2, "2 events of nemesis (start) alone"),
@@ -31,10 +31,10 @@ def checked(path: Path, text: str) -> FileVerdict:
         ("{}\n", "none; 1 malformed rows (line 1: expected a :type among invoke, ok, fail and info)"),
     ],
 )
-def test_it_is_unknown_with_what_it_holds(text: str, told: str, tmp_path: Path) -> None:
+def test_it_is_unknown_with_what_it_holds(text: str, described: str, tmp_path: Path) -> None:
     found = checked(tmp_path / "history", text)
     assert (found.verdict, found.counts["operations"]) == ("unknown", 0)
-    assert found.reason == f"expected operations of clients, found {told}"
+    assert found.reason == f"expected operations of clients, found {described}"
 
 
 def test_one_operation_of_a_client_is_enough_to_be_judged(tmp_path: Path) -> None:

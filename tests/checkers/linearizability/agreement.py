@@ -13,7 +13,7 @@ from tests.checkers.linearizability.sequential_objects import is_linearizable
 
 
 def disagreements(model: str, seeds: Iterable[int]) -> tuple[list[int], dict[str, int]]:
-    """Return the seeds on which somebody disagrees, and how many histories were of which kind."""
+    """Return the seeds on which two deciders disagree, and how many histories were of which kind."""
     wrong = []
     counts = {"linearizable": 0, "not": 0, "special": 0, "special not": 0}
     sequential = MODELS[model]

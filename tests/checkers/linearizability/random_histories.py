@@ -11,7 +11,7 @@ VALUES = (1, 2, 3)
 
 
 def _request(model: str, random: rnd.Random, fresh: int | None):
-    """Draw a function and its argument. `fresh`: a value that nobody used, where each is used once."""
+    """Draw a function and its argument. `fresh`: a value that no operation used, where each is used once."""
     value = fresh or random.choice(VALUES)
     match model:
         case "register":
@@ -62,7 +62,7 @@ def _other_result(function: str, result, random: rnd.Random):
 def draw_history(model: str, seed: int) -> list[Operation]:
     """Draw a history of two to seven operations. Times are few, so that many are equal.
 
-    A completed cas always tells its result: the model takes one without a result as successful.
+    A completed cas always returns its result: the model takes one without a result as successful.
     """
     random = rnd.Random(f"{model}/{seed}")
     apply, thing = OBJECTS[model]
@@ -90,9 +90,9 @@ def draw_history(model: str, seed: int) -> list[Operation]:
         if without or result is REFUSED or (function != "cas" and random.random() < 0.05):
             result = UNKNOWN
         operations.append(Operation(number, begin, end, function, argument, result, "ok"))
-    tells = [index for index, operation in enumerate(operations) if operation.result is not UNKNOWN]
-    if tells and random.random() < 0.6:
-        index = random.choice(tells)
+    with_result = [index for index, operation in enumerate(operations) if operation.result is not UNKNOWN]
+    if with_result and random.random() < 0.6:
+        index = random.choice(with_result)
         changed = _other_result(operations[index].function, operations[index].result, random)
         operations[index] = operations[index]._replace(result=changed)
     random.shuffle(operations)

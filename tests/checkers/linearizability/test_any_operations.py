@@ -53,8 +53,8 @@ def test_any_operations_get_a_verdict_and_a_picture(model):
         assert verdict.outcome in {"valid", "invalid", "unknown"}
         assert verdict.outcome != "invalid" or verdict.evidence
         assert verdict.outcome != "valid" or not verdict.counts["malformed"]
-        told = verdict_json(verdict)
-        assert json.loads(json.dumps(told)) == told
-        assert picture(told, "any operations")
+        as_json = verdict_json(verdict)
+        assert json.loads(json.dumps(as_json)) == as_json
+        assert picture(as_json, "any operations")
 
     decide()

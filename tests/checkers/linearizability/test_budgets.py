@@ -107,7 +107,7 @@ def test_values_nested_without_end_are_malformed():
     assert check_history([Operation(1, 0, 1, "write", endless)], "register").kinds == (MALFORMED,)
 
 
-def test_an_unknown_model_is_told_with_those_that_exist():
+def test_the_error_for_an_unknown_model_lists_those_that_exist():
     with pytest.raises(UnknownModelError, match=r"expected a model, one of .*fifo-queue.* found 'stack'"):
         check_history([], "stack")
 

@@ -213,7 +213,7 @@ CASES = {
         [op(0, None, "append", 7), op(2, 3, "append", 8, 1), op(4, 5, "read", 0, 7)],
         True,
     ),
-    "log: nobody fills the gap": ("append-only-log", [op(2, 3, "append", 8, 1)], False),
+    "log: nothing fills the gap": ("append-only-log", [op(2, 3, "append", 8, 1)], False),
     "log: a far offset": ("append-only-log", [op(2, 3, "append", 8, 10**15)], False),
 }
 

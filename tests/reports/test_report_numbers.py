@@ -1,4 +1,4 @@
-"""The figures behind the page, each on a history small enough to count by hand."""
+"""The numbers behind the page, each on a history small enough to count by hand."""
 
 import pyarrow as pa
 import pytest
@@ -45,20 +45,20 @@ def test_the_active_controllers_are_drawn_one_after_the_other(tmp_path):
             voter(0, 100, "leader", 100, 3),
             voter(0, 101, "follower", 100, 3),
             voter(50, 101, "leader", 101, 5),
-            voter(80, 100, "leader", 100, 3),  # deposed, and back to tell its old belief
+            voter(80, 100, "leader", 100, 3),  # deposed, and back with its old belief
             voter(100, 100, "follower", 101, 5),
         ],
     )
     strip = controller_strip(run)
     assert strip.elections == 2
-    assert [(segment.label, segment.left, segment.width) for segment in strip.reigns] == [
+    assert [(segment.label, segment.left, segment.width) for segment in strip.leaderships] == [
         ("100", 0.0, 50.0),
         ("101", 50.0, 50.0),
     ]
-    assert "controller 101 leads the quorum in epoch 5" in strip.reigns[1].title
+    assert "controller 101 leads the quorum in epoch 5" in strip.leaderships[1].title
 
 
-def test_controllers_that_nobody_asked_are_not_drawn(tmp_path):
+def test_controllers_that_were_not_sampled_are_not_drawn(tmp_path):
     assert controller_strip(run_of(tmp_path)) is None
 
 
@@ -180,7 +180,7 @@ def test_the_leader_is_the_one_of_the_newest_epoch_and_a_silent_one_is_gone(tmp_
     cluster += [sample(at_s + 0.5, 3, "leader", 1) for at_s in (7, 8, 9)]
     cluster += [sample(8.7, 1, "leader", 0)]
     history = partition_history(run_of(tmp_path, cluster=cluster), "t", 0)
-    assert [(reign.leader, reign.leader_epoch) for reign in history.reigns] == [(1, 0), (NO_LEADER, 0), (3, 1)]
+    assert [(led.leader, led.leader_epoch) for led in history.leaderships] == [(1, 0), (NO_LEADER, 0), (3, 1)]
     assert history.leader_at(5 * SECOND).leader == NO_LEADER
     assert history.claims == ((int(8.7 * SECOND), 1, 0),)
 
@@ -196,9 +196,9 @@ def test_the_picture_of_the_logs_shows_agreement_and_where_the_record_is_missing
     rows["logs"] = [*log(1, [101, 103]), *log(2, [101, 103, 104]), *log(3, [101, 102])]
     run = run_of(tmp_path, **rows)
     picture = log_picture(run, Joined(run), "t", 0, 1, 102)
-    told, *replicas = picture.rows
-    assert [cell.value for cell in told.cells[:3]] == [101, 102, None]
-    assert told.cells[1].also == (103,)
+    acknowledged, *replicas = picture.rows
+    assert [cell.value for cell in acknowledged.cells[:3]] == [101, 102, None]
+    assert acknowledged.cells[1].also == (103,)
     assert [[cell.agreement for cell in row.cells[:3]] for row in replicas] == [
         ["agrees", "agrees", "past-end"],
         ["agrees", "agrees", "agrees"],
@@ -208,25 +208,28 @@ def test_the_picture_of_the_logs_shows_agreement_and_where_the_record_is_missing
     assert not any(cell.missing for row in replicas for cell in row.cells if cell.offset != 1)
 
 
-def test_long_values_are_shown_by_as_many_last_digits_as_tell_them_apart(tmp_path):
+def test_long_values_are_shown_by_as_many_last_digits_as_distinguish_them(tmp_path):
     run = run_of(tmp_path, logs=log(1, [1_099_511_632_159, 4_429, 32_159, 1_099_511_732_159]))
     picture = log_picture(run, Joined(run), "t", 0, 0, None)
-    said = [picture.brief(cell.value) for cell in picture.rows[1].cells[:4]]
-    assert said == ["…632159", "4429", "32159", "…732159"]
+    shown = [picture.brief(cell.value) for cell in picture.rows[1].cells[:4]]
+    assert shown == ["…632159", "4429", "32159", "…732159"]
     assert picture.shortened
 
 
-def test_what_was_read_in_its_place_before_a_record_was_written_is_no_sign_of_loss(tmp_path):
+def test_a_read_of_its_offset_before_a_record_was_written_is_no_sign_of_loss(tmp_path):
     rows = writes(write(1, 5, offset=0))
     rows["operations"].append({"op": 2, "process": 9, "kind": "poll", "status": "ok", "completed_ns": 2 * SECOND})
     rows["reads"] = [{"op": 2, "topic": "t", "partition": 0, "offset": 0, "value": 55}]
     run = run_of(tmp_path, **rows)
-    life = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
-    assert life.gone_ns is None
-    assert (life.moments[0].text, life.moments[0].tone) == ("process 9 read another record (55) at offset 0", "cluster")
+    timeline = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    assert timeline.gone_ns is None
+    assert (timeline.moments[0].text, timeline.moments[0].tone) == (
+        "process 9 read another record (55) at offset 0",
+        "cluster",
+    )
 
 
-def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
+def test_a_timeline_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     rows = writes(write(1, 1, offset=5))
     rows["operations"] += [
         {"op": op, "process": op, "kind": "poll", "status": "ok", "completed_ns": at_s * SECOND}
@@ -238,9 +241,9 @@ def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     ]
     rows["cluster"] = [sample(0, 1, "leader"), sample(2, 1, "leader"), sample(3, 2, log_end=9), sample(4, 2, log_end=5)]
     run = run_of(tmp_path, **rows)
-    life = record_timeline(run, Joined(run), partition_history(run, "t", 0), 5, 101)
-    assert (life.acknowledged_ns, life.gone_ns) == (SECOND, 4 * SECOND)
-    assert [event.text.split(" at ")[0] for event in life.moments] == [
+    timeline = record_timeline(run, Joined(run), partition_history(run, "t", 0), 5, 101)
+    assert (timeline.acknowledged_ns, timeline.gone_ns) == (SECOND, 4 * SECOND)
+    assert [event.text.split(" at ")[0] for event in timeline.moments] == [
         "process 1 sent it, operation 1",
         "broker 1 led t-0, leader epoch 0",
         "broker 1 acknowledged it",
@@ -250,10 +253,10 @@ def test_a_biography_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     ]
 
 
-def test_a_record_that_nobody_read_says_so(tmp_path):
+def test_the_timeline_of_an_unread_record_says_so(tmp_path):
     run = run_of(tmp_path, **writes(write(1, 1)))
-    life = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
-    assert life.moments[-1].text == "no reader was ever given it"
+    timeline = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    assert timeline.moments[-1].text == "no reader ever got it"
 
 
 def test_faults_are_suspects_when_they_are_named_or_near_in_time(tmp_path):
@@ -271,8 +274,8 @@ def test_faults_are_suspects_when_they_are_named_or_near_in_time(tmp_path):
     assert suspects(run, set(), None, None, set()) == []
 
 
-def test_each_partition_has_its_first_anomaly_told_and_neighbours_share_a_story(tmp_path):
-    places = [(0, offset) for offset in (3, 4, 5, 900, 901)] + [(1, 50), (2, None)]
+def test_each_partition_has_its_first_anomaly_explained_and_neighbours_share_a_picture(tmp_path):
+    positions = [(0, offset) for offset in (3, 4, 5, 900, 901)] + [(1, 50), (2, None)]
     anomalies = [
         {
             "anomaly": "lost-acked-write",
@@ -281,13 +284,13 @@ def test_each_partition_has_its_first_anomaly_told_and_neighbours_share_a_story(
             "partition": partition,
             "offset": offset,
         }
-        for partition, offset in places
+        for partition, offset in positions
     ]
     run = run_of(tmp_path, anomalies=anomalies)
     (group,) = groups(run, Joined(run), lambda topic, partition: partition_history(run, topic, partition))
-    assert [story.title for story in group.stories] == ["t-0, offset 3", "t-1, offset 50", "t-2"]
-    assert (group.total, len(group.rows), group.untold) == (7, 4, 0)
-    assert [(place.name, place.rows, place.offsets) for place in group.places] == [
+    assert [explanation.title for explanation in group.explanations] == ["t-0, offset 3", "t-1, offset 50", "t-2"]
+    assert (group.total, len(group.rows), group.unlisted) == (7, 4, 0)
+    assert [(each.name, each.rows, each.offsets) for each in group.partitions] == [
         ("t-0", 5, "3 to 901"),
         ("t-1", 1, "50"),
         ("t-2", 1, "not known"),
@@ -299,12 +302,12 @@ def test_totals_are_those_of_the_results_when_the_table_holds_fewer(tmp_path):
     stated = {"anomalies": {"lost-read": {"violations": 5000, "within_contract": 2}}}
     run = run_of(tmp_path, results=stated, anomalies=[row])
     violations, allowed = groups(run, Joined(run), lambda topic, partition: partition_history(run, topic, partition))
-    assert (violations.total, violations.recorded, violations.untold) == (5000, 1, 4999)
-    assert (allowed.total, allowed.untold, allowed.within_contract) == (2, 2, True)
+    assert (violations.total, violations.recorded, violations.unlisted) == (5000, 1, 4999)
+    assert (allowed.total, allowed.unlisted, allowed.within_contract) == (2, 2, True)
 
 
-def test_rows_that_make_no_sense_are_on_neither_side_of_the_contract(tmp_path):
-    row = {"anomaly": "malformed-history", "within_contract": True, "explanation": "A row makes no sense."}
+def test_malformed_rows_are_on_neither_side_of_the_contract(tmp_path):
+    row = {"anomaly": "malformed-history", "within_contract": True, "explanation": "A row is malformed."}
     run = run_of(tmp_path, results={"verdict": "valid"}, anomalies=[row] * 3)
     summary = summarize(run, Joined(run))
     assert (summary.allowed, summary.anomalies[0].within_contract) == (0, 3)
@@ -354,7 +357,7 @@ def test_faults_belong_to_families(kind, family):
     assert fault_family(kind) == family
 
 
-def test_times_and_nodes_are_said_in_one_way():
+def test_times_and_nodes_are_formatted_in_one_way():
     assert [duration(ns) for ns in (0, 82 * 10**6, 3_250 * 10**6, 45 * SECOND, 125 * SECOND, None)] == [
         "0 ms", "82 ms", "3.25 s", "45.0 s", "2 min 05 s", "unknown",
     ]  # fmt: skip

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.input.remote import ElsewhereError, bring, is_elsewhere
-from checkers.input.tables import ELSEWHERE, survey
+from checkers.input.remote import RemoteRunError, bring, is_remote
+from checkers.input.tables import REMOTE_PARTS, survey
 from tests.checkers.histories import History
 
 
 @pytest.mark.parametrize(
-    ("place", "elsewhere"),
+    ("location", "remote"),
     [("store/latest", False), ("/store/log", False), ("a:b", False), ("s3a://bucket/run", True), ("file:/run", True)],
 )
-def test_a_uri_is_told_from_a_path(place: str, elsewhere: bool) -> None:
-    assert is_elsewhere(place) == elsewhere
+def test_a_uri_is_distinguished_from_a_path(location: str, remote: bool) -> None:
+    assert is_remote(location) == remote
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def lost(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
-def test_a_broken_part_elsewhere_is_a_gap(spark: SparkSession, tmp_path: Path, lost: Path) -> None:
+def test_a_broken_remote_part_is_a_gap(spark: SparkSession, tmp_path: Path, lost: Path) -> None:
     (part,) = (lost / "history" / "sends").glob("part-*")
     part.write_bytes(part.read_bytes()[:-5])
     (lost / "history" / "polls" / "part-short.parquet").write_bytes(b"PAR")
@@ -47,13 +47,13 @@ def test_a_run_that_is_brought_again_is_new(spark: SparkSession, tmp_path: Path,
     (brought / "results.json").write_text("old")
     assert bring(spark, f"file://{lost}/", tmp_path) == brought
     assert not (brought / "results.json").exists()
-    assert (brought / "history" / "sends" / ELSEWHERE).is_file()
+    assert (brought / "history" / "sends" / REMOTE_PARTS).is_file()
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("uri", ["file:///no/such/run", "nosuch://host/run", "s3a://bucket/run"])
-def test_a_place_without_a_run_is_told_in_one_line(spark: SparkSession, tmp_path: Path, uri: str) -> None:
-    with pytest.raises(ElsewhereError) as raised:
+def test_a_location_without_a_run_is_reported_in_one_line(spark: SparkSession, tmp_path: Path, uri: str) -> None:
+    with pytest.raises(RemoteRunError) as raised:
         bring(spark, uri, tmp_path)
     assert uri in str(raised.value)
     assert "\n" not in str(raised.value)

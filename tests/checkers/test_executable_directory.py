@@ -9,18 +9,20 @@ from pathlib import Path
 import pytest
 
 from checkers import executable_directory, spark
-from checkers.executable_directory import may_execute, place_for_programs
+from checkers.executable_directory import directory_for_programs, may_execute
 
 
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     """Directories that count as mounted `noexec`, with all that is below them."""
-    places: set[Path] = set()
+    closed_directories: set[Path] = set()
     monkeypatch.setattr(
-        executable_directory, "may_execute", lambda place: not any(place.is_relative_to(closed) for closed in places)
+        executable_directory,
+        "may_execute",
+        lambda directory: not any(directory.is_relative_to(closed) for closed in closed_directories),
     )
     monkeypatch.setattr(spark, "may_execute", executable_directory.may_execute)
-    return places
+    return closed_directories
 
 
 @pytest.fixture
@@ -31,8 +33,8 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "cache" / "harrow"
 
 
-def test_the_usual_place_is_that_for_temporary_files(cache: Path, tmp_path: Path) -> None:
-    assert place_for_programs() == tmp_path / "temporary"
+def test_the_directory_is_usually_that_for_temporary_files(cache: Path, tmp_path: Path) -> None:
+    assert directory_for_programs() == tmp_path / "temporary"
     assert not cache.exists()
 
 
@@ -40,15 +42,15 @@ def test_where_temporary_files_cannot_be_executed_it_is_the_cache(
     cache: Path, closed: set[Path], tmp_path: Path
 ) -> None:
     closed.add(tmp_path / "temporary")
-    assert place_for_programs() == cache
+    assert directory_for_programs() == cache
     libraries = spark._for_libraries(tmp_path / "temporary" / "scratch")
     assert libraries.parent == cache
     closed.add(tmp_path / "cache")
-    assert place_for_programs() is None
+    assert directory_for_programs() is None
     assert spark._for_libraries(tmp_path / "temporary" / "scratch") == tmp_path / "temporary" / "scratch"
 
 
-def test_a_place_that_will_do_is_not_left(cache: Path, tmp_path: Path) -> None:
+def test_a_directory_that_will_do_is_not_left(cache: Path, tmp_path: Path) -> None:
     scratch = tmp_path / "temporary" / "scratch"
     scratch.mkdir()
     assert spark._for_libraries(scratch) == scratch
