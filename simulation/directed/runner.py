@@ -44,7 +44,7 @@ def play_schedule(
     *,
     flawed: bool,
     also: Sequence[str] = (),
-    keep_notes: bool = False,
+    keep_log: bool = False,
     recorders: Sequence[Observer] = (),
 ) -> Result:
     """Run a schedule file, with the flaws `also` in both builds. Recorders only record.
@@ -54,7 +54,7 @@ def play_schedule(
     schedule = load(path)
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
     watch = Watch(watchers())
-    stage = Stage(schedule, flaws, (*recorders, watch), keep_notes=keep_notes)
+    stage = Stage(schedule, flaws, (*recorders, watch), keep_log=keep_log)
     phases = _Phases(stage.cluster)
     failure = failed_property = None
     impossible: ScheduleError | None = None
@@ -127,5 +127,5 @@ def _outcome(
         values=stage.choices.values(),
         logs=replica_logs(stage.cluster),
         phases=phases,
-        notes=stage.cluster.notes or (),
+        log_entries=stage.cluster.log_entries or (),
     )

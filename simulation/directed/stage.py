@@ -61,7 +61,7 @@ class Stage:
     """The cluster, its client and the traps that the steps of one schedule act on."""
 
     def __init__(
-        self, schedule: Schedule, flaws: tuple[str, ...], observers: Sequence[Observer], *, keep_notes: bool
+        self, schedule: Schedule, flaws: tuple[str, ...], observers: Sequence[Observer], *, keep_log: bool
     ) -> None:
         self.schedule = schedule
         self.configuration = configuration_of(schedule, flaws)
@@ -69,8 +69,8 @@ class Stage:
         settings_of_file: Mapping[str, Any] = schedule.settings
         settings = [replace(one, **settings_of_file) for one in settings_of(self.configuration)]
         self.cluster = SimulatedCluster(self.choices, settings, observers)
-        if keep_notes:
-            self.cluster.notes = []
+        if keep_log:
+            self.cluster.log_entries = []
         self.history = SimulatedHistory()
         self.client = DirectedClient(self.history)
         self.traps = Traps()

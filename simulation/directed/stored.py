@@ -23,7 +23,7 @@ NAME = "schedule"
 def store(directory: Path, path: Path, *, flawed: bool) -> Result:
     """Play a schedule and write its run into an empty directory. Raises `ScheduleError`."""
     recorder, sampler = TraceRecorder(), Sampler()
-    result = play_schedule(path, flawed=flawed, keep_notes=True, recorders=(recorder, sampler))
+    result = play_schedule(path, flawed=flawed, keep_log=True, recorders=(recorder, sampler))
     outcome, run_id = result.outcome, directory.name
     configuration = outcome.configuration.to_json()
     kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
@@ -38,7 +38,7 @@ def store(directory: Path, path: Path, *, flawed: bool) -> Result:
         "reproduce": shlex.join(["harrow", "sim", "--schedule", name_of(path)]),
         "configuration": configuration,
     }
-    lines = _from_first_step(stored.relevant(story(recorder, outcome.history, outcome.notes)))
+    lines = _from_first_step(stored.relevant(story(recorder, outcome.history, outcome.log_entries)))
     for name, data in (
         ("spec.json", specification),
         ("schedule.json", []),

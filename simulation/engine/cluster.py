@@ -100,7 +100,7 @@ class SimulatedCluster(EventQueue):
         self.clients: dict[int, Client] = {}
         self.observers = list(observers)
         self.marks: dict[str, int] = {}
-        self.notes: list[tuple[int, int, str]] | None = None
+        self.log_entries: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[SimulatedCluster, EventStep], None] | None = None
         self.transport = Transport(self, self.network, self.machines, self.deliver, self._answered)
 
@@ -215,9 +215,9 @@ class SimulatedCluster(EventQueue):
     def _flush(self, node_id: int, machine: Machine, effect: Flush) -> None:
         self.after(machine.fsync_us, self._flush_done, node_id, machine.incarnation, effect)
 
-    def _note(self, node_id: int, machine: Machine, effect: Note) -> None:
-        if self.notes is not None:
-            self.notes.append((self.now_us, node_id, effect.text))
+    def _log_entry(self, node_id: int, machine: Machine, effect: Note) -> None:
+        if self.log_entries is not None:
+            self.log_entries.append((self.now_us, node_id, effect.text))
 
     def _mark(self, node_id: int, machine: Machine, effect: Mark) -> None:
         self.marks[effect.name] = self.marks.get(effect.name, 0) + 1
@@ -235,8 +235,8 @@ class SimulatedCluster(EventQueue):
 
     def say(self, text: str) -> None:
         """Log something that no node did."""
-        if self.notes is not None:
-            self.notes.append((self.now_us, NOBODY, text))
+        if self.log_entries is not None:
+            self.log_entries.append((self.now_us, NOBODY, text))
 
     def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
         """A client's request; `answered` will be called once."""
@@ -297,7 +297,7 @@ _CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, Machine, Any], None]] = 
     SetTimer: SimulatedCluster._set_timer,
     CancelTimer: SimulatedCluster._cancel_timer,
     Flush: SimulatedCluster._flush,
-    Note: SimulatedCluster._note,
+    Note: SimulatedCluster._log_entry,
     Mark: SimulatedCluster._mark,
     CloseConnection: SimulatedCluster._close,
     Exit: SimulatedCluster._exit,

@@ -53,7 +53,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     """Simulate a case again and write its run into an empty directory; returns the findings."""
     recorder, sampler, stream = TraceRecorder(), Sampler(), EventStream()
     observers = watchers() if observed else ()
-    outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_notes=True)
+    outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_log=True)
     found = findings(outcome)
     run_id = directory.name
     _write_json(directory / "spec.json", _specification(case, outcome))
@@ -61,7 +61,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
     (directory / "tape.json").write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
-    lines = story(recorder, outcome.history, outcome.notes)
+    lines = story(recorder, outcome.history, outcome.log_entries)
     _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
     tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
     write_results(directory, run_id, found)

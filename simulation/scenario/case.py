@@ -43,7 +43,7 @@ def run(
     recorders: Sequence[Observer] = (),
     *,
     to_the_end: bool = False,
-    keep_notes: bool = False,
+    keep_log: bool = False,
 ) -> SimulationOutcome:
     """Simulate a case.
 
@@ -53,7 +53,7 @@ def run(
     watch = Watch(observers)
     attached = [*recorders, watch] if to_the_end else [*recorders, *observers]
     outcome = scenario.run(
-        case.choices(), overrides=case.overrides, faults=case.faults, observers=attached, keep_notes=keep_notes
+        case.choices(), overrides=case.overrides, faults=case.faults, observers=attached, keep_log=keep_log
     )
     first = watch.violation
     if first is None:

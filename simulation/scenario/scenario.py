@@ -68,7 +68,7 @@ class SimulationOutcome:
     values: Mapping[str, Sequence[int]]
     logs: Mapping[tuple[int, int], ReplicaLog]
     phases: Mapping[str, tuple[int, int]]
-    notes: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
+    log_entries: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
 
 
 class _Administrator:
@@ -139,15 +139,15 @@ def run(
     overrides: Mapping[str, object] | None = None,
     faults: Sequence[Fault] | None = None,
     observers: Sequence[Observer] = (),
-    keep_notes: bool = False,
+    keep_log: bool = False,
 ) -> SimulationOutcome:
     """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
     configuration = draw_configuration(choices["configuration"], overrides)
     if faults is None:
         faults = schedule.draw(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)
-    if keep_notes:
-        cluster.notes = []
+    if keep_log:
+        cluster.log_entries = []
     test = _Test(cluster, configuration, faults)
     failure = failed_property = None
     try:
@@ -172,7 +172,7 @@ def run(
         choices.values(),
         replica_logs(cluster),
         test.phases,
-        cluster.notes or (),
+        cluster.log_entries or (),
     )
 
 

@@ -312,11 +312,11 @@ def _measured(scale: Scale, candidate: Candidate, target: Target) -> _Hit | None
 def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, tried: int) -> Shrunk:
     recorder = TraceRecorder()
     case = case_of(scale, Candidate(lanes))
-    outcome = cases.run(case, watchers() if target.observed else (), (recorder,), keep_notes=True)
+    outcome = cases.run(case, watchers() if target.observed else (), (recorder,), keep_log=True)
     outcome.seed = seed
     found = target.found(outcome)
     assert found is not None, "what fails once fails always"
-    lines = without_repetitions(from_first_cause(relevant(story(recorder, outcome.history, outcome.notes))))
+    lines = without_repetitions(from_first_cause(relevant(story(recorder, outcome.history, outcome.log_entries))))
     happens = [*(str(line) for line in lines), f"VIOLATION of {found}"]
     return Shrunk(choice_file_of(outcome, [found], happens), lanes[STORY][0], tried)
 

@@ -67,7 +67,7 @@ def test_a_seed_twice_in_one_process_is_the_same_event_by_event() -> None:
 
 def test_observers_and_recorders_change_nothing() -> None:
     plain = run(quick(7))
-    watched = run(quick(7), watchers(), (EventStream(),), to_the_end=True, keep_notes=True)
+    watched = run(quick(7), watchers(), (EventStream(),), to_the_end=True, keep_log=True)
     assert (watched.digest, watched.events, watched.history) == (plain.digest, plain.events, plain.history)
 
 
@@ -108,7 +108,7 @@ def test_a_clock_in_a_rule_is_caught_at_its_first_event(monkeypatch: pytest.Monk
     assert difference.one.at_us // 1_000 == at_ms
     assert difference.one.kind == "TimerFired"
     assert repr(event).endswith(difference.one.detail)
-    assert "something else came of it" in str(difference)
+    assert "with different effects" in str(difference)
 
 
 def test_iterating_a_set_is_caught_between_processes_at_its_first_event() -> None:

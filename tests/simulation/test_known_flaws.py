@@ -138,7 +138,7 @@ def test_the_page_explains_where_clients_see_more_than_the_catalogue() -> None:
     fenced = replace(Hunt(FLAWS["fenced-joins-isr"], 4, 1.0), directed=("invariant",))
     seen = replace(Hunt(FLAWS["session-forgets-epoch"], 4, 1.0), directed=("invariant",), clients=True)
     assert (visibility.difference(fenced) or "").startswith(
-        "B-49 `fenced-joins-isr`, BB-adm in the catalogue; clients do not see it: a client would have to ask"
+        "B-49 `fenced-joins-isr`, BB-adm in the catalogue; clients do not see it: a client would have to query"
     )
     assert "WB in the catalogue; clients see it" in (visibility.difference(seen) or "")
     assert visibility.difference(replace(fenced, anomalies=("lost-acked-write",))) is None

@@ -60,7 +60,7 @@ def known(cluster: SimulatedCluster, broker_id: int) -> int:
 
 def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> SimulationOutcome:
     settings = {**QUICK, "squeeze": True, **overrides}
-    return scenario.run(ChoiceSequence(seed), overrides=settings, faults=faults, observers=watchers(), keep_notes=True)
+    return scenario.run(ChoiceSequence(seed), overrides=settings, faults=faults, observers=watchers(), keep_log=True)
 
 
 def test_a_stalled_link_delays_and_loses_nothing() -> None:
@@ -138,13 +138,13 @@ def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: Fault,
     outcome = simulated(fault, partitions=1)
     assert findings(outcome) == []
     kind = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
-    assert any(kind in text for _, _, text in outcome.notes)
+    assert any(kind in text for _, _, text in outcome.log_entries)
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
 
 
 def test_a_fault_that_is_due_before_the_cluster_is_up_waits_for_it_and_time_goes_on() -> None:
     outcome = simulated(Fault(1, "pause", 0, 2_000, 0))
-    moments = [at_us for at_us, _, _ in outcome.notes]
+    moments = [at_us for at_us, _, _ in outcome.log_entries]
     assert moments == sorted(moments)
     assert [fault.started_ns for fault in outcome.history.faults] == [1_000 * outcome.phases["main"][0]]
 
@@ -154,7 +154,7 @@ def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combi
     first = Fault(4_000, "lossy-kill", 0, 6_000, 0)
     second = Fault(5_000, "lossy-restart", 1, 2_000, 0)
     outcome = simulated(first, second, controllers=3, combined=combined, lossy_budget=1)
-    losses = [text for _, _, text in outcome.notes if text.startswith(("page-cache-loss", "lossy-restart"))]
+    losses = [text for _, _, text in outcome.log_entries if text.startswith(("page-cache-loss", "lossy-restart"))]
     assert [text.partition(" ")[0] for text in losses] == ["page-cache-loss", "lossy-restart"], losses
     assert "(everything: 0 bytes lost)" in losses[1]
 

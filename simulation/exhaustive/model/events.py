@@ -136,4 +136,4 @@ class NodeOutcome(NamedTuple):
     appended: int = -1  # the leader epoch in which it appended as a leader, -1 if it did not
     removed: tuple[tuple[int, Record], ...] = ()  # (offset, record) cut off
     fault: str | None = None  # a property that this step broke by itself, and how
-    notes: tuple[str, ...] = ()
+    log_entries: tuple[str, ...] = ()

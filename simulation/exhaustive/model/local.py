@@ -82,7 +82,7 @@ class Nodes:
             tuple(self.batch(batch) for batch in done.batches),
             done.acknowledged,
             done.decisions,
-            notes=done.notes,
+            log_entries=done.log_entries,
         )
         if owner == CONTROLLER:
             return outcome

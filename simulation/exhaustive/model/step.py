@@ -113,7 +113,7 @@ class Done(NamedTuple):
     batches: tuple[Batch, ...]
     acknowledged: tuple[tuple[int, int], ...]  # (value, offset)
     decisions: tuple[Decision, ...]
-    notes: tuple[str, ...]
+    log_entries: tuple[str, ...]
 
 
 def take(spec: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> Done:
@@ -138,7 +138,7 @@ class _Step:
         self.waiting = dict(before.waiting)
         self.messages: list[Message] = []
         self.acknowledged: list[tuple[int, int]] = []
-        self.notes: list[str] = []
+        self.log_entries: list[str] = []
 
     def take(self) -> Done:
         """Apply the event and collect the outcome."""
@@ -153,7 +153,7 @@ class _Step:
             batches,
             tuple(self.acknowledged),
             tuple(decisions(batches, partition)),
-            tuple(self.notes),
+            tuple(self.log_entries),
         )
 
     # --- events ------------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class _Step:
             case Flush():
                 flushes.append(effect)
             case Note(_, text):
-                self.notes.append(text)
+                self.log_entries.append(text)
             case _:
                 pass
 

@@ -71,7 +71,7 @@ def test_what_was_merged_answers_every_event_as_what_it_was_merged_with(spec, mo
 
 def outcome(nodes, number, state, event):
     try:
-        done = take(nodes.cluster, nodes.owners[number], state, nodes.events[event])
+        done = take(nodes.spec, nodes.owners[number], state, nodes.events[event])
     except NodeCrashed as crashed:
         return str(crashed)
     messages = sorted(done.messages, key=repr)  # they go to different nodes, in no order
