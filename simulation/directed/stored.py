@@ -10,7 +10,7 @@ from pathlib import Path
 from simulation.directed.files import name_of
 from simulation.directed.runner import Result, play_schedule
 from simulation.runs import stored
-from simulation.runs.trace import Line, TraceRecorder, story
+from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.workload import tables
 from simulation.workload.sampling import Sampler
 
@@ -38,7 +38,7 @@ def store(directory: Path, path: Path, *, flawed: bool) -> Result:
         "reproduce": shlex.join(["harrow", "sim", "--schedule", name_of(path)]),
         "configuration": configuration,
     }
-    lines = _from_first_step(stored.relevant(story(recorder, outcome.history, outcome.log_entries)))
+    lines = _from_first_step(stored.relevant(trace_lines(recorder, outcome.history, outcome.log_entries)))
     for name, data in (
         ("spec.json", specification),
         ("schedule.json", []),

@@ -47,7 +47,7 @@ def _verdict(one: Found) -> str:
     return "no violation in any order"
 
 
-def story(one: Found) -> Iterator[str]:
+def counterexample(one: Found) -> Iterator[str]:
     """A counterexample, step by step, with what each step changed."""
     replayed = follow(one.spec, one.steps)
     width = len(str(len(replayed.steps)))

@@ -25,14 +25,14 @@ from simulation.invariants.watchers import watchers
 from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
-from simulation.runs.trace import Line, TraceRecorder, story
+from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload import tables
 from simulation.workload.sampling import Sampler
 
-STORY_LINES = 400
+TRACE_LINES = 400
 """The number of lines at the end of a trace that are stored."""
 
 NAME = "simulation"
@@ -61,7 +61,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
     (directory / "tape.json").write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
-    lines = story(recorder, outcome.history, outcome.log_entries)
+    lines = trace_lines(recorder, outcome.history, outcome.log_entries)
     _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
     tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
     write_results(directory, run_id, found)
@@ -87,7 +87,7 @@ def relevant(lines: Sequence[Line]) -> Sequence[Line]:
     """The part of a trace that leads to the violation, or else to its end."""
     end = next((index for index, line in enumerate(lines) if line.text.startswith("VIOLATION")), len(lines))
     shown = [line for line in lines[: end + 1] if line.text != "Fetch: metadata"]
-    return shown[-STORY_LINES:]
+    return shown[-TRACE_LINES:]
 
 
 def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> None:

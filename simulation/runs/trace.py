@@ -98,7 +98,7 @@ class TraceRecorder:
             self.lines.append(Line(at_us, node_id, shown, source))
 
 
-def story(
+def trace_lines(
     recorder: TraceRecorder, history: SimulatedHistory, log_entries: Sequence[tuple[int, int, str]]
 ) -> list[Line]:
     """All lines, with the results of the clients' sends."""

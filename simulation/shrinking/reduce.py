@@ -23,7 +23,7 @@ from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, Layer, findings
 from simulation.runs.pool import Pool
 from simulation.runs.stored import choice_file_of, relevant
-from simulation.runs.trace import Line, TraceRecorder, story, without_repetitions
+from simulation.runs.trace import Line, TraceRecorder, trace_lines, without_repetitions
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration
@@ -316,7 +316,7 @@ def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, trie
     outcome.seed = seed
     found = target.found(outcome)
     assert found is not None, "what fails once fails always"
-    lines = without_repetitions(from_first_cause(relevant(story(recorder, outcome.history, outcome.log_entries))))
+    lines = without_repetitions(from_first_cause(relevant(trace_lines(recorder, outcome.history, outcome.log_entries))))
     happens = [*(str(line) for line in lines), f"VIOLATION of {found}"]
     return Shrunk(choice_file_of(outcome, [found], happens), lanes[STORY][0], tried)
 

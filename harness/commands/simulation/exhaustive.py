@@ -65,5 +65,5 @@ def _print_found(found: Sequence[Found], *, trace: bool) -> None:
     for one in found:
         if one.verdict is Verdict.VIOLATED and (trace or len(found) == 1):
             click.echo(f"\n{one.spec.name}: {one.spec.title()}")
-            for line in results.story(one):
+            for line in results.counterexample(one):
                 click.echo(line)

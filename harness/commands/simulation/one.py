@@ -15,7 +15,7 @@ from simulation.invariants.watchers import watchers
 from simulation.runs import choice_files
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
-from simulation.runs.trace import Line, TraceRecorder, story
+from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
@@ -31,7 +31,7 @@ def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
     else:
         _print_configuration(outcome)
         if trace:
-            for line in story(recorder, outcome.history, outcome.log_entries):
+            for line in trace_lines(recorder, outcome.history, outcome.log_entries):
                 click.echo(str(line))
         _print_outcome(case, outcome, found)
     return Exit.ANOMALIES if found else Exit.VALID
