@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulation.engine.event_log import EventStream, Moment
+from simulation.engine.event_log import EventStream, LoggedEvent
 from simulation.invariants.watchers import watchers
 from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, findings
@@ -30,7 +30,7 @@ from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload import tables
-from simulation.workload.sampling import Sampler
+from simulation.workload.sampling import ReplicaSampler
 
 TRACE_LINES = 400
 """The number of lines at the end of a trace that are stored."""
@@ -51,7 +51,7 @@ _MOMENTS = pa.schema(
 
 def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Finding]:
     """Simulate a case again and write its run into an empty directory; returns the findings."""
-    recorder, sampler, stream = TraceRecorder(), Sampler(), EventStream()
+    recorder, sampler, stream = TraceRecorder(), ReplicaSampler(), EventStream()
     observers = watchers() if observed else ()
     outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_log=True)
     found = findings(outcome)
@@ -109,14 +109,14 @@ def found_in(directory: Path) -> list[Finding]:
     return [Finding(**finding) for finding in data["findings"]]
 
 
-def read_moments(directory: Path) -> list[Moment]:
+def read_moments(directory: Path) -> list[LoggedEvent]:
     """The events of a stored run."""
     with pq.ParquetFile(directory / "events.parquet") as file:
         columns = file.read().to_pydict()
-    return [Moment(*row) for row in zip(*(columns[name] for name in _MOMENTS.names), strict=True)]
+    return [LoggedEvent(*row) for row in zip(*(columns[name] for name in _MOMENTS.names), strict=True)]
 
 
-def _write_moments(path: Path, moments: Sequence[Moment]) -> None:
+def _write_moments(path: Path, moments: Sequence[LoggedEvent]) -> None:
     columns = zip(*moments, strict=True)
     arrays = [pa.array(list(values), field.type) for values, field in zip(columns, _MOMENTS, strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=_MOMENTS), path, compression="zstd")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.watchers import Watch
 from simulation.scenario import scenario
 from simulation.scenario.scenario import SimulationOutcome
@@ -25,7 +25,7 @@ class Case:
     seed: int | None
     overrides: Mapping[str, object] = field(default_factory=dict)
     streams: Mapping[str, Sequence[int]] | None = None
-    faults: tuple[Fault, ...] | None = None
+    faults: tuple[SimulatedFault, ...] | None = None
     refill: int | None = None
 
     def choices(self) -> ChoiceSequence:

@@ -14,7 +14,7 @@ import pytest
 import harness
 from broker.core.broker_node.node import BrokerNode
 from broker.core.ports.events import Effect, Event, Note, TimerFired
-from simulation.engine.event_log import EventStream, Moment, first_difference
+from simulation.engine.event_log import EventStream, LoggedEvent, first_difference
 from simulation.invariants.watchers import watchers
 from simulation.runs.replay import differing_event
 from simulation.scenario.case import Case, run
@@ -144,13 +144,13 @@ for moment in stream.moments:
     assert 10_000_000 <= difference.one.at_us < 11_000_000
 
 
-def moment_of(line: str) -> Moment:
+def moment_of(line: str) -> LoggedEvent:
     at_us, node_id, kind, detail, content = line.split("\t")
-    return Moment(int(at_us), int(node_id), kind, detail, int(content))
+    return LoggedEvent(int(at_us), int(node_id), kind, detail, int(content))
 
 
 def test_a_stream_that_ends_early_differs_at_its_end() -> None:
-    moments = [Moment(number, 1, "TimerFired", "(key)", number) for number in range(3)]
+    moments = [LoggedEvent(number, 1, "TimerFired", "(key)", number) for number in range(3)]
     difference = first_difference(moments, moments[:2])
     assert difference is not None
     assert (difference.number, difference.other) == (2, None)

@@ -54,13 +54,13 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
 def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     """Play a directed schedule on the build with its flaws and on the one without; store the first, with a report."""
     from reports import render
-    from simulation.directed import ScheduleError, play_schedule, stored
+    from simulation.directed import DirectedScheduleError, play_schedule, stored
 
     try:
         correct = play_schedule(path, flawed=False)
         directory = make_run_directory(store, plain(["schedule", path.stem]), None)
         flawed = stored.store(directory, path, flawed=True)
-    except ScheduleError as error:
+    except DirectedScheduleError as error:
         raise click.UsageError(str(error)) from error
     schedule = flawed.schedule
     report = render(directory)

@@ -34,7 +34,7 @@ class Answered(NamedTuple):
 Message = Arrives | Answered
 
 
-class Batch(NamedTuple):
+class MetadataBatch(NamedTuple):
     """One atomic change of the metadata; offsets are `base` to `end` (exclusive)."""
 
     base: int
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 class Learns(NamedTuple):
     """A broker receives these batches of the metadata, all at once."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[MetadataBatch, ...]
 
 
 class Fires(NamedTuple):
