@@ -23,12 +23,12 @@ import time
 from collections.abc import Mapping
 
 from broker.core.rules.flaws import FLAWS, Flaw
-from simulation.known_flaws.hunt import Task, overrides_of, work
+from simulation.known_flaws.hunt import HuntTask, overrides_of, work
 from simulation.runs.findings import Layer
 from simulation.runs.pool import Pool, cores
 from simulation.runs.sweep import SeedResult
 from simulation.scenario.case import Case
-from simulation.shrinking.reduce import Target, failing, reduce
+from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
 
 SHORTEST: Mapping[str, int] = {
     "B-12": 15,
@@ -60,13 +60,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100, help="so many seeds are tried for a first failure")
     arguments = parser.parse_args()
     print(f"{'flaw':<34}{'seed':>6}{'faults':>8}{'sends':>7}{'states':>7}{'known':>7}{'ratio':>7}{'seconds':>9}")
-    with Pool[Task, SeedResult](work, cores()) as pool:
+    with Pool[HuntTask, SeedResult](work, cores()) as pool:
         for flaw in FLAWS.values():
             if flaw.number in SHORTEST and (not arguments.flaw or flaw.name in arguments.flaw):
                 print(measured(pool, flaw, arguments.seeds), flush=True)
 
 
-def measured(pool: Pool[Task, SeedResult], flaw: Flaw, seeds: int) -> str:
+def measured(pool: Pool[HuntTask, SeedResult], flaw: Flaw, seeds: int) -> str:
     """A line of the table: the first failure that the observer sees, shrunk."""
     seed = first_failure(pool, flaw, seeds)
     name = f"{flaw.number} {flaw.name}"
@@ -77,7 +77,7 @@ def measured(pool: Pool[Task, SeedResult], flaw: Flaw, seeds: int) -> str:
     began = time.monotonic()
     small = reduce(
         outcome,
-        Target(finding.layer, finding.property_id),
+        ShrinkTarget(finding.layer, finding.property_id),
         cores(),
         stopped=lambda: time.monotonic() - began > LIMIT_S,
     )
@@ -90,10 +90,10 @@ def measured(pool: Pool[Task, SeedResult], flaw: Flaw, seeds: int) -> str:
     )
 
 
-def first_failure(pool: Pool[Task, SeedResult], flaw: Flaw, seeds: int) -> int | None:
+def first_failure(pool: Pool[HuntTask, SeedResult], flaw: Flaw, seeds: int) -> int | None:
     """The lowest of the first few seeds in which the observer saw a property broken."""
     found: list[int] = []
-    tasks = (Task(seed, overrides_of(flaw)) for seed in range(1, seeds + 1) if not found)
+    tasks = (HuntTask(seed, overrides_of(flaw)) for seed in range(1, seeds + 1) if not found)
     for done in pool.run(tasks):
         if done.result and any(one.layer is Layer.INVARIANT for one in done.result.findings[:1]):
             found.append(done.task.seed)

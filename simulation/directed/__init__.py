@@ -7,7 +7,7 @@ files, `play_schedule` executes one.
 
 from __future__ import annotations
 
-from simulation.directed.files import Schedule, ScheduleError, load, schedules
-from simulation.directed.runner import Result, play_schedule
+from simulation.directed.files import DirectedSchedule, DirectedScheduleError, load, schedules
+from simulation.directed.runner import ScheduleResult, play_schedule
 
-__all__ = ["Result", "Schedule", "ScheduleError", "load", "play_schedule", "schedules"]
+__all__ = ["DirectedSchedule", "DirectedScheduleError", "ScheduleResult", "load", "play_schedule", "schedules"]

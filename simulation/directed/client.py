@@ -39,7 +39,7 @@ _GIVEN_UP = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_
 
 
 @dataclass(slots=True)
-class Send:
+class DirectedSend:
     """One produce of a schedule, through all its retries."""
 
     op: int
@@ -60,7 +60,7 @@ class DirectedClient:
     def __init__(self, history: SimulatedHistory) -> None:
         self.history = history
         self.process = history.new_process()
-        self.sends: list[Send] = []
+        self.sends: list[DirectedSend] = []
         self.known_leader: int | None = None
         self._sequences: dict[int, int] = {}
         self._request = 0
@@ -112,11 +112,11 @@ class DirectedClient:
             producer_epoch=-1 if producer is None else 0,
             base_sequence=sequence,
         )
-        send = Send(self.history.new_op(), values, acks, retry, timeout_ms, batch, to, cluster.now_us)
+        send = DirectedSend(self.history.new_op(), values, acks, retry, timeout_ms, batch, to, cluster.now_us)
         self.sends.append(send)
         self._send(cluster, send)
 
-    def _send(self, cluster: SimulatedCluster, send: Send) -> None:
+    def _send(self, cluster: SimulatedCluster, send: DirectedSend) -> None:
         request = ProduceRequest(send.acks, send.timeout_ms, (ProducePartition(TOPIC, 0, send.batch),))
         if send.acks == 0:
             self.ask(cluster, send.node, request, self._connection_closed, send.timeout_ms)
@@ -134,7 +134,7 @@ class DirectedClient:
         """Only acks=0: a producer that loses its connection looks up the leader again."""
         self.known_leader = None
 
-    def _produced(self, cluster: SimulatedCluster, send: Send, response: AnyResponse | None) -> None:
+    def _produced(self, cluster: SimulatedCluster, send: DirectedSend, response: AnyResponse | None) -> None:
         if send.status is not None:
             return
         if not isinstance(response, ProduceResponse):
@@ -152,13 +152,13 @@ class DirectedClient:
             send.retry = False
         self._again_or_never(cluster, send, error.name)
 
-    def _again_or_never(self, cluster: SimulatedCluster, send: Send, why: str) -> None:
+    def _again_or_never(self, cluster: SimulatedCluster, send: DirectedSend, why: str) -> None:
         if send.retry:
             cluster.after(_RETRY_MS * MS, self._retry, cluster, send)
         else:
             self._complete(cluster, send, "info" if send.maybe_appended else "fail", why, None)
 
-    def _retry(self, cluster: SimulatedCluster, send: Send) -> None:
+    def _retry(self, cluster: SimulatedCluster, send: DirectedSend) -> None:
         if send.status is not None:
             return
         states = partition_states(cluster)
@@ -167,7 +167,7 @@ class DirectedClient:
         self._send(cluster, send)
 
     def _complete(
-        self, cluster: SimulatedCluster, send: Send, status: str, error: str | None, base: int | None
+        self, cluster: SimulatedCluster, send: DirectedSend, status: str, error: str | None, base: int | None
     ) -> None:
         send.status = status
         for ordinal, value in enumerate(send.values):

@@ -58,7 +58,7 @@ STEPS: Mapping[str, frozenset[str]] = {
 """Kinds of steps, with the arguments of each."""
 
 
-class ScheduleError(Exception):
+class DirectedScheduleError(Exception):
     """A schedule that cannot be executed: the step's number, what was expected, what was found. One line."""
 
 
@@ -71,7 +71,7 @@ class ScheduleStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class DirectedSchedule:
     """One schedule file. Both builds have the flaws in `masks`; only the flawed build has `flaws`."""
 
     path: Path
@@ -105,27 +105,27 @@ def schedules() -> Mapping[str, list[Path]]:
     return found
 
 
-def load(path: Path) -> Schedule:
-    """Read and check a file. Raises `ScheduleError`."""
+def load(path: Path) -> DirectedSchedule:
+    """Read and check a file. Raises `DirectedScheduleError`."""
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ScheduleError(f"{path.name}: expected a schedule in TOML: {error}") from None
+        raise DirectedScheduleError(f"{path.name}: expected a schedule in TOML: {error}") from None
     if data.get("format") != FORMAT:
         if "fault" in data:
             advice = f"harrow run --schedule {path}, or harrow sim --seed 1 --faults {path}"
-            raise ScheduleError(f"{path.name}: expected a schedule in steps, found one of faults; {advice}")
-        raise ScheduleError(f"{path.name}: expected format = {FORMAT}, found {data.get('format')!r}")
-    known = set(Schedule.__dataclass_fields__) - {"path", "steps"} | {"format", "step"}
+            raise DirectedScheduleError(f"{path.name}: expected a schedule in steps, found one of faults; {advice}")
+        raise DirectedScheduleError(f"{path.name}: expected format = {FORMAT}, found {data.get('format')!r}")
+    known = set(DirectedSchedule.__dataclass_fields__) - {"path", "steps"} | {"format", "step"}
     for key in data:
         if key not in known:
-            raise ScheduleError(f"{path.name}: {unknown(key, sorted(known))}")
+            raise DirectedScheduleError(f"{path.name}: {unknown(key, sorted(known))}")
     generation = data.get("generation", "K5")
     try:
         check_names(generation, (*data.get("flaws", ()), *data.get("masks", ())))
     except SpecError as error:
-        raise ScheduleError(f"{path.name}: {error}") from None
-    return Schedule(
+        raise DirectedScheduleError(f"{path.name}: {error}") from None
+    return DirectedSchedule(
         path=path,
         title=str(data.get("title", path.stem)),
         story=str(data.get("story", "")).strip(),
@@ -144,9 +144,9 @@ def load(path: Path) -> Schedule:
 def _step(path: Path, number: int, data: Mapping[str, object]) -> ScheduleStep:
     kind = str(data.get("do", ""))
     if kind not in STEPS:
-        raise ScheduleError(f"{path.name}: step {number}: {unknown(kind, STEPS)}")
+        raise DirectedScheduleError(f"{path.name}: step {number}: {unknown(kind, STEPS)}")
     arguments = {key: value for key, value in data.items() if key != "do"}
     for key in arguments:
         if key not in STEPS[kind]:
-            raise ScheduleError(f"{path.name}: step {number}: {kind}: {unknown(key, sorted(STEPS[kind]))}")
+            raise DirectedScheduleError(f"{path.name}: step {number}: {kind}: {unknown(key, sorted(STEPS[kind]))}")
     return ScheduleStep(number, kind, arguments)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simulation.directed.files import Schedule, ScheduleError, load
-from simulation.directed.stage import Stage
+from simulation.directed.files import DirectedSchedule, DirectedScheduleError, load
+from simulation.directed.stage import StepExecutor
 from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants.violation import Violation
@@ -18,10 +18,10 @@ from simulation.workload.final_logs import replica_logs
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ScheduleResult:
     """The result of a schedule; findings are in the order in which they were made."""
 
-    schedule: Schedule
+    schedule: DirectedSchedule
     flawed: bool
     findings: tuple[Finding, ...]
     outcome: SimulationOutcome
@@ -44,20 +44,20 @@ def play_schedule(
     *,
     flawed: bool,
     also: Sequence[str] = (),
-    keep_notes: bool = False,
+    keep_log: bool = False,
     recorders: Sequence[Observer] = (),
-) -> Result:
+) -> ScheduleResult:
     """Run a schedule file, with the flaws `also` in both builds. Recorders only record.
 
-    Raises `ScheduleError` if a step is impossible and nothing was found before it.
+    Raises `DirectedScheduleError` if a step is impossible and nothing was found before it.
     """
     schedule = load(path)
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
     watch = Watch(watchers())
-    stage = Stage(schedule, flaws, (*recorders, watch), keep_notes=keep_notes)
+    stage = StepExecutor(schedule, flaws, (*recorders, watch), keep_log=keep_log)
     phases = _Phases(stage.cluster)
     failure = failed_property = None
-    impossible: ScheduleError | None = None
+    impossible: DirectedScheduleError | None = None
     try:
         stage.set_up()
         phases.ended("set-up")
@@ -75,14 +75,14 @@ def play_schedule(
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
-    except ScheduleError as error:
+    except DirectedScheduleError as error:
         impossible = error
     outcome = _outcome(stage, failure, failed_property, phases.ended_us)
     found = _findings(watch.violation, outcome)
     if impossible is not None and not found:
         raise impossible
     clients_know = stage.clients_know or any(finding.layer is Layer.HISTORY for finding in found)
-    return Result(schedule, flawed, tuple(found), outcome, clients_know)
+    return ScheduleResult(schedule, flawed, tuple(found), outcome, clients_know)
 
 
 class _Phases:
@@ -108,7 +108,7 @@ def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[Findin
 
 
 def _outcome(
-    stage: Stage, failure: str | None, failed_property: str | None, phases: dict[str, tuple[int, int]]
+    stage: StepExecutor, failure: str | None, failed_property: str | None, phases: dict[str, tuple[int, int]]
 ) -> SimulationOutcome:
     digest, events = fingerprint(stage.cluster)
     no_faults: Sequence[object] = ()
@@ -127,5 +127,5 @@ def _outcome(
         values=stage.choices.values(),
         logs=replica_logs(stage.cluster),
         phases=phases,
-        notes=stage.cluster.notes or (),
+        log_entries=stage.cluster.log_entries or (),
     )

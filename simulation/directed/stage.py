@@ -22,7 +22,7 @@ from broker.core.messages import (
 )
 from simulation.directed.client import CLIENT, DirectedClient
 from simulation.directed.conditions import shortfall
-from simulation.directed.files import Schedule, ScheduleError, ScheduleStep
+from simulation.directed.files import DirectedSchedule, DirectedScheduleError, ScheduleStep
 from simulation.directed.messages import Trap, Traps
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer, SimulatedCluster
@@ -42,7 +42,7 @@ _KNOWN_TO_CLIENTS = ("seen", "acked")
 _ELECTIONS = {"preferred": 0, "unclean": 1}
 
 
-def configuration_of(schedule: Schedule, flaws: tuple[str, ...]) -> Configuration:
+def configuration_of(schedule: DirectedSchedule, flaws: tuple[str, ...]) -> Configuration:
     """The simplest small, fast cluster, with the settings of the file."""
     defaults: dict[str, object] = {
         "generation": schedule.generation,
@@ -57,11 +57,11 @@ def configuration_of(schedule: Schedule, flaws: tuple[str, ...]) -> Configuratio
     return Configuration.from_json(defaults | dict(schedule.configuration))
 
 
-class Stage:
+class StepExecutor:
     """The cluster, its client and the traps that the steps of one schedule act on."""
 
     def __init__(
-        self, schedule: Schedule, flaws: tuple[str, ...], observers: Sequence[Observer], *, keep_notes: bool
+        self, schedule: DirectedSchedule, flaws: tuple[str, ...], observers: Sequence[Observer], *, keep_log: bool
     ) -> None:
         self.schedule = schedule
         self.configuration = configuration_of(schedule, flaws)
@@ -69,8 +69,8 @@ class Stage:
         settings_of_file: Mapping[str, Any] = schedule.settings
         settings = [replace(one, **settings_of_file) for one in settings_of(self.configuration)]
         self.cluster = SimulatedCluster(self.choices, settings, observers)
-        if keep_notes:
-            self.cluster.notes = []
+        if keep_log:
+            self.cluster.log_entries = []
         self.history = SimulatedHistory()
         self.client = DirectedClient(self.history)
         self.traps = Traps()
@@ -144,12 +144,12 @@ class Stage:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def perform(self, step: ScheduleStep) -> None:
-        """Execute one step. Raises `ScheduleError` if it is impossible, `Violation` if it shows a broken property."""
+        """Execute one step. Raises `DirectedScheduleError` if it is impossible, `Violation` if a property is broken."""
         self.cluster.say(f"step {step.number}: {step.kind} {dict(step.arguments)}")
         getattr(self, "_" + step.kind.replace("-", "_"))(step, step.arguments)
 
-    def _impossible(self, step: ScheduleStep, why: str) -> ScheduleError:
-        return ScheduleError(f"{self.schedule.path.name}: step {step.number} ({step.kind}): {why}")
+    def _impossible(self, step: ScheduleStep, why: str) -> DirectedScheduleError:
+        return DirectedScheduleError(f"{self.schedule.path.name}: step {step.number} ({step.kind}): {why}")
 
     def _pass(self, for_ms: int, done: Callable[[], bool]) -> bool:
         return done() or self.cluster.run_until(self.cluster.now_us + for_ms * MS, done)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulation.directed.files import name_of
-from simulation.directed.runner import Result, play_schedule
+from simulation.directed.runner import ScheduleResult, play_schedule
 from simulation.runs import stored
-from simulation.runs.trace import Line, TraceRecorder, story
+from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.workload import tables
-from simulation.workload.sampling import Sampler
+from simulation.workload.sampling import ReplicaSampler
 
 _STEP = "step "
 
@@ -20,10 +20,10 @@ NAME = "schedule"
 """The name of such runs in the store."""
 
 
-def store(directory: Path, path: Path, *, flawed: bool) -> Result:
+def store(directory: Path, path: Path, *, flawed: bool) -> ScheduleResult:
     """Play a schedule and write its run into an empty directory. Raises `ScheduleError`."""
-    recorder, sampler = TraceRecorder(), Sampler()
-    result = play_schedule(path, flawed=flawed, keep_notes=True, recorders=(recorder, sampler))
+    recorder, sampler = TraceRecorder(), ReplicaSampler()
+    result = play_schedule(path, flawed=flawed, keep_log=True, recorders=(recorder, sampler))
     outcome, run_id = result.outcome, directory.name
     configuration = outcome.configuration.to_json()
     kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
@@ -38,7 +38,7 @@ def store(directory: Path, path: Path, *, flawed: bool) -> Result:
         "reproduce": shlex.join(["harrow", "sim", "--schedule", name_of(path)]),
         "configuration": configuration,
     }
-    lines = _from_first_step(stored.relevant(story(recorder, outcome.history, outcome.notes)))
+    lines = _from_first_step(stored.relevant(trace_lines(recorder, outcome.history, outcome.log_entries)))
     for name, data in (
         ("spec.json", specification),
         ("schedule.json", []),

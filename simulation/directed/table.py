@@ -21,7 +21,7 @@ _BEGIN, _END = "<!-- table -->", "<!-- end of table -->"
 _HEAD = ("number", "flaw", "generations", "breaks", "by its schedule", "clients see it", "catalogue")
 
 
-class Row(NamedTuple):
+class FlawRow(NamedTuple):
     """One flaw."""
 
     flaw: Flaw
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     clients: str
 
 
-def rows() -> list[Row]:
+def rows() -> list[FlawRow]:
     """Play all schedules on the flawed builds."""
     files = schedules()
     found = []
@@ -38,11 +38,11 @@ def rows() -> list[Row]:
         first = [result.findings[0] for result in results if result.findings]
         directed = ", ".join(dict.fromkeys(f"{finding.layer.value} {finding.property_id}" for finding in first))
         seen = any(result.clients_know for result in results)
-        found.append(Row(flaw, directed or "masked", "yes" if seen else "no"))
+        found.append(FlawRow(flaw, directed or "masked", "yes" if seen else "no"))
     return found
 
 
-def render(table: Sequence[Row]) -> str:
+def render(table: Sequence[FlawRow]) -> str:
     """The table in Markdown, and the list of flaws that are not in it."""
     lines = [f"| {' | '.join(_HEAD)} |", f"|{'---|' * len(_HEAD)}"]
     for row in table:

@@ -37,8 +37,8 @@ from broker.core.settings import Settings
 from simulation.engine.choices import ChoiceSequence, RollingHash
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS, EventQueue
-from simulation.engine.machine import Machine
-from simulation.engine.network import Network
+from simulation.engine.machine import SimulatedMachine
+from simulation.engine.network import SimulatedNetwork
 from simulation.engine.transport import Transport
 
 NOBODY = 0
@@ -95,12 +95,12 @@ class SimulatedCluster(EventQueue):
         super().__init__()
         self.choices = choices
         self.digest = RollingHash()
-        self.network = Network(choices["network"])
-        self.machines = {one.node_id: Machine(one) for one in settings}
+        self.network = SimulatedNetwork(choices["network"])
+        self.machines = {one.node_id: SimulatedMachine(one) for one in settings}
         self.clients: dict[int, Client] = {}
         self.observers = list(observers)
         self.marks: dict[str, int] = {}
-        self.notes: list[tuple[int, int, str]] | None = None
+        self.log_entries: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[SimulatedCluster, EventStep], None] | None = None
         self.transport = Transport(self, self.network, self.machines, self.deliver, self._answered)
 
@@ -190,7 +190,7 @@ class SimulatedCluster(EventQueue):
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
-    def _send(self, node_id: int, machine: Machine, effect: Send) -> None:
+    def _send(self, node_id: int, machine: SimulatedMachine, effect: Send) -> None:
         self.transport.send(
             node_id,
             machine.incarnation,
@@ -201,31 +201,31 @@ class SimulatedCluster(EventQueue):
             effect.timeout_ms,
         )
 
-    def _reply(self, node_id: int, machine: Machine, effect: Reply) -> None:
+    def _reply(self, node_id: int, machine: SimulatedMachine, effect: Reply) -> None:
         self.transport.reply(node_id, machine.incarnation, effect)
 
-    def _set_timer(self, node_id: int, machine: Machine, effect: SetTimer) -> None:
+    def _set_timer(self, node_id: int, machine: SimulatedMachine, effect: SetTimer) -> None:
         at_us = machine.clock.virtual_us(effect.at_ms, self.now_us)
         machine.timers[effect.key] = at_us
         self.at(at_us, self._fire, node_id, machine.incarnation, effect.key, at_us)
 
-    def _cancel_timer(self, node_id: int, machine: Machine, effect: CancelTimer) -> None:
+    def _cancel_timer(self, node_id: int, machine: SimulatedMachine, effect: CancelTimer) -> None:
         machine.timers.pop(effect.key, None)
 
-    def _flush(self, node_id: int, machine: Machine, effect: Flush) -> None:
+    def _flush(self, node_id: int, machine: SimulatedMachine, effect: Flush) -> None:
         self.after(machine.fsync_us, self._flush_done, node_id, machine.incarnation, effect)
 
-    def _note(self, node_id: int, machine: Machine, effect: LogEntry) -> None:
-        if self.notes is not None:
-            self.notes.append((self.now_us, node_id, effect.text))
+    def _log_entry(self, node_id: int, machine: SimulatedMachine, effect: LogEntry) -> None:
+        if self.log_entries is not None:
+            self.log_entries.append((self.now_us, node_id, effect.text))
 
-    def _mark(self, node_id: int, machine: Machine, effect: Mark) -> None:
+    def _mark(self, node_id: int, machine: SimulatedMachine, effect: Mark) -> None:
         self.marks[effect.name] = self.marks.get(effect.name, 0) + 1
 
-    def _close(self, node_id: int, machine: Machine, effect: CloseConnection) -> None:
+    def _close(self, node_id: int, machine: SimulatedMachine, effect: CloseConnection) -> None:
         self.transport.close(node_id, effect.connection)
 
-    def _exit(self, node_id: int, machine: Machine, effect: Exit) -> None:
+    def _exit(self, node_id: int, machine: SimulatedMachine, effect: Exit) -> None:
         machine.exit_status = effect.status
         machine.node = None
         self.transport.drop_connections(node_id)
@@ -235,8 +235,8 @@ class SimulatedCluster(EventQueue):
 
     def say(self, text: str) -> None:
         """Log something that no node did."""
-        if self.notes is not None:
-            self.notes.append((self.now_us, NOBODY, text))
+        if self.log_entries is not None:
+            self.log_entries.append((self.now_us, NOBODY, text))
 
     def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
         """A client's request; `answered` will be called once."""
@@ -291,13 +291,13 @@ _EVENT_NUMBERS: dict[type, int] = {
     )
 }
 
-_CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, Machine, Any], None]] = {
+_CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, SimulatedMachine, Any], None]] = {
     Send: SimulatedCluster._send,
     Reply: SimulatedCluster._reply,
     SetTimer: SimulatedCluster._set_timer,
     CancelTimer: SimulatedCluster._cancel_timer,
     Flush: SimulatedCluster._flush,
-    LogEntry: SimulatedCluster._note,
+    LogEntry: SimulatedCluster._log_entry,
     Mark: SimulatedCluster._mark,
     CloseConnection: SimulatedCluster._close,
     Exit: SimulatedCluster._exit,

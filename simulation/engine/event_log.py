@@ -13,7 +13,7 @@ from simulation.runs.trace import US_PER_S, name_of
 DETAIL_CHARACTERS = 160
 
 
-class Moment(NamedTuple):
+class LoggedEvent(NamedTuple):
     """One event that a node handled. `content` is a checksum over the event and its effects."""
 
     at_us: int
@@ -30,8 +30,8 @@ class Difference(NamedTuple):
     """The first event in which two simulations differ; None on a side that had ended."""
 
     number: int
-    one: Moment | None
-    other: Moment | None
+    one: LoggedEvent | None
+    other: LoggedEvent | None
 
     def __str__(self) -> str:
         if self.one is not None and self.other is not None and self.one[:4] == self.other[:4]:
@@ -43,7 +43,7 @@ class EventStream:
     """An observer that records every event."""
 
     def __init__(self) -> None:
-        self.moments: list[Moment] = []
+        self.moments: list[LoggedEvent] = []
 
     def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
@@ -51,14 +51,14 @@ class EventStream:
         content = zlib.crc32(f"{event}{step.effects!r}".encode())
         kind = type(step.event).__name__
         detail = event.removeprefix(kind)[:DETAIL_CHARACTERS]
-        self.moments.append(Moment(cluster.now_us, step.node_id, kind, detail, content))
+        self.moments.append(LoggedEvent(cluster.now_us, step.node_id, kind, detail, content))
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self.moments.append(Moment(cluster.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
+        self.moments.append(LoggedEvent(cluster.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
 
 
-def first_difference(one: Iterable[Moment], other: Iterable[Moment]) -> Difference | None:
+def first_difference(one: Iterable[LoggedEvent], other: Iterable[LoggedEvent]) -> Difference | None:
     """Compare two streams."""
     for number, (left, right) in enumerate(_pairs(one, other)):
         if left != right:
@@ -66,5 +66,7 @@ def first_difference(one: Iterable[Moment], other: Iterable[Moment]) -> Differen
     return None
 
 
-def _pairs(one: Iterable[Moment], other: Iterable[Moment]) -> Iterator[tuple[Moment | None, Moment | None]]:
+def _pairs(
+    one: Iterable[LoggedEvent], other: Iterable[LoggedEvent]
+) -> Iterator[tuple[LoggedEvent | None, LoggedEvent | None]]:
     return zip_longest(one, other)

@@ -11,7 +11,7 @@ from simulation.engine.clock import NodeClock
 from simulation.engine.disk import SimulatedDisk
 
 
-class Machine:
+class SimulatedMachine:
     """One node's computer: disk, clock, process."""
 
     __slots__ = (

@@ -29,7 +29,7 @@ class NetworkFaults:
 
 
 @dataclass(slots=True)
-class Network:
+class SimulatedNetwork:
     """Delays and cuts. `last_arrival` keeps the order within a connection's direction.
 
     A message for a `cut` link is held or lost, one for a `stalled` link is held; answers with metadata are held for

@@ -18,8 +18,8 @@ from broker.core.ports.events import (
 )
 from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from simulation.engine.event_queue import MS, EventQueue
-from simulation.engine.machine import Machine
-from simulation.engine.network import Network
+from simulation.engine.machine import SimulatedMachine
+from simulation.engine.network import SimulatedNetwork
 
 CLIENTS_FROM = 1_000
 """Endpoints from here on are clients."""
@@ -52,8 +52,8 @@ class Transport:
     def __init__(
         self,
         timeline: EventQueue,
-        network: Network,
-        machines: Mapping[int, Machine],
+        network: SimulatedNetwork,
+        machines: Mapping[int, SimulatedMachine],
         deliver: Callable[[int, int, Event], None],
         answered: Callable[[int, int, AnyResponse | None], None],
     ) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from naming import unknown
 from simulation.exhaustive.models import CORRECT, HUNTS
-from simulation.exhaustive.spec import BROKERS, MIN_ISR, Budget, ModelSpec, reassign
+from simulation.exhaustive.spec import BROKERS, MIN_ISR, ModelBudget, ModelSpec, reassign
 from simulation.scenario.rules import check_names
 
-_KEYS = ("world", "isr", "prefixes", "moves", *(field for field in Budget._fields if field != "orders"))
+_KEYS = ("world", "isr", "prefixes", "moves", *(field for field in ModelBudget._fields if field != "orders"))
 
 
 def specs(generation: str | None, flaws: Sequence[str], settings: Iterable[str]) -> list[ModelSpec]:

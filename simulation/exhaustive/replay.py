@@ -8,7 +8,7 @@ from typing import NamedTuple
 from simulation.exhaustive import trace
 from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.setup import begin
-from simulation.exhaustive.model.step import NodeCrashed
+from simulation.exhaustive.model.step import ModelNodeCrashed
 from simulation.exhaustive.properties.cluster_state import Broken
 from simulation.exhaustive.spec import ModelSpec
 
@@ -40,7 +40,7 @@ def follow(spec: ModelSpec, names: Sequence[str]) -> Replayed:
             return Replayed(tuple(steps), None, f"step {number} is not possible: {wanted}")
         try:
             after = cluster.apply(state, possible[wanted])
-        except (Broken, NodeCrashed) as broken:
+        except (Broken, ModelNodeCrashed) as broken:
             return Replayed((*steps, Traced(wanted, ())), str(broken), None)
         if after is None:
             return Replayed(tuple(steps), None, f"step {number} has no effect: {wanted}")

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from simulation.exhaustive.models import MODEL
 from simulation.exhaustive.replay import follow
-from simulation.exhaustive.search import Found, Verdict
+from simulation.exhaustive.search import SearchResult, SearchVerdict
 
 _COLUMNS = ("model", "begins with", "states", "steps", "depth", "seconds", "states/s", "verdict")
 _NUMBERS = range(2, 7)
 
 
-def table(found: Sequence[Found]) -> Iterator[str]:
+def table(found: Sequence[SearchResult]) -> Iterator[str]:
     """One line per model. Seconds are wall-clock time; the rate is by processor time."""
     rows = [_COLUMNS, *(_row(one) for one in found)]
     widths = [max(len(row[index]) for row in rows) for index in range(len(_COLUMNS))]
@@ -24,7 +24,7 @@ def table(found: Sequence[Found]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _row(one: Found) -> tuple[str, ...]:
+def _row(one: SearchResult) -> tuple[str, ...]:
     return (
         one.spec.name,
         one.spec.title(),
@@ -37,17 +37,17 @@ def _row(one: Found) -> tuple[str, ...]:
     )
 
 
-def _verdict(one: Found) -> str:
-    if one.verdict is Verdict.VIOLATED:
+def _verdict(one: SearchResult) -> str:
+    if one.verdict is SearchVerdict.VIOLATED:
         model = next((MODEL[flaw] for flaw in one.spec.flaws if flaw in MODEL), None)
         compared = "" if model is None else f" (in the TLA+ model {model - 1})"
         return f"violated after {len(one.steps)} steps{compared}: {one.violation}"
-    if one.verdict is Verdict.STOPPED:
+    if one.verdict is SearchVerdict.STOPPED:
         return f"no violation in the first {one.depth} steps of any order; stopped at the limit"
     return "no violation in any order"
 
 
-def story(one: Found) -> Iterator[str]:
+def counterexample(one: SearchResult) -> Iterator[str]:
     """A counterexample, step by step, with what each step changed."""
     replayed = follow(one.spec, one.steps)
     width = len(str(len(replayed.steps)))
@@ -57,7 +57,7 @@ def story(one: Found) -> Iterator[str]:
     yield f"{'':{width}}  violated: {replayed.violation or one.violation}"
 
 
-def data(one: Found) -> dict[str, object]:
+def data(one: SearchResult) -> dict[str, object]:
     """A result for the output in JSON."""
     return {
         "world": one.spec.name,

@@ -12,8 +12,8 @@ from simulation.exhaustive import trace
 from simulation.exhaustive.model.choices import Action
 from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.setup import begin
-from simulation.exhaustive.model.state import State
-from simulation.exhaustive.model.step import NodeCrashed
+from simulation.exhaustive.model.state import ModelState
+from simulation.exhaustive.model.step import ModelNodeCrashed
 from simulation.exhaustive.properties.cluster_state import Broken
 from simulation.exhaustive.spec import ModelSpec
 
@@ -21,7 +21,7 @@ _KEY = struct.Struct("=8I")
 _CLOCK_EVERY = 4_096
 
 
-class Verdict(Enum):
+class SearchVerdict(Enum):
     """How a search ended."""
 
     EXHAUSTED = "exhausted, no violation"
@@ -30,11 +30,11 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The result of a search. `depth`: steps from the initial state to the farthest state, or to the violation."""
 
     spec: ModelSpec
-    verdict: Verdict
+    verdict: SearchVerdict
     states: int
     transitions: int
     depth: int
@@ -55,7 +55,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Limits:
+class SearchLimits:
     """When to stop without an answer; 0 for never."""
 
     states: int = 0
@@ -63,16 +63,16 @@ class Limits:
     depth: int = 0
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = SearchLimits()
 
 
-def search(spec: ModelSpec, limits: Limits = NO_LIMITS) -> Found:
+def search(spec: ModelSpec, limits: SearchLimits = NO_LIMITS) -> SearchResult:
     """Search a model."""
     return _Search(spec, limits).run()
 
 
 class _Search:
-    def __init__(self, spec: ModelSpec, limits: Limits) -> None:
+    def __init__(self, spec: ModelSpec, limits: SearchLimits) -> None:
         self.limits = limits
         self.started = time.monotonic()
         self.processor_started = time.process_time()
@@ -84,7 +84,7 @@ class _Search:
         self.action_numbers: dict[Action, int] = {}
         self.transitions = 0
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Explore the states level by level."""
         cluster, seen, pack = self.cluster, self.seen, _KEY.pack
         level = [self.initial]
@@ -93,17 +93,17 @@ class _Search:
         self.causes.append(0)
         depth = first = 0
         while level:
-            following: list[State] = []
+            following: list[ModelState] = []
             for index, state in enumerate(level):
                 if index % _CLOCK_EVERY == 0 and self._is_over(depth):
-                    return self._found(Verdict.STOPPED, depth, waiting=len(level) - index + len(following))
+                    return self._found(SearchVerdict.STOPPED, depth, waiting=len(level) - index + len(following))
                 for action in cluster.actions(state):
                     self.transitions += 1
                     try:
                         after = cluster.apply(state, action)
-                    except (Broken, NodeCrashed) as broken:
+                    except (Broken, ModelNodeCrashed) as broken:
                         steps = self._trace(first + index, action)
-                        return self._found(Verdict.VIOLATED, len(steps), violation=str(broken), steps=steps)
+                        return self._found(SearchVerdict.VIOLATED, len(steps), violation=str(broken), steps=steps)
                     if after is None:
                         continue
                     key = pack(*after)
@@ -115,7 +115,7 @@ class _Search:
             first += len(level)
             level = following
             depth += bool(level)
-        return self._found(Verdict.EXHAUSTED, depth)
+        return self._found(SearchVerdict.EXHAUSTED, depth)
 
     def _is_over(self, depth: int) -> bool:
         limits = self.limits
@@ -142,14 +142,14 @@ class _Search:
 
     def _found(
         self,
-        verdict: Verdict,
+        verdict: SearchVerdict,
         depth: int,
         *,
         violation: str | None = None,
         steps: tuple[str, ...] = (),
         waiting: int = 0,
-    ) -> Found:
-        return Found(
+    ) -> SearchResult:
+        return SearchResult(
             self.cluster.spec,
             verdict,
             len(self.seen),

@@ -21,7 +21,7 @@ BROKERS = (1, 2, 3)
 MIN_ISR = 2
 
 
-class Budget(NamedTuple):
+class ModelBudget(NamedTuple):
     """How often each limited event may still happen."""
 
     records: int = 1
@@ -49,7 +49,7 @@ class Budget(NamedTuple):
     """Requests of the administrator, the model's `orders`, one after the other."""
 
 
-ONE_RECORD = Budget()
+ONE_RECORD = ModelBudget()
 """No faults."""
 
 
@@ -58,7 +58,7 @@ class ModelSpec:
     """One partition on three brokers, min ISR 2, one controller."""
 
     name: str = "custom"
-    budget: Budget = ONE_RECORD
+    budget: ModelBudget = ONE_RECORD
     initial_isr: int = 2
     """3: all in sync. 2: broker 3 runs, but is fenced and not in sync."""
 
@@ -92,8 +92,8 @@ class ModelSpec:
     def title(self) -> str:
         """The budget in words, for tables."""
         parts = [f"ISR {self.initial_isr}"]
-        defaults = Budget(records=0)
-        for field in Budget._fields:
+        defaults = ModelBudget(records=0)
+        for field in ModelBudget._fields:
             amount = getattr(self.budget, field)
             if amount != getattr(defaults, field):
                 parts.append(f"{field.replace('_', ' ')} {amount}")
@@ -107,14 +107,14 @@ def reassign(*targets: tuple[int, ...]) -> tuple[AnyRequest, ...]:
     return tuple(AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, target),)) for target in targets)
 
 
-def parse_budget(text: str) -> Budget:
+def parse_budget(text: str) -> ModelBudget:
     """A budget from `records=1,fences=1`; raises ValueError with one line that says what was expected."""
     amounts: dict[str, int] = {}
     for part in text.split(","):
         name, equals, amount = part.strip().partition("=")
         if not equals or not amount.isdigit():
             raise ValueError(f"expected NAME=NUMBER, found {part!r}")
-        if name not in Budget._fields:
-            raise ValueError(unknown(name, Budget._fields, "the name of a budget"))
+        if name not in ModelBudget._fields:
+            raise ValueError(unknown(name, ModelBudget._fields, "the name of a budget"))
         amounts[name] = int(amount)
-    return Budget(**amounts)
+    return ModelBudget(**amounts)

@@ -18,12 +18,12 @@ from broker.core.metadata.records import PartitionState
 from simulation.exhaustive.model.choices import Action
 from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.events import Answered, Arrives, Message
-from simulation.exhaustive.model.state import State
+from simulation.exhaustive.model.state import ModelState
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import BROKERS, CONTROLLER
 
 
-def name(cluster: ModelCluster, state: State, action: Action) -> str:
+def name(cluster: ModelCluster, state: ModelState, action: Action) -> str:
     """The name of a step, among all that may be taken in this state."""
     plain = _name(cluster, action)
     alike = [other for other in cluster.actions(state) if _name(cluster, other) == plain]
@@ -139,7 +139,7 @@ def _giving_up(message: Message) -> str:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def changes(cluster: ModelCluster, before: State, after: State) -> Iterator[str]:
+def changes(cluster: ModelCluster, before: ModelState, after: ModelState) -> Iterator[str]:
     """The changes that a step made to the controller, the replicas and the committed records."""
     views = cluster.nodes.views
     old, new = views[before.controller], views[after.controller]

@@ -12,7 +12,7 @@ from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, partition_states
 from simulation.faults.loss_budget import Losses
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.scenario.configuration import Configuration
 from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory
@@ -37,7 +37,7 @@ class Nemesis:
         self._next = 1
         self._over = False
 
-    def plan(self, faults: list[Fault]) -> None:
+    def plan(self, faults: list[SimulatedFault]) -> None:
         """Schedule the faults; those that were due during set-up strike at once."""
         for fault in faults:
             self.cluster.at(max(fault.at_ms * MS, self.cluster.now_us), self._fire, fault)
@@ -55,7 +55,7 @@ class Nemesis:
         state = states[min(role, len(states) - 1)]
         return state.leader if state.leader > 0 else self.brokers[0]
 
-    def _fire(self, fault: Fault) -> None:
+    def _fire(self, fault: SimulatedFault) -> None:
         if fault.when is not None and not self._holds(fault.when):
             if not self._over:
                 self.cluster.after(CHECK_MS * MS, self._fire, fault)
@@ -102,11 +102,11 @@ class Nemesis:
 
     # --- process -----------------------------------------------------------------------------------------------------
 
-    def _kill(self, fault: Fault, target: int) -> None:
+    def _kill(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.kill(target)
         self._opened("kill", (target,), lambda: self.cluster.start(target), fault.duration_ms)
 
-    def _lossy_kill(self, fault: Fault, target: int) -> None:
+    def _lossy_kill(self, fault: SimulatedFault, target: int) -> None:
         if target in self.brokers and not self.losses.allow(target):
             return
         if target in self.brokers:
@@ -116,7 +116,7 @@ class Nemesis:
         why = f"{survival.name.lower()}: {lost} bytes lost"
         self._opened("page-cache-loss", (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
-    def _disk_loss(self, fault: Fault, target: int) -> None:
+    def _disk_loss(self, fault: SimulatedFault, target: int) -> None:
         """ST-4, for brokers only: a voter that returns with an empty disk could vote twice (B-71)."""
         if target in self.controllers or not self.losses.allow(target):
             return
@@ -124,7 +124,7 @@ class Nemesis:
         self.cluster.lose_disk(target)
         self._opened("page-cache-loss", (target,), lambda: self.cluster.start(target), fault.duration_ms, "disk lost")
 
-    def _bit_flip(self, fault: Fault, target: int) -> None:
+    def _bit_flip(self, fault: SimulatedFault, target: int) -> None:
         """ST-7: power fails; everything survives except one bit of what was being written."""
         if target in self.brokers and not self.losses.allow(target):
             return
@@ -135,7 +135,7 @@ class Nemesis:
         self.cluster.kill(target, Survival.EVERYTHING)
         self._opened("bit-flip", (target,), lambda: self.cluster.start(target), fault.duration_ms, where)
 
-    def _power_cut(self, fault: Fault, target: int) -> None:
+    def _power_cut(self, fault: SimulatedFault, target: int) -> None:
         """Several machines lose power at once; as many brokers as the contract allows lose what they had not synced."""
         nodes = sorted(self.cluster.machines)
         victims = [node for index, node in enumerate(nodes) if (fault.parameter >> index) & 1] or [target]
@@ -156,7 +156,7 @@ class Nemesis:
 
         self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(survivals))
 
-    def _failing_disk(self, fault: Fault, target: int) -> None:
+    def _failing_disk(self, fault: SimulatedFault, target: int) -> None:
         """ST-7: every write and every fsync fails, so that the node exits; then the disk works again."""
         disk = self.cluster.machines[target].disk
         disk.failing = True
@@ -168,7 +168,7 @@ class Nemesis:
 
         self._opened("failing-disk", (target,), mend, fault.duration_ms)
 
-    def _torn_append(self, fault: Fault, target: int) -> None:
+    def _torn_append(self, fault: SimulatedFault, target: int) -> None:
         """ST-7: the next append fails after some bytes, so that the node exits; then the disk works again."""
         disk = self.cluster.machines[target].disk
         disk.tears_next_append_at = fault.parameter
@@ -180,16 +180,16 @@ class Nemesis:
 
         self._opened("torn-append", (target,), mend, fault.duration_ms)
 
-    def _pause(self, fault: Fault, target: int) -> None:
+    def _pause(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.pause(target)
         self._opened("pause", (target,), lambda: self.cluster.resume(target), fault.duration_ms)
 
-    def _lossy_restart(self, fault: Fault, target: int) -> None:
+    def _lossy_restart(self, fault: SimulatedFault, target: int) -> None:
         """BL-8: power fails during a controlled shutdown, or right after it."""
         self.cluster.stop(target)
         self.cluster.after((1 + fault.parameter) * MS // 10, self._power_fails, fault, target)
 
-    def _power_fails(self, fault: Fault, target: int) -> None:
+    def _power_fails(self, fault: SimulatedFault, target: int) -> None:
         survival = Survival.EVERYTHING
         if target not in self.brokers or self.losses.allow(target):
             survival = Survival(1 + fault.parameter % (len(Survival) - 1))
@@ -200,7 +200,7 @@ class Nemesis:
         kind = "page-cache-loss" if lost > 0 else "lossy-restart"
         self._opened(kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
-    def _restart(self, fault: Fault, target: int) -> None:
+    def _restart(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.stop(target)
 
         def mend() -> None:
@@ -215,26 +215,26 @@ class Nemesis:
         self.cluster.transport.cut(links)
         self._opened(kind, targets, lambda: self.cluster.transport.mend(links), duration_ms)
 
-    def _isolate(self, fault: Fault, target: int) -> None:
+    def _isolate(self, fault: SimulatedFault, target: int) -> None:
         others = [node for node in self.cluster.machines if node != target]
         with_clients = [*self.cluster.clients] if fault.parameter % 2 else []
         links = frozenset(pair for other in [*others, *with_clients] for pair in ((target, other), (other, target)))
         self._cut("isolate", links, (target,), fault.duration_ms)
 
-    def _halves(self, fault: Fault, target: int) -> None:
+    def _halves(self, fault: SimulatedFault, target: int) -> None:
         nodes = sorted(self.cluster.machines)
         ours = {node for index, node in enumerate(nodes) if (fault.parameter >> index) & 1} | {target}
         links = frozenset(pair for a in nodes for b in nodes if (a in ours) != (b in ours) for pair in ((a, b),))
         self._cut("halves", links, tuple(sorted(ours)), fault.duration_ms)
 
-    def _one_way(self, fault: Fault, target: int) -> None:
+    def _one_way(self, fault: SimulatedFault, target: int) -> None:
         others = [node for node in sorted(self.cluster.machines) if node != target]
         chosen = [node for index, node in enumerate(others) if (fault.parameter >> index) & 1] or others
         outwards = fault.parameter & 512
         links = frozenset((target, node) if outwards else (node, target) for node in chosen)
         self._cut("one-way", links, (target,), fault.duration_ms)
 
-    def _stall(self, fault: Fault, target: int) -> None:
+    def _stall(self, fault: SimulatedFault, target: int) -> None:
         """Delay the messages between two nodes, in one direction or both; none is lost."""
         others = [node for node in sorted(self.cluster.machines) if node != target]
         other = others[fault.parameter // 4 % len(others)]
@@ -245,7 +245,7 @@ class Nemesis:
             "stall", (target, other), lambda: self.cluster.transport.unstall(links), 1 + fault.duration_ms // 8
         )
 
-    def _late_metadata(self, fault: Fault, target: int) -> None:
+    def _late_metadata(self, fault: SimulatedFault, target: int) -> None:
         """MD-2: a broker receives the controller's decisions late, and then all at once."""
         broker = target if target in self.brokers else self._target(len(self.brokers) + len(self.controllers))
         self.cluster.transport.withhold_metadata(broker)
@@ -253,19 +253,19 @@ class Nemesis:
             "late-metadata", (broker,), lambda: self.cluster.transport.inform(broker), 1 + fault.duration_ms // 4
         )
 
-    def _controllers_from_brokers(self, fault: Fault, target: int) -> None:
+    def _controllers_from_brokers(self, fault: SimulatedFault, target: int) -> None:
         links = frozenset(
             pair for broker in self.brokers for c in self.controllers for pair in ((broker, c), (c, broker))
         )
         self._cut("controllers-from-brokers", links, tuple(self.controllers), fault.duration_ms)
 
-    def _break_connections(self, fault: Fault, target: int) -> None:
+    def _break_connections(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.transport.break_connections(target)
         self._opened("break-connections", (target,), lambda: None, 1)
 
     # --- disk, clock, administration ---------------------------------------------------------------------------------
 
-    def _slow_fsync(self, fault: Fault, target: int) -> None:
+    def _slow_fsync(self, fault: SimulatedFault, target: int) -> None:
         machine = self.cluster.machines[target]
         machine.fsync_us = 1_000 * (1 + fault.parameter)
 
@@ -274,14 +274,14 @@ class Nemesis:
 
         self._opened("slow-fsync", (target,), mend, fault.duration_ms)
 
-    def _clock_jump(self, fault: Fault, target: int) -> None:
+    def _clock_jump(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.jump_clock(target, 10 * (1 + fault.parameter))
         self._opened("clock-jump", (target,), lambda: None, 1)
 
-    def _reassign(self, fault: Fault, target: int) -> None:
+    def _reassign(self, fault: SimulatedFault, target: int) -> None:
         self._moved(fault.parameter % self.configuration.partitions, self._row_of(fault), "reassign")
 
-    def _row_of(self, fault: Fault, fewer: int = 0) -> tuple[int, ...]:
+    def _row_of(self, fault: SimulatedFault, fewer: int = 0) -> tuple[int, ...]:
         """As many consecutive brokers as a partition has replicas, or `fewer`."""
         count = len(self.brokers)
         first = fault.parameter % count
@@ -292,7 +292,7 @@ class Nemesis:
         self.administration.assign(partition, replicas)
         self._opened(kind, replicas, lambda: None, 1)
 
-    def _shrink_replicas(self, fault: Fault, target: int) -> None:
+    def _shrink_replicas(self, fault: SimulatedFault, target: int) -> None:
         """Remove a replica where min ISR allows it, or move all; restore the assignment a moment later."""
         replicas = self._row_of(fault, fewer=(fault.parameter // 10) % 2)
         if len(replicas) < self.administration.min_isr():
@@ -304,20 +304,20 @@ class Nemesis:
         back = partial(self.administration.assign, partition, before)
         self._opened("shrink-replicas", replicas, back, 1 + fault.duration_ms // 16)
 
-    def _cancel_reassignment(self, fault: Fault, target: int) -> None:
+    def _cancel_reassignment(self, fault: SimulatedFault, target: int) -> None:
         self.administration.assign(fault.parameter % self.configuration.partitions, None)
         self._opened("cancel-reassignment", (), lambda: None, 1)
 
-    def _add_partition(self, fault: Fault, target: int) -> None:
+    def _add_partition(self, fault: SimulatedFault, target: int) -> None:
         self.administration.add_partition(self.configuration.partitions + 2)
         self._opened("add-partition", (), lambda: None, 1)
 
-    def _elect_preferred(self, fault: Fault, target: int) -> None:
+    def _elect_preferred(self, fault: SimulatedFault, target: int) -> None:
         partition = fault.parameter % self.configuration.partitions
         self.administration.elect(0, None if fault.parameter % 3 == 0 else (partition,))
         self._opened("elect-preferred", (), lambda: None, 1)
 
-    def _move_leader(self, fault: Fault, target: int) -> None:
+    def _move_leader(self, fault: SimulatedFault, target: int) -> None:
         """EL-7: elect up to three members of the ISR in quick succession, by making each the preferred leader."""
         partition = fault.parameter % self.configuration.partitions
         pause_ms = 5 + fault.parameter // 3 % 8 * 5
@@ -326,23 +326,23 @@ class Nemesis:
             self.cluster.after(turn * pause_ms * MS, move)
         self._opened("move-leader", (), lambda: None, 1)
 
-    def _elect_unclean(self, fault: Fault, target: int) -> None:
+    def _elect_unclean(self, fault: SimulatedFault, target: int) -> None:
         if self.configuration.unclean_election:  # only where losses are accepted anyway
             self.administration.elect(1, tuple(range(len(partition_states(self.cluster)))))
         self._opened("elect-unclean", (), lambda: None, 1)
 
-    def _delete_records(self, fault: Fault, target: int) -> None:
+    def _delete_records(self, fault: SimulatedFault, target: int) -> None:
         """Ask a leader to move its log start to its high watermark, a little below it, or (refused) above it."""
         leader = self.administration.delete_records(
             fault.parameter % self.configuration.partitions, 2 - fault.parameter // 100
         )
         self._opened("delete-records", (leader,), lambda: None, 1)
 
-    def _min_isr(self, fault: Fault, target: int) -> None:
+    def _min_isr(self, fault: SimulatedFault, target: int) -> None:
         self.administration.set_min_isr(self.configuration.min_insync_replicas)
         self._opened("min-isr", (), lambda: None, 1)
 
-    def _change_min_isr(self, fault: Fault, target: int) -> None:
+    def _change_min_isr(self, fault: SimulatedFault, target: int) -> None:
         """Raise min ISR for a while; lower it only where no faults lose data (ST-8)."""
         if not self.losses.allow_change_of_min_isr():
             return

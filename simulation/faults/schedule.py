@@ -11,7 +11,7 @@ from simulation.engine.choices import Stream
 from simulation.scenario.configuration import Configuration
 
 
-class Fault(NamedTuple):
+class SimulatedFault(NamedTuple):
     """One entry of a schedule. `target` is resolved when it fires: 0 … n are nodes in order, larger numbers roles."""
 
     at_ms: int
@@ -31,15 +31,15 @@ class Fault(NamedTuple):
         return plain
 
     @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> Fault:
+    def from_json(cls, plain: Mapping[str, Any]) -> SimulatedFault:
         """The inverse of `to_json`."""
         when = plain.get("when")
         return cls(**{**plain, "when": None if when is None else Trigger(**when)})
 
 
-def draw(stream: Stream, configuration: Configuration) -> list[Fault]:
+def draw(stream: Stream, configuration: Configuration) -> list[SimulatedFault]:
     """Draw the faults of a seed, of the kinds and at the mean interval of its configuration."""
-    faults: list[Fault] = []
+    faults: list[SimulatedFault] = []
     if not configuration.faults:
         return faults
     at_ms = 2_000
@@ -51,7 +51,7 @@ def draw(stream: Stream, configuration: Configuration) -> list[Fault]:
         if kind == 0:
             continue
         faults.append(
-            Fault(
+            SimulatedFault(
                 at_ms,
                 configuration.faults[kind - 1],
                 stream.draw("target", configuration.brokers + configuration.controllers + 4),

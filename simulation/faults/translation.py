@@ -12,7 +12,7 @@ from typing import NamedTuple
 from naming import unknown
 from nemesis.schedule import Schedule, ScheduledFault, ScheduleError
 from simulation.engine.disk import Survival
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import draw_configuration
 
@@ -77,14 +77,14 @@ SIMULATED: Mapping[str, _Simulated] = {
 """Kinds of fault for real nodes that the simulation has too, by name."""
 
 
-def simulated(schedule: Schedule, case: Case) -> tuple[Fault, ...]:
+def simulated(schedule: Schedule, case: Case) -> tuple[SimulatedFault, ...]:
     """The schedule's faults for a case. Raises `ScheduleError` for a kind that the simulation does not have."""
     configuration = draw_configuration(case.choices()["configuration"], case.overrides)
     brokers, controllers = configuration.brokers, configuration.controllers
     return tuple(_fault(entry, brokers, controllers) for entry in schedule.entries)
 
 
-def _fault(entry: ScheduledFault, brokers: int, controllers: int) -> Fault:
+def _fault(entry: ScheduledFault, brokers: int, controllers: int) -> SimulatedFault:
     if entry.kind not in SIMULATED:
         raise ScheduleError(
             f"entry {entry.entry} of the schedule: {unknown(entry.kind, SIMULATED, 'a fault that the simulation has')}"
@@ -93,7 +93,7 @@ def _fault(entry: ScheduledFault, brokers: int, controllers: int) -> Fault:
     wanted = SIMULATED[entry.kind]
     target = _selector(entry, brokers, controllers)
     parameter = wanted.parameter(entry, nodes)
-    return Fault(BEGIN_MS + entry.at_ms, wanted.kind, target, entry.duration_ms, parameter, entry.when)
+    return SimulatedFault(BEGIN_MS + entry.at_ms, wanted.kind, target, entry.duration_ms, parameter, entry.when)
 
 
 def _selector(entry: ScheduledFault, brokers: int, controllers: int) -> int:

@@ -97,7 +97,7 @@ def _acknowledged(
     committed = ghost.committed
     who = f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch}, acknowledged {base}…{last}"
     if last >= len(committed) or committed[base] is None or committed[last] != committed[base]:
-        known.fail(ghost, "P-12", f"{who}; committed is what lies before {len(committed)}")
+        known.fail(ghost, "P-12", f"{who}; offsets before {len(committed)} are committed")
     batch = committed[base]
     if batch is None or batch.base != base or batch.crc != sent.crc:
         known.fail(ghost, "P-12", f"{who}; at {base} {batch} is committed, and the batch sent had crc {sent.crc:08x}")

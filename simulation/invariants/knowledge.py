@@ -91,7 +91,7 @@ class Knowledge:
     """Quorum epoch -> its leader, according to the first voter that named one."""
 
     votes: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(voter, quorum epoch) -> for whom it voted."""
+    """(voter, quorum epoch) -> the candidate that it voted for."""
 
     ended_cleanly: dict[str, int] = field(default_factory=dict)
     """Incarnation id -> the broker epoch of the previous incarnation, if that ended cleanly, else -1."""

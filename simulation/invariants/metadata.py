@@ -249,7 +249,7 @@ def check_image(known: Knowledge, holder: int, image: Image) -> None:
     if version is None:
         raise Violation(
             "P-20",
-            f"node {holder} has applied the metadata up to {image.end_offset}; committed is what lies before "
+            f"node {holder} has applied the metadata up to {image.end_offset}; it is committed up to "
             f"{known.image.end_offset}",
         )
     different = ""

@@ -21,7 +21,7 @@ from simulation.runs.pool import Pool
 from simulation.runs.sweep import SeedResult, simulate
 from simulation.scenario.case import Case
 from simulation.scenario.rules import check_flaws
-from simulation.shrinking.reduce import Target, failing, reduce
+from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
 
 ROUNDS = (20, 100, 300, 1_500)
 """Seeds per flaw after each round over all flaws: flaws that are easy to find are found early, whatever their order."""
@@ -40,7 +40,7 @@ _FLAWED, _CORRECT = "flawed", "correct"
 """The ids of a schedule's two runs end with these and its number; those of correct builds begin with the second."""
 
 
-class Task(NamedTuple):
+class HuntTask(NamedTuple):
     """One seed of one build."""
 
     seed: int
@@ -109,7 +109,7 @@ def limits(seeds: int) -> Sequence[int]:
     return (*(limit for limit in ROUNDS if limit < seeds), seeds)
 
 
-def hunt(pool: Pool[Task, SeedResult], begun: Hunt, limit: int, stopped: Callable[[], bool]) -> Hunt:
+def hunt(pool: Pool[HuntTask, SeedResult], begun: Hunt, limit: int, stopped: Callable[[], bool]) -> Hunt:
     """Continue a hunt up to the seed `limit`, or until it is over. The correct build runs all seeds."""
     began_s = time.monotonic()
     first_findings = dict(begun.first_findings)
@@ -122,11 +122,11 @@ def hunt(pool: Pool[Task, SeedResult], begun: Hunt, limit: int, stopped: Callabl
             begun, seeds=tried, seconds=seconds, first_findings=dict(first_findings), failing=tuple(sorted(failed))
         )
 
-    def tasks() -> Iterator[Task]:
+    def tasks() -> Iterator[HuntTask]:
         for seed in range(begun.seeds + 1, limit + 1):
             if stopped() or (begun.flaw is not None and so_far().is_over):
                 return
-            yield Task(seed, overrides_of(begun.flaw))
+            yield HuntTask(seed, overrides_of(begun.flaw))
 
     for done in pool.run(tasks()):
         tried += 1
@@ -140,7 +140,7 @@ def hunt(pool: Pool[Task, SeedResult], begun: Hunt, limit: int, stopped: Callabl
     return so_far()
 
 
-def work(task: Task) -> SeedResult:
+def work(task: HuntTask) -> SeedResult:
     """Simulate one seed of one build, observed."""
     return simulate(task.seed, task.overrides, observed=True)
 
@@ -153,7 +153,7 @@ def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
     outcome, finding = failing(Case(first.seed, overrides_of(hunted.flaw)))
     if finding is None:
         return hunted
-    result = reduce(outcome, Target(finding.layer, finding.property_id), jobs, stopped=stopped)
+    result = reduce(outcome, ShrinkTarget(finding.layer, finding.property_id), jobs, stopped=stopped)
     choice_file = result.choice_file
     return replace(
         hunted, small=ShrunkSize(len(choice_file.faults), choice_file.configuration.operations, result.steps)

@@ -11,7 +11,7 @@ from typing import Any
 from naming import unknown
 from nemesis.triggers import CONDITIONS, is_trigger
 from simulation.engine.choices import FORMAT, STREAMS
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.scenario.overrides import check_configuration
@@ -31,7 +31,7 @@ class ChoiceFile:
     seed: int | None
     """The seed that the choices came from; those of a shrunk file differ from it."""
     configuration: Configuration
-    faults: tuple[Fault, ...]
+    faults: tuple[SimulatedFault, ...]
     streams: Mapping[str, Sequence[int]]
     property_id: str | None
     """The property that is broken, or the anomaly; None if nothing was found."""
@@ -116,19 +116,19 @@ def _numbers(name: str, values: Any) -> tuple[int, ...]:  # noqa: ANN401
     return tuple(values)
 
 
-def _fault(number: int, entry: Any) -> Fault:  # noqa: ANN401
-    if not isinstance(entry, dict) or set(entry) | {"when"} != set(Fault._fields):
-        raise ValueError(f"fault {number}: expected the keys {', '.join(Fault._fields)}, found {entry!r}")
+def _fault(number: int, entry: Any) -> SimulatedFault:  # noqa: ANN401
+    if not isinstance(entry, dict) or set(entry) | {"when"} != set(SimulatedFault._fields):
+        raise ValueError(f"fault {number}: expected the keys {', '.join(SimulatedFault._fields)}, found {entry!r}")
     if entry["kind"] not in FAULTS:
         raise ValueError(f"fault {number}: {unknown(entry['kind'], FAULTS, 'a fault of the simulation')}")
     if "when" in entry and not is_trigger(entry["when"]):
         raise ValueError(
             f"fault {number}: when: expected a condition ({', '.join(CONDITIONS)}), found {entry['when']!r}"
         )
-    for key in set(Fault._fields) - {"kind", "when"}:
+    for key in set(SimulatedFault._fields) - {"kind", "when"}:
         if not isinstance(entry[key], int) or entry[key] < 0:
             raise ValueError(f"fault {number}: {key}: expected a whole number from 0 on, found {entry[key]!r}")
-    return Fault.from_json(entry)
+    return SimulatedFault.from_json(entry)
 
 
 def _listed(key: str, rows: Sequence[object]) -> str:

@@ -16,7 +16,7 @@ from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import data_excuse, with_excuse
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
-from simulation.workload.final_logs import LogRecord, records_of
+from simulation.workload.final_logs import ReplicaRecord, records_of
 from simulation.workload.recording import OperationRow
 
 ACKS_ALL = -1
@@ -100,7 +100,7 @@ def _first_difference(outcome: SimulationOutcome, partition: int, one: int, othe
     return None
 
 
-def _record_text(record: LogRecord | None) -> str:
+def _record_text(record: ReplicaRecord | None) -> str:
     return "nothing" if record is None else f"{record.value} of epoch {record.leader_epoch}"
 
 

@@ -11,7 +11,7 @@ from simulation.directed import play_schedule
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.workload import tables
-from simulation.workload.sampling import Sampler
+from simulation.workload.sampling import ReplicaSampler
 
 RUNS_PER_PART = 20
 """Simulations whose rows share part files, and are in memory at a time."""
@@ -47,7 +47,7 @@ def write_part(directory: Path, part: str, named: Sequence[Named | Scheduled]) -
 
 
 def _recorded(named: Named | Scheduled) -> tables.Recorded:
-    sampler = Sampler()
+    sampler = ReplicaSampler()
     if isinstance(named, Scheduled):
         outcome = play_schedule(named.path, flawed=named.flawed, recorders=(sampler,)).outcome
     else:

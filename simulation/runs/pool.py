@@ -33,7 +33,7 @@ TASK_S_MAX = 120.0
 _IDLE_S = 1.0
 
 
-class Done(NamedTuple, Generic[Task, Result]):
+class FinishedTask(NamedTuple, Generic[Task, Result]):
     """A finished task: its result, or the reason why there is none."""
 
     task: Task
@@ -80,7 +80,7 @@ class Pool(Generic[Task, Result]):
             worker.process.join()
         self._workers = []
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[Done[Task, Result]]:
+    def run(self, tasks: Iterable[Task]) -> Iterator[FinishedTask[Task, Result]]:
         """Yield tasks as they are done, in any order. `tasks` is advanced only when a worker has room."""
         source = iter(tasks)
         again: deque[Task] = deque()
@@ -110,7 +110,7 @@ class Pool(Generic[Task, Result]):
                 except OSError:
                     continue  # it is dead: `_collect` handles that
 
-    def _collect(self, again: deque[Task]) -> Iterator[Done[Task, Result]]:
+    def _collect(self, again: deque[Task]) -> Iterator[FinishedTask[Task, Result]]:
         ready = wait([worker.connection for worker in self._workers if worker.tasks], _IDLE_S)
         for slot, worker in enumerate(self._workers):
             if worker.connection in ready:
@@ -120,12 +120,12 @@ class Pool(Generic[Task, Result]):
                     yield self._replaced(slot, again, None)
                     continue
                 worker.since_s = time.monotonic()
-                yield Done(worker.tasks.popleft(), result, trouble)
+                yield FinishedTask(worker.tasks.popleft(), result, trouble)
             elif worker.tasks and time.monotonic() - worker.since_s > self._task_s_max:
                 worker.process.kill()
                 yield self._replaced(slot, again, f"did not end within {self._task_s_max:g} s")
 
-    def _replaced(self, slot: int, again: deque[Task], why: str | None) -> Done[Task, Result]:
+    def _replaced(self, slot: int, again: deque[Task], why: str | None) -> FinishedTask[Task, Result]:
         """Replace a dead worker; the tasks that it held and had not begun go to other workers."""
         dead = self._workers[slot]
         dead.connection.close()
@@ -133,7 +133,7 @@ class Pool(Generic[Task, Result]):
         self._workers[slot] = self._started()
         culprit = dead.tasks.popleft()
         again.extend(dead.tasks)
-        return Done(culprit, None, why or f"its process died: {_ending(dead.process.exitcode)}")
+        return FinishedTask(culprit, None, why or f"its process died: {_ending(dead.process.exitcode)}")
 
     def _started(self) -> _Worker[Task]:
         here, there = self._context.Pipe()

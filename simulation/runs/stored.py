@@ -20,19 +20,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulation.engine.event_log import EventStream, Moment
+from simulation.engine.event_log import EventStream, LoggedEvent
 from simulation.invariants.watchers import watchers
 from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
-from simulation.runs.trace import Line, TraceRecorder, story
+from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload import tables
-from simulation.workload.sampling import Sampler
+from simulation.workload.sampling import ReplicaSampler
 
-STORY_LINES = 400
+TRACE_LINES = 400
 """The number of lines at the end of a trace that are stored."""
 
 NAME = "simulation"
@@ -51,9 +51,9 @@ _MOMENTS = pa.schema(
 
 def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Finding]:
     """Simulate a case again and write its run into an empty directory; returns the findings."""
-    recorder, sampler, stream = TraceRecorder(), Sampler(), EventStream()
+    recorder, sampler, stream = TraceRecorder(), ReplicaSampler(), EventStream()
     observers = watchers() if observed else ()
-    outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_notes=True)
+    outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_log=True)
     found = findings(outcome)
     run_id = directory.name
     _write_json(directory / "spec.json", _specification(case, outcome))
@@ -61,7 +61,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
     (directory / "tape.json").write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
-    lines = story(recorder, outcome.history, outcome.notes)
+    lines = trace_lines(recorder, outcome.history, outcome.log_entries)
     _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
     tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
     write_results(directory, run_id, found)
@@ -87,7 +87,7 @@ def relevant(lines: Sequence[Line]) -> Sequence[Line]:
     """The part of a trace that leads to the violation, or else to its end."""
     end = next((index for index, line in enumerate(lines) if line.text.startswith("VIOLATION")), len(lines))
     shown = [line for line in lines[: end + 1] if line.text != "Fetch: metadata"]
-    return shown[-STORY_LINES:]
+    return shown[-TRACE_LINES:]
 
 
 def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> None:
@@ -109,14 +109,14 @@ def found_in(directory: Path) -> list[Finding]:
     return [Finding(**finding) for finding in data["findings"]]
 
 
-def read_moments(directory: Path) -> list[Moment]:
+def read_moments(directory: Path) -> list[LoggedEvent]:
     """The events of a stored run."""
     with pq.ParquetFile(directory / "events.parquet") as file:
         columns = file.read().to_pydict()
-    return [Moment(*row) for row in zip(*(columns[name] for name in _MOMENTS.names), strict=True)]
+    return [LoggedEvent(*row) for row in zip(*(columns[name] for name in _MOMENTS.names), strict=True)]
 
 
-def _write_moments(path: Path, moments: Sequence[Moment]) -> None:
+def _write_moments(path: Path, moments: Sequence[LoggedEvent]) -> None:
     columns = zip(*moments, strict=True)
     arrays = [pa.array(list(values), field.type) for values, field in zip(columns, _MOMENTS, strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=_MOMENTS), path, compression="zstd")

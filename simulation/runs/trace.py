@@ -56,11 +56,11 @@ class TraceRecorder:
         self.lines: list[Line] = []
         self._sent: dict[tuple[int, int], int] = {}
         self._asked: dict[tuple[int, int], int] = {}
-        self._notes_read = 0
+        self._entries_read = 0
 
     def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        self.catch_up(cluster.notes or ())
+        self.catch_up(cluster.log_entries or ())
         self._event(cluster.now_us, step)
         for effect in step.effects:
             match effect:
@@ -78,16 +78,16 @@ class TraceRecorder:
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
-        self.catch_up(cluster.notes or ())
+        self.catch_up(cluster.log_entries or ())
         how = "dies" if lost_bytes < 0 else f"loses power, and {lost_bytes} bytes that were not synced"
         self.lines.append(Line(cluster.now_us, node_id, how))
 
-    def catch_up(self, notes: Sequence[tuple[int, int, str]]) -> None:
+    def catch_up(self, log_entries: Sequence[tuple[int, int, str]]) -> None:
         """Add the nemesis's log entries since the last call."""
-        for at_us, node_id, text in notes[self._notes_read :]:
+        for at_us, node_id, text in log_entries[self._entries_read :]:
             if node_id == NOBODY:
                 self.lines.append(Line(at_us, NOBODY, text))
-        self._notes_read = len(notes)
+        self._entries_read = len(log_entries)
 
     def _event(self, at_us: int, step: EventStep) -> None:
         match step.event:
@@ -107,9 +107,11 @@ class TraceRecorder:
             self.lines.append(Line(at_us, node_id, shown, source))
 
 
-def story(recorder: TraceRecorder, history: SimulatedHistory, notes: Sequence[tuple[int, int, str]]) -> list[Line]:
+def trace_lines(
+    recorder: TraceRecorder, history: SimulatedHistory, log_entries: Sequence[tuple[int, int, str]]
+) -> list[Line]:
     """All lines, with the results of the clients' sends."""
-    recorder.catch_up(notes)
+    recorder.catch_up(log_entries)
     return sorted([*recorder.lines, *_sends(history)], key=lambda line: line.at_us)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.watchers import Watch
 from simulation.scenario import scenario
 from simulation.scenario.scenario import SimulationOutcome
@@ -25,7 +25,7 @@ class Case:
     seed: int | None
     overrides: Mapping[str, object] = field(default_factory=dict)
     streams: Mapping[str, Sequence[int]] | None = None
-    faults: tuple[Fault, ...] | None = None
+    faults: tuple[SimulatedFault, ...] | None = None
     refill: int | None = None
 
     def choices(self) -> ChoiceSequence:
@@ -43,7 +43,7 @@ def run(
     recorders: Sequence[Observer] = (),
     *,
     to_the_end: bool = False,
-    keep_notes: bool = False,
+    keep_log: bool = False,
 ) -> SimulationOutcome:
     """Simulate a case.
 
@@ -53,7 +53,7 @@ def run(
     watch = Watch(observers)
     attached = [*recorders, watch] if to_the_end else [*recorders, *observers]
     outcome = scenario.run(
-        case.choices(), overrides=case.overrides, faults=case.faults, observers=attached, keep_notes=keep_notes
+        case.choices(), overrides=case.overrides, faults=case.faults, observers=attached, keep_log=keep_log
     )
     first = watch.violation
     if first is None:

@@ -23,12 +23,12 @@ from simulation.engine.node_views import brokers, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults import schedule
 from simulation.faults.nemesis import Nemesis
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.liveness import unmet
 from simulation.invariants.violation import Violation
 from simulation.scenario.configuration import Configuration, draw_configuration
 from simulation.workload.administration import ADMINISTRATOR
-from simulation.workload.clients import TOPIC, Producer, ProducerPlan, Reader
+from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer, SimulatedReader
 from simulation.workload.final_logs import ReplicaLog, replica_logs
 from simulation.workload.recording import SimulatedHistory
 
@@ -56,7 +56,7 @@ class SimulationOutcome:
 
     seed: int | None
     configuration: Configuration
-    faults: Sequence[Fault]
+    faults: Sequence[SimulatedFault]
     digest: str
     events: int
     virtual_ms: int
@@ -68,7 +68,7 @@ class SimulationOutcome:
     values: Mapping[str, Sequence[int]]
     logs: Mapping[tuple[int, int], ReplicaLog]
     phases: Mapping[str, tuple[int, int]]
-    notes: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
+    log_entries: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
 
 
 class _Administrator:
@@ -137,17 +137,17 @@ def run(
     choices: ChoiceSequence,
     *,
     overrides: Mapping[str, object] | None = None,
-    faults: Sequence[Fault] | None = None,
+    faults: Sequence[SimulatedFault] | None = None,
     observers: Sequence[Observer] = (),
-    keep_notes: bool = False,
+    keep_log: bool = False,
 ) -> SimulationOutcome:
     """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
     configuration = draw_configuration(choices["configuration"], overrides)
     if faults is None:
         faults = schedule.draw(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)
-    if keep_notes:
-        cluster.notes = []
+    if keep_log:
+        cluster.log_entries = []
     test = _Test(cluster, configuration, faults)
     failure = failed_property = None
     try:
@@ -172,7 +172,7 @@ def run(
         choices.values(),
         replica_logs(cluster),
         test.phases,
-        cluster.notes or (),
+        cluster.log_entries or (),
     )
 
 
@@ -187,7 +187,9 @@ def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
 
 
 class _Test:
-    def __init__(self, cluster: SimulatedCluster, configuration: Configuration, faults: Sequence[Fault]) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, configuration: Configuration, faults: Sequence[SimulatedFault]
+    ) -> None:
         self.cluster = cluster
         self.configuration = configuration
         self.faults = list(faults)
@@ -209,9 +211,11 @@ class _Test:
         )
         poll_ms = max(1, configuration.duration_ms * configuration.readers // configuration.polls)
         ids = iter(range(CLIENTS_FROM, CLIENTS_FROM + 1_000))
-        self.producers = [Producer(next(ids), plan, broker_ids, self.history) for _ in range(configuration.producers)]
+        self.producers = [
+            SimulatedProducer(next(ids), plan, broker_ids, self.history) for _ in range(configuration.producers)
+        ]
         self.readers = [
-            Reader(next(ids), configuration.partitions, broker_ids, self.history, poll_ms)
+            SimulatedReader(next(ids), configuration.partitions, broker_ids, self.history, poll_ms)
             for _ in range(configuration.readers)
         ]
         cluster.clients = {producer.client_id: producer for producer in self.producers}

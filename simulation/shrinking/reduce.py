@@ -16,20 +16,20 @@ from typing import NamedTuple
 
 from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.violation import Violation
 from simulation.invariants.watchers import watchers
 from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, Layer, findings
 from simulation.runs.pool import Pool
 from simulation.runs.stored import choice_file_of, relevant
-from simulation.runs.trace import Line, TraceRecorder, story, without_repetitions
+from simulation.runs.trace import Line, TraceRecorder, trace_lines, without_repetitions
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.shrinking.model_steps import ModelSteps
-from simulation.shrinking.shrinker import Candidate, Kind, Lane, Lanes, Shrinker
+from simulation.shrinking.shrinker import Candidate, Lane, LaneKind, Lanes, Shrinker
 
 _NUMBERS = ("at_ms", "kind", "target", "duration_ms", "parameter")
 """The numbers of a fault: its time since `_EARLIEST_MS`, the index of its kind among all kinds, …"""
@@ -50,16 +50,16 @@ STORY = "story"
 """The measured lane: steps from the end of set-up to the violation."""
 
 SHAPE: Mapping[str, Lane] = {
-    "luck": Lane(Kind.FIXED),
-    "configuration": Lane(Kind.FIXED),
-    "schedule": Lane(Kind.ROWS, len(_NUMBERS), timed=True),
-    STORY: Lane(Kind.MEASURED),
-    "workload": Lane(Kind.NOISE),
-    "network": Lane(Kind.NOISE),
-    "disk": Lane(Kind.NOISE),
+    "luck": Lane(LaneKind.FIXED),
+    "configuration": Lane(LaneKind.FIXED),
+    "schedule": Lane(LaneKind.ROWS, len(_NUMBERS), timed=True),
+    STORY: Lane(LaneKind.MEASURED),
+    "workload": Lane(LaneKind.NOISE),
+    "network": Lane(LaneKind.NOISE),
+    "disk": Lane(LaneKind.NOISE),
 }
 
-_NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is Kind.NOISE)
+_NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)
 
 _Choices = tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...]
 """Groups of settings, with the values that they may have together, simplest first."""
@@ -96,7 +96,7 @@ class CannotShrink(ValueError):
     """A failure that cannot be represented as lists of numbers. One line."""
 
 
-class Target(NamedTuple):
+class ShrinkTarget(NamedTuple):
     """The finding to preserve: the first violation of an observer, or a finding from final logs or history."""
 
     layer: Layer
@@ -198,7 +198,7 @@ def failing(case: Case) -> tuple[SimulationOutcome, Finding | None]:
 
 def reduce(
     outcome: SimulationOutcome,
-    target: Target,
+    target: ShrinkTarget,
     jobs: int,
     *,
     stopped: Callable[[], bool] = lambda: False,
@@ -246,7 +246,7 @@ def reduce(
     return _finished(scale, best, target, outcome.seed, tried)
 
 
-def _cut_short(scale: Scale, lanes: Lanes, target: Target) -> _Hit:
+def _cut_short(scale: Scale, lanes: Lanes, target: ShrinkTarget) -> _Hit:
     """A failure without the faults that come after it."""
     measured = _measured(scale, Candidate(lanes), target)
     if measured is None or not target.is_sudden:
@@ -258,7 +258,7 @@ def _cut_short(scale: Scale, lanes: Lanes, target: Target) -> _Hit:
     return _measured(scale, Candidate({**measured.lanes, "schedule": early}), target) or measured
 
 
-def _by_one_fault(scale: Scale, lanes: Lanes, target: Target) -> _Hit | None:
+def _by_one_fault(scale: Scale, lanes: Lanes, target: ShrinkTarget) -> _Hit | None:
     """Replace the sole-survivor phase by one early fault, if the failure needs no other faults: a shorter trace."""
     origin = scale.origin
     if not origin.squeeze or not target.is_sudden:
@@ -269,7 +269,7 @@ def _by_one_fault(scale: Scale, lanes: Lanes, target: Target) -> _Hit | None:
     calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else index for (names, _), index in parts)}
     for kind in _AS_IN_THE_SOLE_SURVIVOR_PHASE:
         for broker in range(origin.brokers):
-            row = _row(Fault(_EARLY_MS, kind, broker, _BRIEF_MS, 0))
+            row = _row(SimulatedFault(_EARLY_MS, kind, broker, _BRIEF_MS, 0))
             hit = _measured(scale, Candidate({**calm, "schedule": row}), target)
             if hit is not None:
                 return hit
@@ -288,7 +288,7 @@ def case_of(scale: Scale, candidate: Candidate) -> Case:
     return Case(None, {**vars(configuration), "faults": kinds}, streams, faults, candidate.refill)
 
 
-def _attempt(task: _Task, scale: Scale, target: Target) -> _Hit | None:
+def _attempt(task: _Task, scale: Scale, target: ShrinkTarget) -> _Hit | None:
     observers = watchers() if target.observed else ()
     patience = () if task.limit_ms is None else (_Patience(task.limit_ms),)
     if target.found(cases.run(case_of(scale, task.candidate), (*observers, *patience))) is None:
@@ -298,7 +298,7 @@ def _attempt(task: _Task, scale: Scale, target: Target) -> _Hit | None:
     return hit if hit is None or below is None or hit.lanes[STORY] < below else None
 
 
-def _measured(scale: Scale, candidate: Candidate, target: Target) -> _Hit | None:
+def _measured(scale: Scale, candidate: Candidate, target: ShrinkTarget) -> _Hit | None:
     """Simulate a candidate once more: what was drawn, and the length of its trace. None if it does not fail."""
     steps = ModelSteps()
     outcome = cases.run(case_of(scale, candidate), watchers() if target.observed else (), (steps,))
@@ -309,14 +309,14 @@ def _measured(scale: Scale, candidate: Candidate, target: Target) -> _Hit | None
     return _Hit({**candidate.lanes, **drawn, STORY: (story_steps,)}, outcome.virtual_ms)
 
 
-def _finished(scale: Scale, lanes: Lanes, target: Target, seed: int | None, tried: int) -> Shrunk:
+def _finished(scale: Scale, lanes: Lanes, target: ShrinkTarget, seed: int | None, tried: int) -> Shrunk:
     recorder = TraceRecorder()
     case = case_of(scale, Candidate(lanes))
-    outcome = cases.run(case, watchers() if target.observed else (), (recorder,), keep_notes=True)
+    outcome = cases.run(case, watchers() if target.observed else (), (recorder,), keep_log=True)
     outcome.seed = seed
     found = target.found(outcome)
     assert found is not None, "what fails once fails always"
-    lines = without_repetitions(from_first_cause(relevant(story(recorder, outcome.history, outcome.notes))))
+    lines = without_repetitions(from_first_cause(relevant(trace_lines(recorder, outcome.history, outcome.log_entries))))
     happens = [*(str(line) for line in lines), f"VIOLATION of {found}"]
     return Shrunk(choice_file_of(outcome, [found], happens), lanes[STORY][0], tried)
 
@@ -331,15 +331,15 @@ def from_first_cause(lines: Sequence[Line]) -> Sequence[Line]:
     return lines
 
 
-def _at_ms(fault: Fault) -> int:
+def _at_ms(fault: SimulatedFault) -> int:
     return fault.at_ms
 
 
-def _row(fault: Fault) -> tuple[int, ...]:
+def _row(fault: SimulatedFault) -> tuple[int, ...]:
     at_ms = max(0, fault.at_ms - _EARLIEST_MS)
     return (at_ms, FAULTS.index(fault.kind), fault.target, fault.duration_ms, fault.parameter)
 
 
-def _fault(row: Sequence[int]) -> Fault:
+def _fault(row: Sequence[int]) -> SimulatedFault:
     at_ms, kind, target, duration_ms, parameter = row
-    return Fault(_EARLIEST_MS + at_ms, FAULTS[kind], target, duration_ms, parameter)
+    return SimulatedFault(_EARLIEST_MS + at_ms, FAULTS[kind], target, duration_ms, parameter)

@@ -45,7 +45,7 @@ REDRAWS = 24
 """How many redraws of the noise must fail to shorten a trace before it counts as short."""
 
 
-class Kind(Enum):
+class LaneKind(Enum):
     """The ways to simplify a lane."""
 
     FIXED = "fixed"
@@ -57,7 +57,7 @@ class Kind(Enum):
 class Lane(NamedTuple):
     """The shape of a lane: rows of `width` numbers. The first number of rows that are `timed` is when they happen."""
 
-    kind: Kind
+    kind: LaneKind
     width: int = 1
     timed: bool = False
 
@@ -108,7 +108,7 @@ class Shrinker:
                 self._clear()
                 self._structure()
             self._redraw()
-            for name in self._of(Kind.NOISE):
+            for name in self._of(LaneKind.NOISE):
                 self._delete(name)
                 self._zero(name)
                 self._lower(name)
@@ -118,11 +118,11 @@ class Shrinker:
 
     def _structure(self) -> None:
         """Simplify all but the noise: while that still succeeds, work on the noise would be wasted."""
-        for name in self._of(Kind.FIXED):
+        for name in self._of(LaneKind.FIXED):
             self._leap(name)
             self._zero(name, SETTINGS_CHUNK_MIN)
             self._lower(name)
-        for name in self._of(Kind.ROWS):
+        for name in self._of(LaneKind.ROWS):
             self._delete(name)
             if self._shape[name].timed:
                 self._hurry(name)
@@ -130,8 +130,8 @@ class Shrinker:
 
     def _clear(self) -> None:
         """Empty all noise, or one lane."""
-        noise = self._of(Kind.NOISE)
-        groups = [noise, *([name] for name in (*self._of(Kind.ROWS), *noise))]
+        noise = self._of(LaneKind.NOISE)
+        groups = [noise, *([name] for name in (*self._of(LaneKind.ROWS), *noise))]
         self._first([{**self.best, **dict.fromkeys(group, ())} for group in groups if group])
 
     def _leap(self, name: str) -> None:
@@ -181,7 +181,7 @@ class Shrinker:
 
     def _lower(self, name: str) -> None:
         """Lower numbers one by one: to zero, or by bisection to the least that still fails."""
-        noise = self._shape[name].kind is Kind.NOISE
+        noise = self._shape[name].kind is LaneKind.NOISE
         if noise and sum(map(bool, self.best[name])) > NOISE_LOWERED_MAX:
             return
 
@@ -249,7 +249,7 @@ class Shrinker:
     # --- candidates --------------------------------------------------------------------------------------------------
 
     def _chunks_max(self, name: str) -> int:
-        return NOISE_CHUNKS_MAX if self._shape[name].kind is Kind.NOISE else 1 << 30
+        return NOISE_CHUNKS_MAX if self._shape[name].kind is LaneKind.NOISE else 1 << 30
 
     def _with(self, name: str, values: tuple[int, ...]) -> Lanes:
         return {**self.best, name: values}
@@ -271,8 +271,8 @@ class Shrinker:
         return True
 
     def _candidates(self, tried: Sequence[Lanes], indexes: list[int], refills: int) -> Iterator[Candidate]:
-        noise = self._of(Kind.NOISE)
-        chosen = [name for name in self._shape if name not in self._of(Kind.MEASURED)]
+        noise = self._of(LaneKind.NOISE)
+        chosen = [name for name in self._shape if name not in self._of(LaneKind.MEASURED)]
         for index, lanes in enumerate(tried):
             if self._stopped():
                 return
@@ -289,24 +289,24 @@ class Shrinker:
                 yield Candidate(self._quiet(lanes), self._refill())
 
     def _quiet(self, lanes: Lanes) -> Lanes:
-        noise = self._of(Kind.NOISE)
+        noise = self._of(LaneKind.NOISE)
         return {name: values for name, values in lanes.items() if name not in noise}
 
     def _refill(self) -> int:
         self._next_refill += 1
         return self._next_refill
 
-    def _of(self, kind: Kind) -> Sequence[str]:
+    def _of(self, kind: LaneKind) -> Sequence[str]:
         return [name for name, lane in self._shape.items() if lane.kind is kind]
 
     def _measured(self, lanes: Lanes) -> tuple[int, ...]:
-        return tuple(number for name in self._of(Kind.MEASURED) for number in lanes[name])
+        return tuple(number for name in self._of(LaneKind.MEASURED) for number in lanes[name])
 
     def _is_simpler(self, lanes: Lanes) -> bool:
         return self._cost(lanes) < self._cost(self.best)
 
     def _cost(self, lanes: Lanes) -> tuple[object, ...]:
-        fixed, rows, noise = self._of(Kind.FIXED), self._of(Kind.ROWS), self._of(Kind.NOISE)
+        fixed, rows, noise = self._of(LaneKind.FIXED), self._of(LaneKind.ROWS), self._of(LaneKind.NOISE)
         return (
             [(sum(lanes[name]), lanes[name]) for name in fixed],
             [len(lanes[name]) for name in rows],

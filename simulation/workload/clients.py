@@ -48,7 +48,7 @@ _DEFINITELY_NOT_APPENDED = {
 
 
 @dataclass(slots=True)
-class Route:
+class LeaderCache:
     """A client's view of the leaders: partition -> (leader, leader epoch)."""
 
     brokers: Sequence[int]
@@ -84,14 +84,14 @@ class ProducerPlan:
     operations: int
 
 
-class Producer:
+class SimulatedProducer:
     """Sends batches to the partitions of the log; each ambiguous outcome begins a new logical process."""
 
     def __init__(self, client_id: int, plan: ProducerPlan, brokers: Sequence[int], history: SimulatedHistory) -> None:
         self.client_id = client_id
         self.plan = plan
         self.history = history
-        self.route = Route(brokers)
+        self.route = LeaderCache(brokers)
         self.process = history.new_process()
         self.sent_operations = 0
         self.acknowledged = 0
@@ -262,7 +262,7 @@ class Producer:
             self._complete(cluster, "info", "the run ended", None)
 
 
-class Reader:
+class SimulatedReader:
     """One logical process that reads all partitions by assignment, and sometimes asks for their ends."""
 
     def __init__(
@@ -273,7 +273,7 @@ class Reader:
         self.history = history
         self.interval_ms = interval_ms
         self.process = history.new_process()
-        self.route = Route(brokers)
+        self.route = LeaderCache(brokers)
         self.positions = dict.fromkeys(range(partitions), 0)
         self.phase = "main"
         self.stopped = False

@@ -22,7 +22,7 @@ class ReplicaLog(NamedTuple):
     data: bytes
 
 
-class LogRecord(NamedTuple):
+class ReplicaRecord(NamedTuple):
     """One record of a log; `value` is None for a tombstone, `crc` is its batch's checksum."""
 
     offset: int
@@ -43,13 +43,13 @@ def replica_logs(cluster: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]
     return found
 
 
-def records_of(data: bytes) -> Iterator[LogRecord]:
+def records_of(data: bytes) -> Iterator[ReplicaRecord]:
     """Decode batches; control batches are passed over."""
     for at, header in iterate_headers(data):
         if not header.is_control:
             for record in decode_records(data, at):
                 value = int.from_bytes(record.value, "big") if record.value is not None else None
-                yield LogRecord(record.offset, header.leader_epoch, value, header.crc)
+                yield ReplicaRecord(record.offset, header.leader_epoch, value, header.crc)
 
 
 def _segments(log: Log) -> Iterator[bytes]:

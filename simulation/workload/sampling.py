@@ -12,7 +12,7 @@ from simulation.engine.node_views import broker_state
 INTERVAL_US = 500 * MS
 
 
-class Sample(NamedTuple):
+class ReplicaSample(NamedTuple):
     """One replica as its broker saw it; the columns of the table `cluster`."""
 
     at_ns: int
@@ -30,11 +30,11 @@ class Sample(NamedTuple):
     broker_epoch: int
 
 
-class Sampler:
+class ReplicaSampler:
     """An observer that samples a broker's replicas at intervals, and whenever leader or ISR have changed."""
 
     def __init__(self) -> None:
-        self.samples: list[Sample] = []
+        self.samples: list[ReplicaSample] = []
         self._due_us: dict[int, int] = {}
         self._seen: dict[tuple[int, tuple[str, int]], tuple[object, ...]] = {}
 
@@ -56,8 +56,8 @@ class Sampler:
         """See `Observer.crashed`. A dead broker has no replicas to sample."""
 
 
-def _sample(now_us: int, replica: Replica, broker_epoch: int) -> Sample:
-    return Sample(
+def _sample(now_us: int, replica: Replica, broker_epoch: int) -> ReplicaSample:
+    return ReplicaSample(
         now_us * MS,
         replica.broker_id,
         replica.topic,

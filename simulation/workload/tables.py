@@ -15,7 +15,7 @@ from simulation.engine.event_queue import MS
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from simulation.workload.final_logs import records_of
-from simulation.workload.sampling import Sample
+from simulation.workload.sampling import ReplicaSample
 
 UNAVAILABLE_AFTER_MS = 60_000
 CLIENT = "simulated"
@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
     run_id: str
     name: str
     outcome: SimulationOutcome
-    samples: Sequence[Sample]
+    samples: Sequence[ReplicaSample]
 
 
 def write(directory: Path, part: str, runs: Sequence[Recorded]) -> None:

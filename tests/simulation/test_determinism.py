@@ -14,7 +14,7 @@ import pytest
 import harness
 from broker.core.broker_node.node import BrokerNode
 from broker.core.ports.events import Effect, Event, LogEntry, TimerFired
-from simulation.engine.event_log import EventStream, Moment, first_difference
+from simulation.engine.event_log import EventStream, LoggedEvent, first_difference
 from simulation.invariants.watchers import watchers
 from simulation.runs.replay import differing_event
 from simulation.scenario.case import Case, run
@@ -67,7 +67,7 @@ def test_a_seed_twice_in_one_process_is_the_same_event_by_event() -> None:
 
 def test_observers_and_recorders_change_nothing() -> None:
     plain = run(quick(7))
-    watched = run(quick(7), watchers(), (EventStream(),), to_the_end=True, keep_notes=True)
+    watched = run(quick(7), watchers(), (EventStream(),), to_the_end=True, keep_log=True)
     assert (watched.digest, watched.events, watched.history) == (plain.digest, plain.events, plain.history)
 
 
@@ -108,7 +108,7 @@ def test_a_clock_in_a_rule_is_caught_at_its_first_event(monkeypatch: pytest.Monk
     assert difference.one.at_us // 1_000 == at_ms
     assert difference.one.kind == "TimerFired"
     assert repr(event).endswith(difference.one.detail)
-    assert "something else came of it" in str(difference)
+    assert "with different effects" in str(difference)
 
 
 def test_iterating_a_set_is_caught_between_processes_at_its_first_event() -> None:
@@ -144,13 +144,13 @@ for moment in stream.moments:
     assert 10_000_000 <= difference.one.at_us < 11_000_000
 
 
-def moment_of(line: str) -> Moment:
+def moment_of(line: str) -> LoggedEvent:
     at_us, node_id, kind, detail, content = line.split("\t")
-    return Moment(int(at_us), int(node_id), kind, detail, int(content))
+    return LoggedEvent(int(at_us), int(node_id), kind, detail, int(content))
 
 
 def test_a_stream_that_ends_early_differs_at_its_end() -> None:
-    moments = [Moment(number, 1, "TimerFired", "(key)", number) for number in range(3)]
+    moments = [LoggedEvent(number, 1, "TimerFired", "(key)", number) for number in range(3)]
     difference = first_difference(moments, moments[:2])
     assert difference is not None
     assert (difference.number, difference.other) == (2, None)

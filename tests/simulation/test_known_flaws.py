@@ -11,7 +11,7 @@ from broker.core.rules.flaws import FLAWS
 from harness.commands import cli
 from harness.terminal.exits import Exit
 from simulation.known_flaws import hunt, hunt_files, page, visibility
-from simulation.known_flaws.hunt import FirstFinding, Hunt, ShrunkSize, Task
+from simulation.known_flaws.hunt import FirstFinding, Hunt, HuntTask, ShrunkSize
 from simulation.runs.findings import Finding, Layer
 from simulation.runs.judgement import Scheduled
 from simulation.runs.pool import Pool
@@ -21,7 +21,7 @@ LIAR = FLAWS["ack-before-replication"]
 
 
 def hunted_through(flaw: str | None, seeds: int) -> Hunt:
-    with Pool[Task, SeedResult](hunt.work, 2) as pool:
+    with Pool[HuntTask, SeedResult](hunt.work, 2) as pool:
         return hunt.hunt(pool, Hunt(FLAWS[flaw] if flaw else None, 0, 0.0), seeds, lambda: False)
 
 
@@ -39,7 +39,7 @@ def test_the_correct_build_is_hunted_in_vain() -> None:
 
 
 def test_a_hunt_ends_when_it_is_stopped() -> None:
-    with Pool[Task, SeedResult](hunt.work, 1) as pool:
+    with Pool[HuntTask, SeedResult](hunt.work, 1) as pool:
         assert hunt.hunt(pool, Hunt(LIAR, 0, 0.0), 100, lambda: True).seeds == 0
 
 
@@ -57,7 +57,7 @@ def test_a_hunt_continues_where_it_was_interrupted(tmp_path: Path) -> None:
     ]
     hunt_files.save(notes, [Hunt(FLAWS["late-cut"], 7, 1.0)])
     assert hunt_files.load(notes, [LIAR]) == [begun], "saving another flaw keeps this one"
-    with Pool[Task, SeedResult](hunt.work, 2) as pool:
+    with Pool[HuntTask, SeedResult](hunt.work, 2) as pool:
         continued = hunt.hunt(pool, begun, 30, lambda: False)
     assert continued.failing[0] == 2
     assert continued.first == begun.first_findings[Layer.LOGS]
@@ -138,7 +138,7 @@ def test_the_page_explains_where_clients_see_more_than_the_catalogue() -> None:
     fenced = replace(Hunt(FLAWS["fenced-joins-isr"], 4, 1.0), directed=("invariant",))
     seen = replace(Hunt(FLAWS["session-forgets-epoch"], 4, 1.0), directed=("invariant",), clients=True)
     assert (visibility.difference(fenced) or "").startswith(
-        "B-49 `fenced-joins-isr`, BB-adm in the catalogue; clients do not see it: a client would have to ask"
+        "B-49 `fenced-joins-isr`, BB-adm in the catalogue; clients do not see it: a client would have to query"
     )
     assert "WB in the catalogue; clients see it" in (visibility.difference(seen) or "")
     assert visibility.difference(replace(fenced, anomalies=("lost-acked-write",))) is None

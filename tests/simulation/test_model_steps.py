@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulation.engine.event_queue import MS
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.shrinking.model_steps import ModelSteps
@@ -15,7 +15,7 @@ SIMPLEST = {**QUICK, "partitions": 1, "producers": 1, "operations": 1, "idempote
 SECOND_US = 1_000 * MS
 
 
-def counted(faults: Sequence[Fault] = (), **overrides: object) -> tuple[ModelSteps, int]:
+def counted(faults: Sequence[SimulatedFault] = (), **overrides: object) -> tuple[ModelSteps, int]:
     """The steps of the simplest simulation, with the shortest latencies and one send; and the end of its set-up."""
     steps = ModelSteps()
     outcome = cases.run(Case(None, {**SIMPLEST, **overrides}, {}, tuple(faults)), (), (steps,))
@@ -40,7 +40,7 @@ def test_a_record_is_written_fetched_and_committed() -> None:
 
 def test_a_registration_that_is_refused_again_and_again_counts_once() -> None:
     """Until its former session has expired a broker is refused, four times a second."""
-    kill = Fault(5_000, "kill", 2, 10, 0)
+    kill = SimulatedFault(5_000, "kill", 2, 10, 0)
     soon, late = (counted([kill], session_timeout_ms=timeout)[0] for timeout in (1_500, 4_000))
     of_soon, of_late = (between(steps, 5 * SECOND_US - 1, 12 * SECOND_US) for steps in (soon, late))
     assert of_soon == of_late > 10

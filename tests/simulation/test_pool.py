@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulation.runs.pool import AHEAD, Done, Pool
+from simulation.runs.pool import AHEAD, FinishedTask, Pool
 
 FOREVER_S = 600.0
 
@@ -28,7 +28,7 @@ def work(task: str) -> str:
     return task.upper()
 
 
-def outcomes(tasks: list[str], jobs: int = 2, task_s_max: float = 30.0) -> dict[str, Done[str, str]]:
+def outcomes(tasks: list[str], jobs: int = 2, task_s_max: float = 30.0) -> dict[str, FinishedTask[str, str]]:
     with Pool(work, jobs, task_s_max) as pool:
         return {done.task: done for done in pool.run(tasks)}
 

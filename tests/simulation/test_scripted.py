@@ -11,7 +11,7 @@ from nemesis.schedule import Schedule, ScheduleError
 from nemesis.schedule_file import loads_script
 from nemesis.triggers import Trigger
 from simulation.faults.nemesis import Nemesis
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.faults.translation import BEGIN_MS, SIMULATED, simulated
 from simulation.scenario import case as cases
 from tests.simulation.small import quick
@@ -42,9 +42,9 @@ target = "active-controller"
 
 def test_a_script_for_real_nodes_becomes_faults_of_the_simulation() -> None:
     assert simulated(loads_script(SCRIPT), quick(1)) == (
-        Fault(BEGIN_MS + 1_000, "isolate", 3 + 1 + 1, 3_000, 0),
-        Fault(BEGIN_MS + 1_500, "lossy-kill", 4 % 3, 5_000, 0),
-        Fault(BEGIN_MS + 3_000, "pause", 3 + 1 + 3, 5_000, 0),
+        SimulatedFault(BEGIN_MS + 1_000, "isolate", 3 + 1 + 1, 3_000, 0),
+        SimulatedFault(BEGIN_MS + 1_500, "lossy-kill", 4 % 3, 5_000, 0),
+        SimulatedFault(BEGIN_MS + 3_000, "pause", 3 + 1 + 3, 5_000, 0),
     )
 
 
@@ -92,10 +92,10 @@ def test_a_condition_that_holds_from_the_start_fires_at_once_and_one_that_never_
 def test_a_fault_that_waits_can_be_stored_and_read_again() -> None:
     waiting = next(fault for fault in simulated(loads_script(WAITING), quick(1)) if fault.kind == "kill")
     assert waiting.when == Trigger("isr-at-most", 0, 2)
-    assert Fault.from_json(json.loads(json.dumps(waiting.to_json()))) == waiting
+    assert SimulatedFault.from_json(json.loads(json.dumps(waiting.to_json()))) == waiting
     plain = waiting._replace(when=None)
     assert "when" not in plain.to_json()
-    assert Fault.from_json(plain.to_json()) == plain
+    assert SimulatedFault.from_json(plain.to_json()) == plain
 
 
 def test_every_translated_kind_exists_in_real_and_simulated_runs() -> None:

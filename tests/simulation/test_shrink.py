@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from simulation.shrinking.shrinker import Candidate, Kind, Lane, Lanes, Shrinker, one_by_one
+from simulation.shrinking.shrinker import Candidate, Lane, LaneKind, Lanes, Shrinker, one_by_one
 
 Rows = Sequence[tuple[int, ...]]
 
-SHAPE = {"settings": Lane(Kind.FIXED), "schedule": Lane(Kind.ROWS, 3), "noise": Lane(Kind.NOISE)}
+SHAPE = {"settings": Lane(LaneKind.FIXED), "schedule": Lane(LaneKind.ROWS, 3), "noise": Lane(LaneKind.NOISE)}
 
 
 def rows_of(values: Sequence[int]) -> Rows:
@@ -141,7 +141,7 @@ def test_it_stops_on_request() -> None:
 
 
 def test_rows_that_need_the_time_between_them_happen_sooner_together() -> None:
-    shape = {**SHAPE, "schedule": Lane(Kind.ROWS, 3, timed=True)}
+    shape = {**SHAPE, "schedule": Lane(LaneKind.ROWS, 3, timed=True)}
     begin = {"settings": (0,), "schedule": (40_000, 1, 0, 40_500, 2, 0, 52_000, 3, 0), "noise": ()}
 
     def fails(lanes: Lanes) -> bool:
@@ -154,7 +154,7 @@ def test_rows_that_need_the_time_between_them_happen_sooner_together() -> None:
 
 def test_noise_is_drawn_again_as_long_as_that_shortens_the_trace() -> None:
     """The story is as long as the first draw says, and no draw may be zero."""
-    shape = {**SHAPE, "story": Lane(Kind.MEASURED)}
+    shape = {**SHAPE, "story": Lane(LaneKind.MEASURED)}
     lengths: list[int] = []
 
     def attempt(candidate: Candidate) -> Lanes | None:

@@ -12,7 +12,7 @@ from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.disk import SimulatedDisk
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.watchers import watchers
 from simulation.runs.findings import findings
 from simulation.scenario import scenario
@@ -58,9 +58,9 @@ def known(cluster: SimulatedCluster, broker_id: int) -> int:
     return dict(brokers(cluster))[broker_id].image.end_offset
 
 
-def simulated(*faults: Fault, seed: int = 1, **overrides: object) -> SimulationOutcome:
+def simulated(*faults: SimulatedFault, seed: int = 1, **overrides: object) -> SimulationOutcome:
     settings = {**QUICK, "squeeze": True, **overrides}
-    return scenario.run(ChoiceSequence(seed), overrides=settings, faults=faults, observers=watchers(), keep_notes=True)
+    return scenario.run(ChoiceSequence(seed), overrides=settings, faults=faults, observers=watchers(), keep_log=True)
 
 
 def test_a_stalled_link_delays_and_loses_nothing() -> None:
@@ -124,37 +124,37 @@ def test_the_end_of_an_incarnation_is_noticed_before_messages_of_the_next() -> N
     ("fault", "mark"),
     [
         (
-            Fault(4_000, "move-leader", 0, 1, 200),
+            SimulatedFault(4_000, "move-leader", 0, 1, 200),
             "election: the preferred replica took over from a leader that could stay",
         ),
-        (Fault(4_000, "torn-append", 0, 2_000, 40), "opening: recovery cut a torn tail"),
-        (Fault(4_000, "lossy-restart", 1, 2_000, 0), "registration: after an unclean stop"),
-        (Fault(6_000, "delete-records", 0, 1, 900), "log start: moved by DeleteRecords"),
-        (Fault(4_000, "late-metadata", 1, 8_000, 0), "everything"),
-        (Fault(4_000, "stall", 1, 8_000, 3), "everything"),
+        (SimulatedFault(4_000, "torn-append", 0, 2_000, 40), "opening: recovery cut a torn tail"),
+        (SimulatedFault(4_000, "lossy-restart", 1, 2_000, 0), "registration: after an unclean stop"),
+        (SimulatedFault(6_000, "delete-records", 0, 1, 900), "log start: moved by DeleteRecords"),
+        (SimulatedFault(4_000, "late-metadata", 1, 8_000, 0), "everything"),
+        (SimulatedFault(4_000, "stall", 1, 8_000, 3), "everything"),
     ],
 )
-def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: Fault, mark: str) -> None:
+def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: SimulatedFault, mark: str) -> None:
     outcome = simulated(fault, partitions=1)
     assert findings(outcome) == []
     kind = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
-    assert any(kind in text for _, _, text in outcome.notes)
+    assert any(kind in text for _, _, text in outcome.log_entries)
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
 
 
 def test_a_fault_that_is_due_before_the_cluster_is_up_waits_for_it_and_time_goes_on() -> None:
-    outcome = simulated(Fault(1, "pause", 0, 2_000, 0))
-    moments = [at_us for at_us, _, _ in outcome.notes]
+    outcome = simulated(SimulatedFault(1, "pause", 0, 2_000, 0))
+    moments = [at_us for at_us, _, _ in outcome.log_entries]
     assert moments == sorted(moments)
     assert [fault.started_ns for fault in outcome.history.faults] == [1_000 * outcome.phases["main"][0]]
 
 
 @pytest.mark.parametrize("combined", [False, True])
 def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combined: bool) -> None:
-    first = Fault(4_000, "lossy-kill", 0, 6_000, 0)
-    second = Fault(5_000, "lossy-restart", 1, 2_000, 0)
+    first = SimulatedFault(4_000, "lossy-kill", 0, 6_000, 0)
+    second = SimulatedFault(5_000, "lossy-restart", 1, 2_000, 0)
     outcome = simulated(first, second, controllers=3, combined=combined, lossy_budget=1)
-    losses = [text for _, _, text in outcome.notes if text.startswith(("page-cache-loss", "lossy-restart"))]
+    losses = [text for _, _, text in outcome.log_entries if text.startswith(("page-cache-loss", "lossy-restart"))]
     assert [text.partition(" ")[0] for text in losses] == ["page-cache-loss", "lossy-restart"], losses
     assert "(everything: 0 bytes lost)" in losses[1]
 
@@ -176,14 +176,16 @@ def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
 def test_leaders_move_as_often_as_the_fault_says() -> None:
     (took_over,) = [
         count
-        for name, count in simulated(Fault(4_000, "move-leader", 0, 1, 200), partitions=1).marks.items()
+        for name, count in simulated(SimulatedFault(4_000, "move-leader", 0, 1, 200), partitions=1).marks.items()
         if name.startswith("election: the preferred replica took over")
     ]
     assert took_over == 3
 
 
 def test_readers_pass_over_what_was_deleted() -> None:
-    outcome = simulated(*(Fault(at_ms, "delete-records", 0, 1, 900) for at_ms in (3_000, 6_000, 9_000)), partitions=1)
+    outcome = simulated(
+        *(SimulatedFault(at_ms, "delete-records", 0, 1, 900) for at_ms in (3_000, 6_000, 9_000)), partitions=1
+    )
     assert outcome.failure is None
     start = max(log.start for log in outcome.logs.values())
     final = [row for row in outcome.history.polls if row.assigned and row.position]
@@ -192,7 +194,7 @@ def test_readers_pass_over_what_was_deleted() -> None:
 
 
 def test_a_producer_that_wants_no_answers_finds_the_new_leader_only_because_its_connection_is_closed() -> None:
-    moved = Fault(4_000, "move-leader", 0, 1, 0)
+    moved = SimulatedFault(4_000, "move-leader", 0, 1, 0)
     settings: dict[str, object] = {"acks": 0, "idempotence": False, "partitions": 1, "producers": 1}
     assert simulated(moved, **settings).failure is None
     assert simulated(moved, **settings, flaws=("acks0-error-silent",)).failed_property == "V-5"

@@ -12,7 +12,7 @@ from broker.core.replica.state import Replica, Role
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.scenario import SimulationOutcome, run
 from simulation.workload.clients import TOPIC
@@ -62,7 +62,7 @@ class Plant:
 def observe(
     *plants: Observer,
     seed: int = 1,
-    faults: Sequence[Fault] = (),
+    faults: Sequence[SimulatedFault] = (),
     observer: PropertyObserver | None = None,
     **overrides: object,
 ) -> SimulationOutcome:

@@ -11,7 +11,7 @@ import click
 
 from harness.terminal.exits import Exit
 from simulation.exhaustive import options, results
-from simulation.exhaustive.search import Found, Limits, Verdict, search
+from simulation.exhaustive.search import SearchLimits, SearchResult, SearchVerdict, search
 from simulation.exhaustive.spec import ModelSpec
 from simulation.runs.pool import cores
 
@@ -32,7 +32,7 @@ def run_exhaustive(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     found = []
-    for one in _searched(specs, Limits(seconds=time_limit or 0.0), jobs or cores()):
+    for one in _searched(specs, SearchLimits(seconds=time_limit or 0.0), jobs or cores()):
         found.append(one)
         if not as_json:
             click.echo(f"{one.spec.name}: {one.states:,} states in {one.seconds:.1f} s", err=True)
@@ -40,12 +40,12 @@ def run_exhaustive(
         click.echo(json.dumps([results.data(one) for one in found], indent=2))
     else:
         _print_found(found, trace=trace)
-    if any(one.verdict is Verdict.VIOLATED for one in found):
+    if any(one.verdict is SearchVerdict.VIOLATED for one in found):
         return Exit.ANOMALIES
-    return Exit.UNKNOWN if any(one.verdict is Verdict.STOPPED for one in found) else Exit.VALID
+    return Exit.UNKNOWN if any(one.verdict is SearchVerdict.STOPPED for one in found) else Exit.VALID
 
 
-def _searched(specs: Sequence[ModelSpec], limits: Limits, jobs: int) -> Iterator[Found]:
+def _searched(specs: Sequence[ModelSpec], limits: SearchLimits, jobs: int) -> Iterator[SearchResult]:
     """Search each model in a process of its own, so that the memory of its tables is freed at the end."""
     with ProcessPoolExecutor(min(jobs, len(specs)), get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = [pool.submit(search, spec, limits) for spec in specs]
@@ -57,13 +57,13 @@ def _searched(specs: Sequence[ModelSpec], limits: Limits, jobs: int) -> Iterator
             raise
 
 
-def _print_found(found: Sequence[Found], *, trace: bool) -> None:
+def _print_found(found: Sequence[SearchResult], *, trace: bool) -> None:
     for line in results.table(found):
         click.echo(line)
     states = sum(one.states for one in found)
     click.echo(f"\n{states:,} distinct states of {len(found)} {'model' if len(found) == 1 else 'models'}")
     for one in found:
-        if one.verdict is Verdict.VIOLATED and (trace or len(found) == 1):
+        if one.verdict is SearchVerdict.VIOLATED and (trace or len(found) == 1):
             click.echo(f"\n{one.spec.name}: {one.spec.title()}")
-            for line in results.story(one):
+            for line in results.counterexample(one):
                 click.echo(line)

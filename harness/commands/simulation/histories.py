@@ -17,7 +17,7 @@ from simulation.scenario.case import Case
 INVALID_SHOWN = 10
 
 
-class Judged(NamedTuple):
+class JudgedSweep(NamedTuple):
     """The checkers' verdicts, by seed."""
 
     directory: Path
@@ -35,7 +35,9 @@ def check_empty(directory: Path) -> None:
         raise click.UsageError(f"--histories: expected an empty directory, found {directory} with something in it")
 
 
-def judge_histories(seeds: Sequence[int], overrides: Mapping[str, object], directory: Path, console: Console) -> Judged:
+def judge_histories(
+    seeds: Sequence[int], overrides: Mapping[str, object], directory: Path, console: Console
+) -> JudgedSweep:
     """Simulate seeds without observers, write the clients' histories, and have Spark check them.
 
     Raises `harness.run.stopping.Failed` without Java.
@@ -44,10 +46,10 @@ def judge_histories(seeds: Sequence[int], overrides: Mapping[str, object], direc
     names = {f"seed-{seed}": seed for seed in seeds}
     write_dataset(directory, (Named(name, Case(seed, overrides)) for name, seed in names.items()))
     judgements = judge_dataset(directory)
-    return Judged(directory, {seed: judgements[name] for name, seed in names.items()})
+    return JudgedSweep(directory, {seed: judgements[name] for name, seed in names.items()})
 
 
-def print_judged(judged: Judged, overrides: Mapping[str, object]) -> None:
+def print_judged(judged: JudgedSweep, overrides: Mapping[str, object]) -> None:
     """Print verdicts, anomalies by the number of seeds that show them, and the first seeds."""
     verdicts = Counter(one.verdict for one in judged.by_seed.values())
     counted = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
@@ -58,7 +60,7 @@ def print_judged(judged: Judged, overrides: Mapping[str, object]) -> None:
         click.echo(f"seed {seed}: {', '.join(one.anomalies)}; {command(['sim', '--seed', str(seed)], overrides)}")
 
 
-def judged_data(judged: Judged) -> dict[str, object]:
+def judged_data(judged: JudgedSweep) -> dict[str, object]:
     """The verdicts for the output in JSON."""
     return {
         "directory": str(judged.directory),

@@ -20,7 +20,7 @@ from simulation.known_flaws import hunt_files, page
 from simulation.known_flaws.hunt import (
     HISTORIES_PER_FLAW,
     Hunt,
-    Task,
+    HuntTask,
     all_played,
     chosen,
     histories,
@@ -89,7 +89,7 @@ def known_flaws(
         return stop.requested or (deadline_s is not None and time.monotonic() >= deadline_s)
 
     with on_signals(stop):
-        with Pool[Task, SeedResult](work, jobs or cores()) as pool:
+        with Pool[HuntTask, SeedResult](work, jobs or cores()) as pool:
             correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
         hunts = all_played(hunts, jobs or cores())
         for index, hunted in enumerate(hunts if shrink_s else ()):
@@ -111,7 +111,7 @@ def known_flaws(
 
 
 def _hunted(
-    pool: Pool[Task, SeedResult],
+    pool: Pool[HuntTask, SeedResult],
     begun: Sequence[Hunt],
     seeds: int,
     stopped: Callable[[], bool],

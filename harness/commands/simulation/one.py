@@ -15,7 +15,7 @@ from simulation.invariants.watchers import watchers
 from simulation.runs import choice_files
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
-from simulation.runs.trace import Line, TraceRecorder, story
+from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
@@ -24,14 +24,14 @@ from simulation.scenario.scenario import SimulationOutcome
 def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
     """Simulate and print the result; the exit status."""
     recorder = TraceRecorder()
-    outcome = cases.run(case, watchers(), (recorder,) if trace else (), to_the_end=True, keep_notes=trace)
+    outcome = cases.run(case, watchers(), (recorder,) if trace else (), to_the_end=True, keep_log=trace)
     found = findings(outcome)
     if as_json:
         click.echo(json.dumps(_data(outcome, found), indent=2))
     else:
         _print_configuration(outcome)
         if trace:
-            for line in story(recorder, outcome.history, outcome.notes):
+            for line in trace_lines(recorder, outcome.history, outcome.log_entries):
                 click.echo(str(line))
         _print_outcome(case, outcome, found)
     return Exit.ANOMALIES if found else Exit.VALID
@@ -54,13 +54,13 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
 def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     """Play a directed schedule on the build with its flaws and on the one without; store the first, with a report."""
     from reports import render
-    from simulation.directed import ScheduleError, play_schedule, stored
+    from simulation.directed import DirectedScheduleError, play_schedule, stored
 
     try:
         correct = play_schedule(path, flawed=False)
         directory = make_run_directory(store, plain(["schedule", path.stem]), None)
         flawed = stored.store(directory, path, flawed=True)
-    except ScheduleError as error:
+    except DirectedScheduleError as error:
         raise click.UsageError(str(error)) from error
     schedule = flawed.schedule
     report = render(directory)
@@ -70,7 +70,7 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
         click.echo(json.dumps(data, indent=2))
     else:
         click.echo(f"{schedule.title}\n\n{schedule.story}\n")
-        for at_us, node_id, text in flawed.outcome.notes if trace else ():
+        for at_us, node_id, text in flawed.outcome.log_entries if trace else ():
             click.echo(str(Line(at_us, node_id, text)))
         for build, result in ((f"with {', '.join(schedule.flaws) or 'no flaw'}", flawed), ("without", correct)):
             click.echo(f"{build}: {'nothing wrong' if not result.findings else ''}".rstrip())

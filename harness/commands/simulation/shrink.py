@@ -19,7 +19,7 @@ from harness.terminal.exits import Exit
 from simulation.runs import choice_files
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
-from simulation.shrinking.reduce import SHAPE, CannotShrink, Shrunk, Target, failing, reduce
+from simulation.shrinking.reduce import SHAPE, CannotShrink, ShrinkTarget, Shrunk, failing, reduce
 from simulation.shrinking.shrinker import Lanes
 
 TIME_LIMIT_S = 110.0
@@ -76,7 +76,7 @@ def shrink(
         try:
             shrunk = reduce(
                 outcome,
-                Target(finding.layer, finding.property_id),
+                ShrinkTarget(finding.layer, finding.property_id),
                 jobs or cores(),
                 stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit,
                 on_better=progress.show,

@@ -69,7 +69,9 @@ def configuration_flags(command: _Command) -> _Command:
             help="Faults or families of them, with commas; or usual, none, or all: each seed decides (the default).",
         ),
         click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="A flaw; see `harrow flaws`. Repeatable."),
-        click.option("--generation", metavar="NAME", help="Rules that the brokers follow: K1 to K5 (K5, the latest)."),
+        click.option(
+            "--generation", metavar="NAME", help="Protocol version of the brokers: K1 to K5 (K5, the latest)."
+        ),
     ):
         command = option(command)
     return command

@@ -176,7 +176,9 @@ class Namespaces:
 
     def sample(self, links: Sequence[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send datagrams over the links."""
-        return LinkSample(**self._supervisor.ask("sample", links=list(links), count=count, size=size, timeout_s=timeout_s))
+        return LinkSample(
+            **self._supervisor.ask("sample", links=list(links), count=count, size=size, timeout_s=timeout_s)
+        )
 
     def close(self) -> None:
         """Nothing to do: the namespaces end with the supervisor."""

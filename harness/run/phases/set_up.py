@@ -66,7 +66,9 @@ def _configs(context: RunContext) -> Sequence[Mapping[str, object]]:
             "bootstrap": bootstrap(context),
             "topics": {TOPIC: spec.partitions},
             "workload": spec.workload,
-            "groups": {group: context.system.offsets_partition_of(group) for group in GROUPS} if spec.workload == "groups" else {},
+            "groups": {group: context.system.offsets_partition_of(group) for group in GROUPS}
+            if spec.workload == "groups"
+            else {},
             "client": spec.client,
             "acks": spec.acks_number,
             "idempotence": spec.idempotence,

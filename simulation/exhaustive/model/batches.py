@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from broker.core.metadata.records import BrokerRegistered, PartitionSet, PartitionState, decode_change
 from broker.core.records import iterate_headers
-from simulation.exhaustive.model.events import Batch, Decision
+from simulation.exhaustive.model.events import Decision, MetadataBatch
 
 
-def decisions(batches: tuple[Batch, ...], partition: PartitionState | None) -> Iterator[Decision]:
+def decisions(batches: tuple[MetadataBatch, ...], partition: PartitionState | None) -> Iterator[Decision]:
     """The change that each batch makes to the partition."""
     for batch in batches:
         header = next(header for _, header in iterate_headers(batch.data))

@@ -10,9 +10,9 @@ from broker.core.broker_node.membership import isr_changes
 from simulation.exhaustive.model.events import Answered, Arrives
 from simulation.exhaustive.model.local import Nodes
 from simulation.exhaustive.model.network import Nets
-from simulation.exhaustive.model.state import State, Table
+from simulation.exhaustive.model.state import InternTable, ModelState
 from simulation.exhaustive.model.views import BrokerView, ControllerView
-from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, ModelSpec
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelBudget, ModelSpec
 
 LOSABLE = (isr_changes.ALTER_PARTITION, replication.FETCH)
 """Purposes of the requests that may be lost or arrive late."""
@@ -30,7 +30,12 @@ class Choices:
     """Enumerates actions in a fixed order."""
 
     def __init__(
-        self, spec: ModelSpec, nodes: Nodes, nets: Nets, metadata: Table[tuple[int, ...]], budgets: Table[Budget]
+        self,
+        spec: ModelSpec,
+        nodes: Nodes,
+        nets: Nets,
+        metadata: InternTable[tuple[int, ...]],
+        budgets: InternTable[ModelBudget],
     ) -> None:
         self.spec = spec
         self.nodes = nodes
@@ -38,7 +43,7 @@ class Choices:
         self.metadata = metadata
         self.budgets = budgets
 
-    def of(self, state: State) -> list[Action]:
+    def of(self, state: ModelState) -> list[Action]:
         """All actions that may happen next, in a fixed order."""
         views = self.nodes.views
         controller: ControllerView = views[state[0]]
@@ -51,14 +56,14 @@ class Choices:
             self._faults(state, budget, controller, brokers, found)
         return found
 
-    def _deliveries(self, state: State, found: list[Action]) -> None:
+    def _deliveries(self, state: ModelState, found: list[Action]) -> None:
         for number in self.nets.first_ones(state.net):
             event = self.nodes.events[number]
             assert isinstance(event, Arrives | Answered)
             found.append(Action("deliver", event.server if type(event) is Arrives else event.client, number))
 
     def _healing(
-        self, state: State, controller: ControllerView, brokers: list[tuple[int, BrokerView]], found: list[Action]
+        self, state: ModelState, controller: ControllerView, brokers: list[tuple[int, BrokerView]], found: list[Action]
     ) -> None:
         pending = self.metadata[state.metadata]
         batches = self.nodes.batches
@@ -98,8 +103,8 @@ class Choices:
 
     def _faults(
         self,
-        state: State,
-        budget: Budget,
+        state: ModelState,
+        budget: ModelBudget,
         controller: ControllerView,
         brokers: list[tuple[int, BrokerView]],
         found: list[Action],
@@ -124,7 +129,7 @@ class Choices:
         if budget.lost_answers or budget.late_requests:
             self._losses(state, budget, found)
 
-    def _losses(self, state: State, budget: Budget, found: list[Action]) -> None:
+    def _losses(self, state: ModelState, budget: ModelBudget, found: list[Action]) -> None:
         for number in dict.fromkeys(self.nets[state.net]):
             event = self.nodes.events[number]
             if isinstance(event, Answered):

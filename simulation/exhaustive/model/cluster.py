@@ -30,12 +30,12 @@ from simulation.exhaustive.model.events import (
 )
 from simulation.exhaustive.model.local import Nodes
 from simulation.exhaustive.model.network import Nets
-from simulation.exhaustive.model.state import State, Table
+from simulation.exhaustive.model.state import InternTable, ModelState
 from simulation.exhaustive.model.step import CLIENT
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.properties import cluster_state
-from simulation.exhaustive.properties.cluster_state import Broken, Ghost
-from simulation.exhaustive.spec import BROKERS, CONTROLLER, Budget, ModelSpec
+from simulation.exhaustive.properties.cluster_state import Broken, ModelGhost
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelBudget, ModelSpec
 
 _NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
 
@@ -47,47 +47,47 @@ class ModelCluster:
         self.spec = spec
         self.nodes = Nodes(spec)
         self.nets = Nets(self.nodes)
-        self.metadata: Table[tuple[int, ...]] = Table()
-        self.ghosts: Table[Ghost] = Table()
-        self.budgets: Table[Budget] = Table()
+        self.metadata: InternTable[tuple[int, ...]] = InternTable()
+        self.ghosts: InternTable[ModelGhost] = InternTable()
+        self.budgets: InternTable[ModelBudget] = InternTable()
         self.checked = spec.properties or frozenset(cluster_state.CHECKED)
         self.actions = Choices(spec, self.nodes, self.nets, self.metadata, self.budgets).of
         self._judged: dict[tuple[int, ...], str | None] = {}
         self._aspects: list[int] = []
         self._aspect_numbers: dict[Hashable, int] = {}
 
-    def blank(self) -> State:
+    def blank(self) -> ModelState:
         """Four machines that have never run."""
-        return State(
+        return ModelState(
             *(self.nodes.new(node_id) for node_id in (CONTROLLER, *BROKERS)),  # type: ignore[call-arg]
             self.nets.number(()),
             self.metadata.number(()),
-            self.ghosts.number(Ghost()),
+            self.ghosts.number(ModelGhost()),
             self.budgets.number(self.spec.budget),
         )
 
     # --- actions -----------------------------------------------------------------------------------------------------
 
-    def apply(self, state: State, action: Action) -> State | None:
+    def apply(self, state: ModelState, action: Action) -> ModelState | None:
         """The state after an action; None if the action has no effect. Raises `Broken`, `NodeCrashed`."""
         return _APPLY[action.verb](self, list(state), action)
 
-    def _deliver(self, state: list[int], action: Action) -> State:
+    def _deliver(self, state: list[int], action: Action) -> ModelState:
         number: int = action.what
         state[_NET] = self.nets.without(state[_NET], number)
         return self._apply_numbered(state, action.node, number)
 
-    def _learn(self, state: list[int], action: Action) -> State:
+    def _learn(self, state: list[int], action: Action) -> ModelState:
         batches = self.nodes.batches
         view: BrokerView = self.nodes.views[state[action.node]]
         missing = [batches[one] for one in self.metadata[state[_METADATA]] if batches[one].base >= view.metadata_end]
         after = self.apply_event(state, action.node, Learns(tuple(missing[: action.what])))
         return self._trim(after)
 
-    def _beat(self, state: list[int], action: Action) -> State:
+    def _beat(self, state: list[int], action: Action) -> ModelState:
         """A heartbeat and its answer, in one step."""
         self._exchange(state, action.node, Beats())
-        return State(*state)
+        return ModelState(*state)
 
     def _exchange(self, state: list[int], broker: int, event: NodeEvent) -> Any:  # noqa: ANN401
         """A request to the controller and its answer, in one step; returns the answer."""
@@ -107,56 +107,56 @@ class ModelCluster:
         self._take(state, node_id, outcome._replace(messages=tuple(n for n in outcome.messages if n != held)))
         return held
 
-    def _expire(self, state: list[int], action: Action) -> State:
+    def _expire(self, state: list[int], action: Action) -> ModelState:
         return self.apply_event(state, CONTROLLER, Expires(action.node))
 
-    def _fence(self, state: list[int], action: Action) -> State:
+    def _fence(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "fences")
         return self.apply_event(state, CONTROLLER, Expires(action.node))
 
-    def _wait(self, state: list[int], action: Action) -> State:
+    def _wait(self, state: list[int], action: Action) -> ModelState:
         return self.apply_event(state, action.node, Waits(action.what))
 
-    def _fire(self, state: list[int], action: Action) -> State:
+    def _fire(self, state: list[int], action: Action) -> ModelState:
         return self.apply_event(state, action.node, Fires(action.what))
 
-    def _lag(self, state: list[int], action: Action) -> State:
+    def _lag(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "shrinks")
         return self.apply_event(state, action.node, Lags(action.what))
 
-    def _produce(self, state: list[int], action: Action) -> State:
+    def _produce(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "records")
         return self.apply_event(state, action.node, Produces(action.what))
 
-    def _order(self, state: list[int], action: Action) -> State:
+    def _order(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "orders")
         request = self.spec.orders[action.what]
         return self.apply_event(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
 
-    def _lose_answer(self, state: list[int], action: Action) -> State:
+    def _lose_answer(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "lost_answers")
         lost: Answered = self.nodes.events[action.what]
         return self._exchange_message(state, action, [lost._replace(response=None)])
 
-    def _give_up(self, state: list[int], action: Action) -> State:
+    def _give_up(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "late_requests")
         late: Arrives = self.nodes.events[action.what]
         return self._exchange_message(state, action, [Answered(*late[:-1], None), late._replace(wanted=False)])
 
-    def _exchange_message(self, state: list[int], action: Action, messages: list[Arrives | Answered]) -> State:
+    def _exchange_message(self, state: list[int], action: Action, messages: list[Arrives | Answered]) -> ModelState:
         instead = [self.nodes.event(message) for message in messages]
         state[_NET] = self.nets.without(state[_NET], action.what, instead)
-        return State(*state)
+        return ModelState(*state)
 
-    def _kill(self, state: list[int], action: Action) -> State:
+    def _kill(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "kills")
         return self._die(state, action.node, None)
 
-    def _lose_power(self, state: list[int], action: Action) -> State:
+    def _lose_power(self, state: list[int], action: Action) -> ModelState:
         self._spend(state, "power_losses")
         return self._die(state, action.node, action.what)
 
-    def _die(self, state: list[int], broker: int, kept: int | None) -> State:
+    def _die(self, state: list[int], broker: int, kept: int | None) -> ModelState:
         """The process dies: its peers' connections break; requests that it had sent may still arrive."""
         before = self.nodes.states[state[broker]]
         held = _log_bytes(before.disk)
@@ -184,9 +184,9 @@ class ModelCluster:
         for other in BROKERS:
             if broker in self.nodes.views[state[other]].waiting:
                 self.apply_event(state, other, Leaves(broker))
-        return self._trim(State(*state))
+        return self._trim(ModelState(*state))
 
-    def _restart(self, state: list[int], action: Action) -> State | None:
+    def _restart(self, state: list[int], action: Action) -> ModelState | None:
         """Start a new process, register it, and give it the metadata up to its registration."""
         broker = action.node
         controller: ControllerView = self.nodes.views[state[0]]
@@ -200,17 +200,17 @@ class ModelCluster:
         image, epoch = node.state.image, node.state.quorum.epoch
         self.apply_event(state, broker, Recalls(image.end_offset, epoch, encode_change(image.to_records(), 0, epoch)))
         self._exchange(state, broker, Beats())
-        return self._trim(State(*state))
+        return self._trim(ModelState(*state))
 
     # --- one node's part ---------------------------------------------------------------------------------------------
 
-    def apply_event(self, state: list[int], node_id: int, event: NodeEvent) -> State:
+    def apply_event(self, state: list[int], node_id: int, event: NodeEvent) -> ModelState:
         """Apply an event to a node; changes `state`, and returns the result."""
         return self._apply_numbered(state, node_id, self.nodes.event(event))
 
-    def _apply_numbered(self, state: list[int], node_id: int, event: int) -> State:
+    def _apply_numbered(self, state: list[int], node_id: int, event: int) -> ModelState:
         self._take(state, node_id, self.nodes.step(state[node_id], event))
-        return State(*state)
+        return ModelState(*state)
 
     def _take(self, state: list[int], node_id: int, outcome: NodeOutcome) -> None:
         """Apply the outcome of a node's step: its new state, messages and metadata; then check the properties."""
@@ -235,7 +235,7 @@ class ModelCluster:
             elif isinstance(event, Arrives):
                 yield self.nodes.event(Answered(*event[:-1], None))
 
-    def _trim(self, state: State) -> State:
+    def _trim(self, state: ModelState) -> ModelState:
         """Forget metadata that every running broker has; a broker that starts gets a snapshot."""
         pending = self.metadata[state[_METADATA]]
         if not pending:
@@ -256,7 +256,7 @@ class ModelCluster:
         ghost = self.ghosts[state[_GHOST]]
         view = self.nodes.views[outcome.state]
         for found in cluster_state.observe(ghost, node_id, outcome, view):
-            if isinstance(found, Ghost):
+            if isinstance(found, ModelGhost):
                 state[_GHOST] = self.ghosts.number(found)
             else:
                 self._break(found)

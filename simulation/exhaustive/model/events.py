@@ -34,7 +34,7 @@ class Answered(NamedTuple):
 Message = Arrives | Answered
 
 
-class Batch(NamedTuple):
+class MetadataBatch(NamedTuple):
     """One atomic change of the metadata; offsets are `base` to `end` (exclusive)."""
 
     base: int
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 class Learns(NamedTuple):
     """A broker receives these batches of the metadata, all at once."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[MetadataBatch, ...]
 
 
 class Fires(NamedTuple):
@@ -136,4 +136,4 @@ class NodeOutcome(NamedTuple):
     appended: int = -1  # the leader epoch in which it appended as a leader, -1 if it did not
     removed: tuple[tuple[int, Record], ...] = ()  # (offset, record) cut off
     fault: str | None = None  # a property that this step broke by itself, and how
-    notes: tuple[str, ...] = ()
+    log_entries: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from broker.core.controller.node import ControllerNode
 from simulation.engine.disk import SimulatedDisk
 from simulation.exhaustive.model.cloning import canonical
 from simulation.exhaustive.model.events import (
-    Batch,
+    MetadataBatch,
     NodeEvent,
     NodeOutcome,
 )
@@ -33,10 +33,10 @@ class Nodes:
         self.owners: list[int] = []
         self.views: list[Any] = []
         self.events: list[NodeEvent] = []
-        self.batches: list[Batch] = []
+        self.batches: list[MetadataBatch] = []
         self._state_numbers: dict[Hashable, int] = {}
         self._event_numbers: dict[tuple[type, NodeEvent], int] = {}
-        self._batch_numbers: dict[Batch, int] = {}
+        self._batch_numbers: dict[MetadataBatch, int] = {}
         self._steps: dict[int, NodeOutcome] = {}
 
     # --- numbers -----------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ class Nodes:
             self.events.append(event)
         return number
 
-    def batch(self, batch: Batch) -> int:
+    def batch(self, batch: MetadataBatch) -> int:
         """The number of a batch of metadata."""
         number = self._batch_numbers.get(batch)
         if number is None:
@@ -82,7 +82,7 @@ class Nodes:
             tuple(self.batch(batch) for batch in done.batches),
             done.acknowledged,
             done.decisions,
-            notes=done.notes,
+            log_entries=done.log_entries,
         )
         if owner == CONTROLLER:
             return outcome

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from simulation.exhaustive.model.events import Answered, Arrives
 from simulation.exhaustive.model.local import Nodes
-from simulation.exhaustive.model.state import Table
+from simulation.exhaustive.model.state import InternTable
 
 
 class Nets:
@@ -17,7 +17,7 @@ class Nets:
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
-        self._sets: Table[tuple[int, ...]] = Table()
+        self._sets: InternTable[tuple[int, ...]] = InternTable()
         self._lanes: dict[int, int] = {}
         self._lane_numbers: dict[Hashable, int] = {}
 

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 Kept = TypeVar("Kept", bound=Hashable)
 
 
-class State(NamedTuple):
+class ModelState(NamedTuple):
     """Numbers of the states of the controller and the three brokers, and of everything else."""
 
     controller: int
@@ -21,7 +21,7 @@ class State(NamedTuple):
     budget: int
 
 
-class Table(Generic[Kept]):
+class InternTable(Generic[Kept]):
     """Interns values: each distinct value has a number."""
 
     def __init__(self) -> None:

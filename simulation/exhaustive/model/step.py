@@ -49,7 +49,6 @@ from simulation.exhaustive.model.cloning import copy_node
 from simulation.exhaustive.model.events import (
     Answered,
     Arrives,
-    Batch,
     Beats,
     Decision,
     Dies,
@@ -59,6 +58,7 @@ from simulation.exhaustive.model.events import (
     Learns,
     Leaves,
     Message,
+    MetadataBatch,
     NodeEvent,
     Produces,
     Recalls,
@@ -101,28 +101,28 @@ class NodeState(NamedTuple):
     waiting: dict[int, Waiting]
 
 
-class NodeCrashed(Exception):
+class ModelNodeCrashed(Exception):
     """A node's core raised an exception."""
 
 
-class Done(NamedTuple):
+class StepResult(NamedTuple):
     """The outcome of a step, before states and messages are numbered."""
 
     state: NodeState
     messages: tuple[Message, ...]
-    batches: tuple[Batch, ...]
+    batches: tuple[MetadataBatch, ...]
     acknowledged: tuple[tuple[int, int], ...]  # (value, offset)
     decisions: tuple[Decision, ...]
-    notes: tuple[str, ...]
+    log_entries: tuple[str, ...]
 
 
-def take(spec: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> Done:
-    """Apply an event to a copy of a node. Raises `NodeCrashed`."""
+def take(spec: ModelSpec, node_id: int, before: NodeState, event: NodeEvent) -> StepResult:
+    """Apply an event to a copy of a node. Raises `ModelNodeCrashed`."""
     step = _Step(spec, node_id, before, event)
     try:
         return step.take()
     except Exception as error:
-        raise NodeCrashed(f"crash: node {node_id}: {type(error).__name__}: {error}") from error
+        raise ModelNodeCrashed(f"crash: node {node_id}: {type(error).__name__}: {error}") from error
 
 
 class _Step:
@@ -138,22 +138,22 @@ class _Step:
         self.waiting = dict(before.waiting)
         self.messages: list[Message] = []
         self.acknowledged: list[tuple[int, int]] = []
-        self.notes: list[str] = []
+        self.log_entries: list[str] = []
 
-    def take(self) -> Done:
+    def take(self) -> StepResult:
         """Apply the event and collect the outcome."""
         before = self.node.state if isinstance(self.node, ControllerNode) else None
         end, partition = (before.quorum.log.end_offset, before.image.partition(TOPIC, 0)) if before else (0, None)
         self._apply(self.event)
         batches = self._batches_from(end)
         self._normalise()
-        return Done(
+        return StepResult(
             NodeState(self.node, self.disk, frozenset(self.timers), self.waiting),
             tuple(self.messages),
             batches,
             tuple(self.acknowledged),
             tuple(decisions(batches, partition)),
-            tuple(self.notes),
+            tuple(self.log_entries),
         )
 
     # --- events ------------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class _Step:
             case Flush():
                 flushes.append(effect)
             case LogEntry(_, text):
-                self.notes.append(text)
+                self.log_entries.append(text)
             case _:
                 pass
 
@@ -334,7 +334,7 @@ class _Step:
 
     # --- rest --------------------------------------------------------------------------------------------------------
 
-    def _batches_from(self, offset: int) -> tuple[Batch, ...]:
+    def _batches_from(self, offset: int) -> tuple[MetadataBatch, ...]:
         """The batches that the controller has committed from an offset on."""
         if not isinstance(self.node, ControllerNode):
             return ()
@@ -343,7 +343,7 @@ class _Step:
         while offset < log.end_offset:
             data = log.read(offset, 1, log.end_offset)
             header = next(header for _, header in iterate_headers(data))
-            batches.append(Batch(offset, header.last_offset + 1, data))
+            batches.append(MetadataBatch(offset, header.last_offset + 1, data))
             offset = header.last_offset + 1
         return tuple(batches)
 

@@ -38,7 +38,7 @@ MODELLED = frozenset({"P-1", "P-2", "P-3", "P-4", "P-12"})
 """The properties that the published models check; the others detect a violation before it does harm."""
 
 
-class Ghost(NamedTuple):
+class ModelGhost(NamedTuple):
     """What the observer of the whole cluster remembers."""
 
     committed: tuple[Record, ...] = ()
@@ -59,8 +59,8 @@ class Broken(Exception):
 
 
 def observe(
-    ghost: Ghost, node_id: int, outcome: NodeOutcome, view: BrokerView | ControllerView
-) -> Iterator[str | Ghost]:
+    ghost: ModelGhost, node_id: int, outcome: NodeOutcome, view: BrokerView | ControllerView
+) -> Iterator[str | ModelGhost]:
     """Yield the properties that a step broke, as texts, and at last the ghost after it."""
     if outcome.fault is not None:
         yield outcome.fault
@@ -89,7 +89,7 @@ def observe(
     yield ghost
 
 
-def _judge_decision(ghost: Ghost, decision: Decision) -> Iterator[str]:
+def _judge_decision(ghost: ModelGhost, decision: Decision) -> Iterator[str]:
     before, after = decision.before, decision.after
     if before is None or after is None or before == after:
         return
@@ -121,7 +121,7 @@ def _sets(state: PartitionState) -> str:
     return f"ISR {list(state.isr)}, ELR {list(state.elr)}, last known {list(state.last_known_elr)}"
 
 
-def _after_decision(ghost: Ghost, decision: Decision) -> Ghost:
+def _after_decision(ghost: ModelGhost, decision: Decision) -> ModelGhost:
     unclean = ghost.unclean | set(decision.registered)
     lossy = ghost.lossy
     before, after = decision.before, decision.after
@@ -132,13 +132,13 @@ def _after_decision(ghost: Ghost, decision: Decision) -> Ghost:
     return ghost._replace(unclean=unclean, lossy=lossy)
 
 
-def lost_data(ghost: Ghost, broker: int) -> Ghost:
+def lost_data(ghost: ModelGhost, broker: int) -> ModelGhost:
     """The ghost after a broker has lost records."""
     lossy = ghost.lossy | {broker}
     return ghost._replace(lossy=lossy, exempt=ghost.exempt or len(lossy) > MIN_ISR - 1)
 
 
-def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: Ghost) -> Iterator[str]:
+def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: ModelGhost) -> Iterator[str]:
     """Yield the properties that the present state breaks."""
     state = controller.partition
     if state is None:

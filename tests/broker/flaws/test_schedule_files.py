@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from simulation import directed
-from simulation.directed import ScheduleError, files
+from simulation.directed import DirectedScheduleError, files
 from simulation.runs.findings import Layer
 
 GOOD = 'format = 1\nflaws = ["unclean-election"]\n'
@@ -31,7 +31,7 @@ def written(tmp_path: Path, text: str) -> Path:
     ],
 )
 def test_a_file_that_cannot_be_played_is_reported_in_one_line(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(ScheduleError, match=r"^story\.toml: ") as caught:
+    with pytest.raises(DirectedScheduleError, match=r"^story\.toml: ") as caught:
         files.load(written(tmp_path, text))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -50,7 +50,7 @@ def test_a_file_that_cannot_be_played_is_reported_in_one_line(tmp_path: Path, te
     ],
 )
 def test_an_impossible_step_is_reported_with_its_number(tmp_path: Path, steps: str, message: str) -> None:
-    with pytest.raises(ScheduleError) as caught:
+    with pytest.raises(DirectedScheduleError) as caught:
         directed.play_schedule(written(tmp_path, GOOD + steps), flawed=False)
     assert str(caught.value) == f"story.toml: {message}"
 

@@ -7,7 +7,7 @@ import pytest
 from harness.commands.cli import main
 from naming import SpecError
 from simulation.exhaustive import options
-from simulation.exhaustive.spec import Budget
+from simulation.exhaustive.spec import ModelBudget
 
 
 def run(capsys, *words):
@@ -59,7 +59,7 @@ def test_bad_input_is_one_line_and_status_2(capsys, words, message):
 
 def test_settings_change_a_predefined_model():
     (spec,) = options.specs("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
-    assert spec.budget == Budget(records=1, kills=1, orders=3)
+    assert spec.budget == ModelBudget(records=1, kills=1, orders=3)
     assert (spec.initial_isr, spec.generation, spec.flaws) == (3, "K4", ("eager-shrink",))
 
 

@@ -10,13 +10,15 @@ from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.events import Beats
 from simulation.exhaustive.model.local import Nodes, canonical_state
 from simulation.exhaustive.model.setup import begin
-from simulation.exhaustive.model.step import NodeCrashed, take
-from simulation.exhaustive.spec import BROKERS, Budget, ModelSpec, reassign
+from simulation.exhaustive.model.step import ModelNodeCrashed, take
+from simulation.exhaustive.spec import BROKERS, ModelBudget, ModelSpec, reassign
 
 MODELS = [
-    ModelSpec(budget=Budget(records=2, fences=1, shrinks=1), initial_isr=3),
-    ModelSpec(budget=Budget(records=2, kills=1, power_losses=1, late_requests=1)),
-    ModelSpec(budget=Budget(records=1, orders=2, lost_answers=1), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
+    ModelSpec(budget=ModelBudget(records=2, fences=1, shrinks=1), initial_isr=3),
+    ModelSpec(budget=ModelBudget(records=2, kills=1, power_losses=1, late_requests=1)),
+    ModelSpec(
+        budget=ModelBudget(records=1, orders=2, lost_answers=1), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3
+    ),
 ]
 
 
@@ -71,8 +73,8 @@ def test_what_was_merged_answers_every_event_as_what_it_was_merged_with(spec, mo
 
 def outcome(nodes, number, state, event):
     try:
-        done = take(nodes.cluster, nodes.owners[number], state, nodes.events[event])
-    except NodeCrashed as crashed:
+        done = take(nodes.spec, nodes.owners[number], state, nodes.events[event])
+    except ModelNodeCrashed as crashed:
         return str(crashed)
     messages = sorted(done.messages, key=repr)  # they go to different nodes, in no order
     return canonical_state(done.state), messages, done.batches, done.acknowledged
@@ -107,7 +109,7 @@ def test_what_cannot_be_copied_is_refused_by_name():
 
 
 def test_events_of_different_kinds_are_different_events():
-    cluster = ModelCluster(ModelSpec(budget=Budget(fences=1)))
+    cluster = ModelCluster(ModelSpec(budget=ModelBudget(fences=1)))
     state = begin(cluster)
     actions = cluster.actions(state)
     assert Action("fence", 1) in actions

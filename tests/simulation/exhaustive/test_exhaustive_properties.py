@@ -6,7 +6,7 @@ from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.exhaustive.model.events import Decision, NodeOutcome
 from simulation.exhaustive.model.views import BrokerView, ControllerView, Registration
-from simulation.exhaustive.properties.cluster_state import Ghost, judge, lost_data, observe
+from simulation.exhaustive.properties.cluster_state import ModelGhost, judge, lost_data, observe
 
 A, B = (0, 1), (0, 2)  # records: (leader epoch, value)
 STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=0, partition_epoch=4)
@@ -37,7 +37,7 @@ def ids(found):
 
 
 def judged(brokers, committed=(), state=STATE, **kept):
-    return ids(judge(controller(state, **kept), list(brokers.items()), Ghost(tuple(committed))))
+    return ids(judge(controller(state, **kept), list(brokers.items()), ModelGhost(tuple(committed))))
 
 
 def test_a_whole_partition_breaks_nothing():
@@ -71,14 +71,14 @@ def test_a_broker_of_an_older_registration_is_no_candidate():
 
 
 def test_more_lossy_replicas_than_the_protocol_survives_end_the_judgement_of_data():
-    ghost = lost_data(lost_data(Ghost((A,)), 1), 2)
+    ghost = lost_data(lost_data(ModelGhost((A,)), 1), 2)
     brokers = [(1, broker(1, leads=True)), (2, broker(2))]
     assert ghost.exempt
     assert not list(judge(controller(), brokers, ghost))
-    assert not lost_data(Ghost((A,)), 1).exempt
+    assert not lost_data(ModelGhost((A,)), 1).exempt
 
 
-NOTHING_SEEN = Ghost()
+NOTHING_SEEN = ModelGhost()
 
 
 def decided(before, after, ghost=NOTHING_SEEN, registered=()):
@@ -104,17 +104,17 @@ def test_decisions_of_the_controller_are_judged(expected, changes):
 def test_a_broker_that_stopped_uncleanly_is_not_eligible_until_it_is_added():
     shrunk = STATE._replace(isr=(1,), elr=(2,), partition_epoch=5)
     assert decided(STATE, shrunk, registered=(2,)) == ["P-7"]
-    assert decided(STATE, shrunk, Ghost(unclean=frozenset({2}))) == ["P-7"]
+    assert decided(STATE, shrunk, ModelGhost(unclean=frozenset({2}))) == ["P-7"]
     grown = STATE._replace(isr=(1, 2, 3), partition_epoch=5)
-    assert decided(STATE, grown, Ghost(unclean=frozenset({3}))) == []
+    assert decided(STATE, grown, ModelGhost(unclean=frozenset({3}))) == []
 
 
 def test_a_leader_commits_and_acknowledges_what_is_committed():
     view = broker(1, [A, B], 1, leads=True)
-    *broken, ghost = observe(Ghost(), 1, NodeOutcome(0, acknowledged=((1, 0),), appended=0), view)
+    *broken, ghost = observe(ModelGhost(), 1, NodeOutcome(0, acknowledged=((1, 0),), appended=0), view)
     assert broken == []
     assert (ghost.committed, ghost.leaders) == ((A,), ((0, 1),))
-    assert ids(observe(Ghost(), 1, NodeOutcome(0, acknowledged=((2, 1),)), view)) == ["P-12"]
+    assert ids(observe(ModelGhost(), 1, NodeOutcome(0, acknowledged=((2, 1),)), view)) == ["P-12"]
     assert ids(observe(ghost, 2, NodeOutcome(0, appended=0), broker(2))) == ["P-8"]
     assert ids(observe(ghost, 2, NodeOutcome(0, removed=((0, A),)), broker(2))) == ["P-6"]
     assert ids(observe(ghost, 2, NodeOutcome(0, removed=((1, B),)), broker(2))) == []

@@ -11,8 +11,8 @@ import pytest
 from simulation.exhaustive.models import CORRECT, HUNTS, MODEL
 from simulation.exhaustive.properties.cluster_state import MODELLED
 from simulation.exhaustive.replay import follow
-from simulation.exhaustive.search import Limits, Verdict, search
-from simulation.exhaustive.spec import Budget, ModelSpec, reassign
+from simulation.exhaustive.search import SearchLimits, SearchVerdict, search
+from simulation.exhaustive.spec import ModelBudget, ModelSpec, reassign
 
 FINER_STEPS = 0
 """How many steps more than the model's a counterexample may take. Heartbeats and registrations are one step each here
@@ -22,18 +22,18 @@ as there; a fetch is as many."""
 @pytest.mark.parametrize(
     "spec",
     [
-        ModelSpec(budget=Budget(records=2)),
-        ModelSpec(budget=Budget(records=3), initial_isr=3),
-        ModelSpec(budget=Budget(shrinks=1), initial_isr=3),
-        ModelSpec(budget=Budget(lost_answers=1)),
-        ModelSpec(budget=Budget(late_requests=1)),
-        ModelSpec(budget=Budget(orders=2), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
+        ModelSpec(budget=ModelBudget(records=2)),
+        ModelSpec(budget=ModelBudget(records=3), initial_isr=3),
+        ModelSpec(budget=ModelBudget(shrinks=1), initial_isr=3),
+        ModelSpec(budget=ModelBudget(lost_answers=1)),
+        ModelSpec(budget=ModelBudget(late_requests=1)),
+        ModelSpec(budget=ModelBudget(orders=2), orders=reassign((1, 2), (1, 2, 3)), initial_isr=3),
     ],
     ids=ModelSpec.title,
 )
 def test_no_order_of_events_breaks_the_correct_protocol(spec):
     found = search(spec)
-    assert (found.verdict, found.violation) == (Verdict.EXHAUSTED, None)
+    assert (found.verdict, found.violation) == (SearchVerdict.EXHAUSTED, None)
     assert found.states > 500
     assert found.transitions > found.states
 
@@ -41,13 +41,13 @@ def test_no_order_of_events_breaks_the_correct_protocol(spec):
 @cache
 def hunted(flaw):
     """What a search for a flaw finds; several tests ask that of the same search."""
-    return search(HUNTS[flaw], Limits(states=300_000))
+    return search(HUNTS[flaw], SearchLimits(states=300_000))
 
 
 @pytest.mark.parametrize("flaw", sorted(HUNTS))
 def test_a_flaw_shows_within_as_few_steps_as_in_the_model(flaw):
     found = hunted(flaw)
-    assert found.verdict is Verdict.VIOLATED
+    assert found.verdict is SearchVerdict.VIOLATED
     if flaw in MODEL:
         assert len(found.steps) + 1 <= MODEL[flaw] + FINER_STEPS
 
@@ -73,8 +73,8 @@ def test_what_the_model_can_see_takes_exactly_as_long_as_in_the_model(flaw, leng
 
 
 def test_a_search_can_be_stopped_and_says_how_deep_it_has_looked():
-    found = search(ModelSpec(budget=Budget(shrinks=1)), Limits(depth=6))
-    assert found.verdict is Verdict.STOPPED
+    found = search(ModelSpec(budget=ModelBudget(shrinks=1)), SearchLimits(depth=6))
+    assert found.verdict is SearchVerdict.STOPPED
     assert found.depth == 6
     assert found.waiting > 0
 

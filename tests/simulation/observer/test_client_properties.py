@@ -15,14 +15,14 @@ from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import brokers
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
-KILL_FIRST = (Fault(6_000, "kill", 0, 2_000, 0),)
-ISOLATED_FOLLOWERS = (Fault(5_000, "kill", 1, 12_000, 0), Fault(5_100, "kill", 2, 12_000, 0))
+KILL_FIRST = (SimulatedFault(6_000, "kill", 0, 2_000, 0),)
+ISOLATED_FOLLOWERS = (SimulatedFault(5_000, "kill", 1, 12_000, 0), SimulatedFault(5_100, "kill", 2, 12_000, 0))
 
 
 Change = Callable[[SimulatedCluster, AnyResponse], AnyResponse | None]
@@ -179,6 +179,9 @@ def test_an_acknowledgement_that_fewer_replicas_than_min_isr_stand_behind_breaks
 
 def test_zombies_that_answer_what_they_know_are_no_violation() -> None:
     outcome = observe(
-        faults=[Fault(5_000, "controllers-from-brokers", 0, 4_000, 0), Fault(6_000, "pause", 0, 5_000, 0)]
+        faults=[
+            SimulatedFault(5_000, "controllers-from-brokers", 0, 4_000, 0),
+            SimulatedFault(6_000, "pause", 0, 5_000, 0),
+        ]
     )
     assert outcome.failure is None

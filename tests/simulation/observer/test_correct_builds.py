@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulation.engine.choices import ChoiceSequence
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.observer import PROPERTIES, PropertyObserver, is_documented
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
@@ -89,9 +89,9 @@ def test_older_generations_break_only_what_they_are_known_for(generation: str) -
 
 def test_the_last_replica_standing_of_k3_is_reported_as_what_it_is() -> None:
     faults = [
-        Fault(5_000, "kill", 1, 9_000, 0),
-        Fault(5_100, "kill", 2, 9_000, 0),
-        Fault(12_000, "lossy-kill", 0, 500, 0),
+        SimulatedFault(5_000, "kill", 1, 9_000, 0),
+        SimulatedFault(5_100, "kill", 2, 9_000, 0),
+        SimulatedFault(12_000, "lossy-kill", 0, 500, 0),
     ]
     outcome = observe(faults=faults, generation="K3")
     assert is_documented(str(outcome.failure))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.liveness import unmet
 from simulation.invariants.violation import Violation
 from tests.support.planting import Plant, change_rules, observe
@@ -41,13 +41,13 @@ def test_the_missing_property_is_named(act: Callable[[SimulatedCluster], object]
 def test_a_leader_without_an_answer_to_its_isr_change_breaks_v_7() -> None:
     plant = change_rules("isr", after_answer=lambda _error: None)
     metadata = change_rules("metadata", refreshes_leader=lambda: False)
-    outcome = observe(plant, metadata, faults=[Fault(5_000, "kill", 2, 1_000, 0)])
+    outcome = observe(plant, metadata, faults=[SimulatedFault(5_000, "kill", 2, 1_000, 0)])
     assert outcome.failed_property in ("V-7", "V-5")
 
 
 def test_replicas_that_never_fetch_break_v_4_or_v_5() -> None:
     plant = change_rules("isr", has_caught_up=lambda *_ends: False)
-    outcome = observe(plant, faults=[Fault(5_000, "kill", 2, 1_000, 0)])
+    outcome = observe(plant, faults=[SimulatedFault(5_000, "kill", 2, 1_000, 0)])
     assert outcome.failed_property == "V-4"
     assert "ISR" in str(outcome.failure)
 

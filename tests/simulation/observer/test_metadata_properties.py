@@ -9,13 +9,13 @@ import pytest
 from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants import metadata
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.violation import Violation
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
-LAST_ONE_LEFT = (Fault(5_000, "kill", 1, 20_000, 0), Fault(10_000, "kill", 2, 1_000, 0))
+LAST_ONE_LEFT = (SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "kill", 2, 1_000, 0))
 
 
 def test_an_uncleanly_started_member_of_the_elr_breaks_p_7() -> None:
@@ -32,7 +32,7 @@ def test_a_fenced_member_of_the_isr_breaks_p_16() -> None:
 
 @pytest.mark.parametrize("generation", ["K2", "K3"])
 def test_before_elr_the_last_member_of_the_isr_may_be_fenced(generation: str) -> None:
-    faults = [Fault(5_000, "kill", broker, 6_000, 0) for broker in range(3)]
+    faults = [SimulatedFault(5_000, "kill", broker, 6_000, 0) for broker in range(3)]
     assert observe(faults=faults, generation=generation).failure is None
 
 
@@ -43,13 +43,13 @@ def test_an_elr_beside_a_sufficient_isr_breaks_p_17() -> None:
 
 def test_a_partition_that_forgets_who_was_eligible_breaks_p_18() -> None:
     plant = change_rules("elections", eligible=lambda *_sets: ((), ()))
-    faults = [Fault(5_000 + 1_000 * broker, "kill", broker, 20_000, 0) for broker in range(3)]
+    faults = [SimulatedFault(5_000 + 1_000 * broker, "kill", broker, 20_000, 0) for broker in range(3)]
     assert observe(plant, faults=faults).failed_property == "P-18"
 
 
 def test_a_reassignment_that_ends_with_too_few_in_sync_breaks_p_23() -> None:
     plant = change_rules("reassignment", is_complete=lambda *_sets: True)
-    faults = [Fault(5_000, "kill", 1, 20_000, 0), Fault(10_000, "reassign", 0, 1, 1)]
+    faults = [SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "reassign", 0, 1, 1)]
     outcome = observe(plant, faults=faults, brokers=4)
     assert outcome.failed_property == "P-23"
     assert "min ISR 2" in str(outcome.failure)
@@ -86,7 +86,7 @@ def test_a_possible_change_of_a_partition_is_not_reported(knowledge: Knowledge) 
 
 
 def test_a_member_admitted_by_fetches_of_an_earlier_incarnation_breaks_p_7() -> None:
-    faults = [Fault(5_000, "kill", 2, 1_000, 0)]
+    faults = [SimulatedFault(5_000, "kill", 2, 1_000, 0)]
     plant = change_rules("isr", is_eligible=lambda *_asked: True)
     other = change_rules("alter_partition", is_eligible=lambda *_asked, **_more: True)
     third = change_rules("fetch", check_replica_epoch=lambda *_asked: 0)

@@ -7,14 +7,14 @@ import pytest
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.faults.schedule import Fault
+from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.ghost import Batch
 from simulation.invariants.observer import PropertyObserver
 from simulation.workload.clients import TOPIC
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
 OTHER = Batch(0, 0, 0, 0xBAD, -1, -1, -1, control=False)
-KILL_FIRST = (Fault(6_000, "kill", 0, 9_000, 0),)
+KILL_FIRST = (SimulatedFault(6_000, "kill", 0, 9_000, 0),)
 
 
 def follower(cluster: SimulatedCluster, step: EventStep) -> Replica | None:
@@ -33,7 +33,10 @@ def test_nothing_is_reported_when_nothing_is_wrong() -> None:
 
 
 def test_an_elected_leader_without_all_that_is_committed_breaks_p_1() -> None:
-    faults = [Fault(4_000, "kill", 2, 8_000, 0), *(Fault(8_000, "kill", broker, 30_000, 0) for broker in (0, 1))]
+    faults = [
+        SimulatedFault(4_000, "kill", 2, 8_000, 0),
+        *(SimulatedFault(8_000, "kill", broker, 30_000, 0) for broker in (0, 1)),
+    ]
     outcome = observe(faults=faults, flaws=("unclean-election",))
     assert outcome.failed_property == "P-1"
     assert "broker 3 was elected" in str(outcome.failure)
@@ -56,7 +59,7 @@ def test_a_leader_that_finds_less_than_is_committed_when_it_takes_over_breaks_p_
 
 def test_a_member_of_the_isr_that_lacks_a_record_breaks_p_2() -> None:
     plant = change_rules("high_watermark", candidate=lambda end, _ends: end)
-    outcome = observe(plant, faults=[Fault(5_000, "one-way", 1, 4_000, 1023)])
+    outcome = observe(plant, faults=[SimulatedFault(5_000, "one-way", 1, 4_000, 1023)])
     assert outcome.failed_property == "P-2"
     assert "committed" in str(outcome.failure)
 
