@@ -18,7 +18,7 @@ from harness.environments.ssh.agent import fork_client
 
 _PROGRAM = """
 import json, os, sys
-from harness.environments.machine import forks
+from harness.environments.machine.helpers import forks
 
 IMPORTED_BY = os.getpid()
 
@@ -110,7 +110,7 @@ def test_a_fork_that_goes_on_is_waited_for_only_so_long(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(_SLOW)
     script = (
         "import subprocess, os\n"
-        "from harness.environments.machine import forks\n"
+        "from harness.environments.machine.helpers import forks\n"
         "forks.make_ready(['slow'])\n"
         "child = forks.fork('slow', (), os.environ, (None, None, None))\n"
         "try:\n    child.wait(0.05)\n"

@@ -98,11 +98,11 @@ def definition(tmp_path: Path) -> Path:
 def test_a_host_reports_its_broker_and_its_python(environment: SshEnvironment, definition: Path) -> None:
     machine = environment._fleet
     with closing(Connection(machine.host(1), machine.dial(1))) as connection:
-        place = on_host(load(definition), connection)
-    messages = place.values["place"]
-    assert messages.startswith(f"{place.env['HOME']}/there 10.77.0.254 "), "it was asked over the connection"
-    assert place.version == f"{messages} 9"
-    assert place.python == machine.host(1).python
+        runtime = on_host(load(definition), connection)
+    messages = runtime.values["place"]
+    assert messages.startswith(f"{runtime.env['HOME']}/there 10.77.0.254 "), "it was asked over the connection"
+    assert runtime.version == f"{messages} 9"
+    assert runtime.python == machine.host(1).python
 
 
 def test_the_hosts_of_an_inventory_are_examined_before_anything_is_started(definition: Path, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_hosts_of_an_inventory_are_examined_before_anything_is_started(defin
         alone = {"brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
         system = made(definition, inventory=str(inventory), **alone)
     assert system.traits.versions["there"].endswith(" 9")
-    assert "/there 127.0.0.1 " in system.places[1].values["place"], "it was asked over the connection"
+    assert "/there 127.0.0.1 " in system.runtimes[1].values["place"], "it was asked over the connection"
 
 
 def test_a_host_that_lacks_the_broker_is_named(environment: SshEnvironment, definition: Path) -> None:
@@ -146,8 +146,8 @@ def test_a_machine_is_one_runs_at_a_time(environment: SshEnvironment, tmp_path: 
     from harness.environments.ssh.machine import Machine
 
     plan = replace(environment.plans[0], socket=tmp_path / "socket")
-    wishes = replace(environment.cluster.nodes[1]._machine._wishes, token="another")
-    machine = Machine(plan, FarStandIn(), environment._fleet, wishes)
+    settings = replace(environment.cluster.nodes[1]._machine._settings, token="another")
+    machine = Machine(plan, FarStandIn(), environment._fleet, settings)
     try:
         with pytest.raises(EnvironmentFailed, match="another run uses this machine"):
             machine.attach()
