@@ -82,7 +82,7 @@ def _perform(context: RunContext, when_quiescent: Callable[[], None]) -> None:
     )
     sampler.start()
     try:
-        summary = f"{spec.duration:g} s, {len(context.plan.schedule.entries)} faults"
+        summary = f"{spec.duration:g} s, {_count(len(context.plan.schedule.entries), 'fault')}"
         with context.phase("main", summary), context.recording_errors():
             main_phase(context)
         with context.phase("recovery"):

@@ -137,7 +137,7 @@ def test_a_run_without_faults_wants_none(tmp_path: Path) -> None:
 def test_progress_tells_phases_and_faults(play: Play) -> None:
     play.run()
     said = play.said.getvalue()
-    assert "main: 1 s, 1 faults" in said
+    assert "main: 1 s, 1 fault" in said
     assert "kill the leader of harrow-1: node 2 (process 1000) killed and reaped" in said
 
 
