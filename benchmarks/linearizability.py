@@ -24,7 +24,7 @@ from checkers.foreign.events import Event
 from checkers.foreign.operations import initial_values, model_of, operations_of
 from checkers.foreign.recognise import recognise, rows_of
 from checkers.linearizability.check import DEFAULT, check_history
-from checkers.linearizability.operations import UNKNOWN, Operation, Verdict
+from checkers.linearizability.operations import UNKNOWN, LinearizabilityVerdict, Operation
 
 OPERATIONS = {
     "register": 1_000_000,
@@ -37,7 +37,9 @@ OPERATIONS = {
 CONCURRENCY = 8
 
 
-def decided(operations: list[Operation], model: str, initial: object, rounds: int) -> tuple[float, float, Verdict]:
+def decided(
+    operations: list[Operation], model: str, initial: object, rounds: int
+) -> tuple[float, float, LinearizabilityVerdict]:
     """Return the medians of processor time and of wall time, and the verdict."""
     processor, wall = [], []
     for _ in range(rounds):

@@ -35,7 +35,7 @@ from history.anomalies import MALFORMED
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 
-class RunNotFoundError(Exception):
+class NoHistoryError(Exception):
     """A directory holds no run. The message is one line."""
 
 
@@ -52,12 +52,12 @@ def check(
     `resolve_outcomes`: a send of unknown outcome whose record was read is taken to have happened
     (`checkers.relations.resolved_outcomes`). Without `spark`, or if one of its calls was interrupted, a session is
     started on `master` (all cores of this machine by default) and kept for the next call.
-    No content of a history raises. Raises `RunNotFoundError` for a directory without a history,
+    No content of a history raises. Raises `NoHistoryError` for a directory without a history,
     `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
     """
     for directory in run_directories:
         if not (directory / "history").is_dir():
-            raise RunNotFoundError(f"{directory} holds no run: expected the directory {directory / 'history'}")
+            raise NoHistoryError(f"{directory} holds no run: expected the directory {directory / 'history'}")
     if not run_directories:
         return []
     surveyed = [survey(directory) for directory in dict.fromkeys(run_directories)]
@@ -87,7 +87,7 @@ def check_dataset(
     """
     runs = survey_dataset(directory) if (directory / "history").is_dir() else []
     if not runs:
-        raise RunNotFoundError(f"{directory} holds no runs: expected the table {directory / 'history' / 'runs'}")
+        raise NoHistoryError(f"{directory} holds no runs: expected the table {directory / 'history' / 'runs'}")
     for run in runs:
         run.directory.mkdir(parents=True, exist_ok=True)
     session = _session(spark, master, runs)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from checkers.explanations.groups import GROUP_EXPLANATIONS
 from checkers.explanations.wording import Details, Row, by, invoked, partition, seconds, times
-from checkers.input.run_facts import Fault
+from checkers.input.run_facts import RecordedFault
 from checkers.relations.resolved_outcomes import NAME as RESOLVED
 from history.anomalies import CATALOGUE, MALFORMED
 
 
-def explanation(row: Row, details: Details, faults: Sequence[Fault], replicas: Mapping[int, int | None]) -> str:
+def explanation(row: Row, details: Details, faults: Sequence[RecordedFault], replicas: Mapping[int, int | None]) -> str:
     """Say what happened, what the replicas' logs hold there, and which faults were near."""
     explain = EXPLANATIONS.get(row["anomaly"], _unexplained)
     sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row)]
@@ -20,7 +20,7 @@ def explanation(row: Row, details: Details, faults: Sequence[Fault], replicas: M
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def faults_near(faults: Sequence[Fault], at_ns: int | None) -> list[tuple[str, Fault]]:
+def faults_near(faults: Sequence[RecordedFault], at_ns: int | None) -> list[tuple[str, RecordedFault]]:
     """Return the faults active at a time, the last one before it and the first one after it, each with this word."""
     if at_ns is None:
         return []
@@ -318,7 +318,7 @@ def _on_contract(row: Row) -> str:
     return ""
 
 
-def _on_faults(faults: Sequence[Fault], at_ns: int) -> str:
+def _on_faults(faults: Sequence[RecordedFault], at_ns: int) -> str:
     words = {"active": "Active then", "before": "Last fault before", "after": "First fault after"}
     near = faults_near(faults, at_ns)
     if not near:
@@ -326,7 +326,7 @@ def _on_faults(faults: Sequence[Fault], at_ns: int) -> str:
     return " ".join(f"{words[when]}: {_fault(fault)}." for when, fault in near)
 
 
-def _fault(fault: Fault) -> str:
+def _fault(fault: RecordedFault) -> str:
     until = "never seen healed" if fault.ended_ns is None else f"until {seconds(fault.ended_ns)}"
     missed = "" if fault.took_hold else ", which did not take effect"
     since = seconds(fault.started_ns)

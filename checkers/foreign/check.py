@@ -24,8 +24,7 @@ from checkers.foreign.verdicts import FileVerdict, Verdict, unreadable, with_mal
 from checkers.linearizability.check import check_history
 from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
-from checkers.linearizability.operations import Operation
-from checkers.linearizability.operations import Verdict as Decision
+from checkers.linearizability.operations import LinearizabilityVerdict, Operation
 from checkers.verdict.verdict import RunResult
 from history.anomalies import MALFORMED
 from naming import unknown
@@ -230,7 +229,7 @@ def _linearizable(file: str, read: _Read, form: str, wanted: Wanted) -> FileVerd
     return with_malformed(found, read.malformed, read.malformed_total)
 
 
-def _decided(operations: Sequence[Operation], name: str, tried: Sequence[Value]) -> Decision:
+def _decided(operations: Sequence[Operation], name: str, tried: Sequence[Value]) -> LinearizabilityVerdict:
     """Try initial values in turn: a history is linearizable if one of them explains it."""
     verdicts = []
     for initial in tried or (MODELS[name].initial,):

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from checkers.foreign.cycles import components, on_cycles
-from checkers.foreign.kafka import SUBSCRIPTIONS, TRANSACTIONS, KafkaOperation, Record
+from checkers.foreign.kafka import SUBSCRIPTIONS, TRANSACTIONS, KafkaOperation, KafkaRecord
 
 LEGAL = frozenset({"int-send-skip", "G0", "G0-realtime"})
 """Writes of transactions interleave."""
@@ -28,7 +28,7 @@ PartitionValue = tuple[Hashable, Hashable]
 Edge = tuple[int, int]
 
 
-class Judged(NamedTuple):
+class KindCounts(NamedTuple):
     """How often each kind was found, and which of them the workload does not allow."""
 
     counts: Mapping[str, int]
@@ -93,14 +93,14 @@ class _History:
                         held.append(record.value)
         return {key: [held for _, held in sorted(by_offset.items())] for key, by_offset in offsets.items()}
 
-    def step(self, before: Record, after: Record) -> int:
+    def step(self, before: KafkaRecord, after: KafkaRecord) -> int:
         """Δ of two records of one partition."""
         begin = self.position.get((before.key, before.value))
         end = self.position.get((after.key, after.value))
         return 1 if begin is None or end is None else end - begin
 
 
-def judge_kafka(operations: Sequence[KafkaOperation], *, with_ww: bool = True) -> Judged:
+def judge_kafka(operations: Sequence[KafkaOperation], *, with_ww: bool = True) -> KindCounts:
     """Find the kinds of a history. `with_ww`: sends to one partition that follow each other in its log depend."""
     history = _History(operations)
     counts: Counter[str] = Counter()
@@ -113,7 +113,7 @@ def judge_kafka(operations: Sequence[KafkaOperation], *, with_ww: bool = True) -
     if any(operation.f == "subscribe" for operation in operations):
         legal |= LEGAL_WITH_SUBSCRIBE
     legal |= {kind for kind in cycles if kind.startswith("G1c") and not cycles_by_reads[kind]}
-    return Judged(dict(sorted(counts.items())), frozenset(kind for kind in counts if kind not in legal))
+    return KindCounts(dict(sorted(counts.items())), frozenset(kind for kind in counts if kind not in legal))
 
 
 def _log_kinds(history: _History) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _within(history: _History) -> Iterator[str]:
 
 
 def _polls_of_processes(history: _History) -> Iterator[str]:
-    reached: dict[Hashable, dict[Hashable, Record]] = defaultdict(dict)
+    reached: dict[Hashable, dict[Hashable, KafkaRecord]] = defaultdict(dict)
     for operation in history.operations:
         mine = reached[operation.process]
         if operation.f in SUBSCRIPTIONS:
@@ -189,7 +189,7 @@ def _polls_of_processes(history: _History) -> Iterator[str]:
 
 
 def _sends_of_processes(history: _History) -> Iterator[str]:
-    reached: dict[Hashable, dict[Hashable, Record]] = defaultdict(dict)
+    reached: dict[Hashable, dict[Hashable, KafkaRecord]] = defaultdict(dict)
     for operation in history.operations:
         mine = reached[operation.process]
         if operation.f in SUBSCRIPTIONS:
@@ -201,14 +201,14 @@ def _sends_of_processes(history: _History) -> Iterator[str]:
                 mine[key] = records[-1]
 
 
-def _forget(reached: dict[Hashable, Record], operation: KafkaOperation) -> None:
+def _forget(reached: dict[Hashable, KafkaRecord], operation: KafkaOperation) -> None:
     if operation.type in ("ok", "info"):
         for key in [key for key in reached if key not in operation.named]:
             del reached[key]
 
 
-def _by_key(records: Iterable[Record]) -> dict[Hashable, list[Record]]:
-    by_key: dict[Hashable, list[Record]] = {}
+def _by_key(records: Iterable[KafkaRecord]) -> dict[Hashable, list[KafkaRecord]]:
+    by_key: dict[Hashable, list[KafkaRecord]] = {}
     for record in records:
         by_key.setdefault(record.key, []).append(record)
     return by_key

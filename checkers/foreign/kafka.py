@@ -19,7 +19,7 @@ SUBSCRIPTIONS = frozenset({"assign", "subscribe"})
 OTHERS = frozenset({"crash", "debug", "debug-topic-partitions"})
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     """A record as an operation reports it."""
 
     key: Hashable
@@ -37,8 +37,8 @@ class KafkaOperation:
     f: str
     invoked: int
     completed: int
-    sends: tuple[Record, ...] = ()
-    polls: tuple[Record, ...] = ()
+    sends: tuple[KafkaRecord, ...] = ()
+    polls: tuple[KafkaRecord, ...] = ()
     named: frozenset[Hashable] = frozenset()
     """Partitions (or topics) that an assign or subscribe names."""
     rebalanced: frozenset[Hashable] = frozenset()
@@ -87,8 +87,8 @@ def kafka_history(events: Iterable[Event]) -> KafkaHistory:
 
 def _operation(invocation: Event, completion: Event, malformed: list[Malformed]) -> KafkaOperation:
     value = invocation.value if completion.value is None else completion.value
-    sends: list[Record] = []
-    polls: list[Record] = []
+    sends: list[KafkaRecord] = []
+    polls: list[KafkaRecord] = []
     named: frozenset[Hashable] = frozenset()
     try:
         if completion.f in TRANSACTIONS:
@@ -113,7 +113,7 @@ def _operation(invocation: Event, completion: Event, malformed: list[Malformed])
     )
 
 
-def _add(micro: Value, completed: bool, sends: list[Record], polls: list[Record]) -> None:
+def _add(micro: Value, completed: bool, sends: list[KafkaRecord], polls: list[KafkaRecord]) -> None:
     """Add the records of a micro-operation. Raises what indexing and unpacking raise if it is none."""
     kind, *rest = micro
     if kind == "send":
@@ -124,12 +124,12 @@ def _add(micro: Value, completed: bool, sends: list[Record], polls: list[Record]
             offset = None
             if completed and isinstance(value, list | tuple) and len(value) == 2:
                 offset, value = value
-        sends.append(Record(frozen(key), _offset(offset), frozen(value)))
+        sends.append(KafkaRecord(frozen(key), _offset(offset), frozen(value)))
     elif kind == "poll":
         polled = rest[0] if rest else None
         pairs = polled.items() if isinstance(polled, dict) else polled or ()
         for key, records in pairs:
-            polls.extend(Record(frozen(key), _offset(offset), frozen(value)) for offset, value in records)
+            polls.extend(KafkaRecord(frozen(key), _offset(offset), frozen(value)) for offset, value in records)
     else:
         raise ValueError(kind)
 

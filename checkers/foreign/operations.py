@@ -27,14 +27,14 @@ _MODELS_BY_FUNCTIONS: Sequence[tuple[str, frozenset[str]]] = (
 )
 
 
-class Operations(NamedTuple):
+class PairedOperations(NamedTuple):
     """The operations of a history, and its malformed events."""
 
     operations: list[Operation]
     malformed: list[Malformed]
 
 
-def operations_of(events: Iterable[Event], form: str) -> Operations:
+def operations_of(events: Iterable[Event], form: str) -> PairedOperations:
     """Pair invocations and completions. The position of an event in its file is its time.
 
     A process that begins again before it was answered never gets that answer: its operation is of unknown outcome.
@@ -60,7 +60,7 @@ def operations_of(events: Iterable[Event], form: str) -> Operations:
             operations.append(_operation(invocation, event, form))
     operations += [_operation(invocation, None, form) for invocation in begun.values()]
     operations.sort(key=lambda operation: operation.invoked_ns)
-    return Operations(operations, malformed)
+    return PairedOperations(operations, malformed)
 
 
 def _operation(invocation: Event, completion: Event | None, form: str) -> Operation:

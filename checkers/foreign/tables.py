@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.foreign.events import Value
-from checkers.foreign.kafka import SUBSCRIPTIONS, KafkaOperation, Record
+from checkers.foreign.kafka import SUBSCRIPTIONS, KafkaOperation, KafkaRecord
 from history.reader import load_table
 from history.schema import ACKS_ALL, TABLES
 
@@ -76,7 +76,7 @@ class _Writer:
             self._add_polls(self._begin("poll", operation), operation)
 
     def _add_polls(self, op: int, operation: KafkaOperation) -> None:
-        by_key: dict[Hashable, list[Record]] = defaultdict(list)
+        by_key: dict[Hashable, list[KafkaRecord]] = defaultdict(list)
         for record in operation.polls:
             if record.offset is not None and record.offset < _INT64_MAX:
                 by_key[record.key].append(record)
@@ -120,7 +120,7 @@ class _Writer:
         )
         return self.number
 
-    def _value(self, record: Record) -> int:
+    def _value(self, record: KafkaRecord) -> int:
         return self.values.setdefault((record.key, record.value), len(self.values) + 1)
 
     def _partition_of(self, key: Hashable) -> dict[str, Any]:
@@ -135,12 +135,12 @@ def operations_of_run(run: Path) -> list[KafkaOperation]:
 
     Malformed rows are left out: checking the run itself reports them.
     """
-    sends: dict[int, list[Record]] = defaultdict(list)
-    polls: dict[int, list[Record]] = defaultdict(list)
+    sends: dict[int, list[KafkaRecord]] = defaultdict(list)
+    polls: dict[int, list[KafkaRecord]] = defaultdict(list)
     for row in _rows(run, "sends", ("ordinal",)):
-        sends[row["op"]].append(Record(_partition(row), row["offset"], row["value"]))
+        sends[row["op"]].append(KafkaRecord(_partition(row), row["offset"], row["value"]))
     for row in _rows(run, "reads", ("ordinal",)):
-        polls[row["op"]].append(Record(_partition(row), row["offset"], row["value"]))
+        polls[row["op"]].append(KafkaRecord(_partition(row), row["offset"], row["value"]))
     assigned: dict[int, set[Hashable]] = defaultdict(set)
     for row in _rows(run, "polls", ("op",)):
         if row["assigned"]:

@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecordedSettings:
     """The row of `runs`. An unknown setting counts as the weakest promise, so that no violation rests on a guess."""
 
     brokers: int | None
@@ -56,7 +56,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Fault:
+class RecordedFault:
     """One fault that was fired."""
 
     number: int
@@ -72,7 +72,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class End:
+class PartitionEnd:
     """The end of one partition that the final reads had to reach."""
 
     topic: str
@@ -101,11 +101,11 @@ class RunFacts:
     """What the small tables record of one run."""
 
     run_id: str
-    settings: Settings
-    faults: tuple[Fault, ...]
+    settings: RecordedSettings
+    faults: tuple[RecordedFault, ...]
     phases: Mapping[str, tuple[int, int | None]]
     """Start and end of each phase, in nanoseconds."""
-    ends: tuple[End, ...]
+    ends: tuple[PartitionEnd, ...]
     controller_elections: int
     """How often one of the controllers was seen to have become the leader of the quorum."""
     workers_closed: int
@@ -155,13 +155,13 @@ def facts_of(files: RunFiles) -> RunFacts:
     )
 
 
-def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Settings:
+def _settings(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> RecordedSettings:
     rows = list(rows)
     if len(rows) > 1:
         malformed.append(("runs", f"{len(rows)} rows for one run"))
     row: Row = rows[0] if rows else {}
     bound_ms = _positive(row.get("unavailable_after_ms"))
-    return Settings(
+    return RecordedSettings(
         brokers=_positive(row.get("brokers")),
         controllers=_positive(row.get("controllers")),
         replication_factor=_positive(row.get("replication_factor")),
@@ -190,7 +190,7 @@ def _positive(number: int | None) -> int | None:
     return number if number is not None and number > 0 else None
 
 
-def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]], volatile: bool) -> Iterable[Fault]:
+def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]], volatile: bool) -> Iterable[RecordedFault]:
     lossy_kinds = LOSSY_KINDS | ENDING_KINDS if volatile else LOSSY_KINDS
     faults = []
     for row in rows:
@@ -202,7 +202,7 @@ def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]], volatile: boo
             malformed.append(("faults", f"fault {number} ended before it started"))
             ended = None
         faults.append(
-            Fault(
+            RecordedFault(
                 number=number,
                 kind=row["kind"] or "unknown",
                 targets=tuple(target for target in row["targets"] or () if target is not None),
@@ -234,15 +234,15 @@ def _troubles(rows: Iterable[Row]) -> Iterable[Trouble]:
         yield Trouble(row["phase"] or "", row["source"] or "harness", first_line)
 
 
-def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[End]:
-    ends: dict[tuple[str, int], End] = {}
+def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[PartitionEnd]:
+    ends: dict[tuple[str, int], PartitionEnd] = {}
     for row in rows:
         topic, partition, offset = row["topic"], row["partition"], row["end_offset"]
         if topic is None or partition is None or offset is None or offset < 0:
             malformed.append(("ends", f"end {offset} of {topic}-{partition}"))
         elif (topic, partition) in ends:
             malformed.append(("ends", f"two ends of {topic}-{partition}"))
-            ends[topic, partition] = End(topic, partition, offset, agreed=False)
+            ends[topic, partition] = PartitionEnd(topic, partition, offset, agreed=False)
         else:
-            ends[topic, partition] = End(topic, partition, offset, row["agreed"] is True)
+            ends[topic, partition] = PartitionEnd(topic, partition, offset, row["agreed"] is True)
     return ends.values()

@@ -15,10 +15,10 @@ from checkers.linearizability.operations import (
     DEFAULT_BUDGET,
     MALFORMED,
     NOT_LINEARIZABLE,
-    Budget,
     Evidence,
+    LinearizabilityVerdict,
     Operation,
-    Verdict,
+    SearchBudget,
 )
 from checkers.linearizability.partition import by_key
 from checkers.linearizability.search import Search, StatesTooLarge
@@ -56,11 +56,11 @@ def model_named(name: str) -> Model:
 def check_history(
     operations: Iterable[Operation],
     model: str | Model,
-    budget: Budget = DEFAULT_BUDGET,
+    budget: SearchBudget = DEFAULT_BUDGET,
     initial: Any = DEFAULT,  # noqa: ANN401 - any value of a history
     clock: Callable[[], float] = time.monotonic,
     evidence_max: int = EVIDENCE_MAX,
-) -> Verdict:
+) -> LinearizabilityVerdict:
     """Decide whether a history is linearizable; see `operations` and `models` for what they mean.
 
     A violation of one key makes the history invalid, even if other keys are undecided. No content of a history raises:
@@ -98,7 +98,7 @@ def check_history(
         evidence_of(searches[key], key, chosen.name, undecided=True) for key in list(undecided)[:evidence_max]
     ]
     kinds = (*((NOT_LINEARIZABLE,) if counts.invalid else ()), *((MALFORMED,) if counts.malformed else ()))
-    return Verdict(
+    return LinearizabilityVerdict(
         outcome="invalid" if counts.invalid else "unknown" if counts.unknown else "valid",
         reason=_reason(counts, evidence, undecided, problems),
         kinds=kinds,
@@ -136,7 +136,7 @@ def _prepared(operations: Iterable[Operation], model: Model) -> tuple[list[Opera
 def _search_in_turn(
     model: Model,
     searches: dict[Hashable, Search],
-    budget: Budget,
+    budget: SearchBudget,
     counts: _Counts,
     violations: list[Evidence],
     evidence_max: int,

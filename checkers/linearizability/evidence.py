@@ -8,7 +8,7 @@ from typing import Final
 
 from checkers.linearizability.models import Model, State
 from checkers.linearizability.operations import Evidence, Operation, Step
-from checkers.linearizability.search import Node, Search
+from checkers.linearizability.search import Search, SearchNode
 from checkers.linearizability.special import Contradiction
 
 CORE_CONFIGURATIONS: Final = 50_000
@@ -103,10 +103,10 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
     return sorted(window, key=lambda number: -operations[number].invoked_ns)[:WINDOW_MAX]
 
 
-def _steps(search: Search, node: Node) -> Iterator[tuple[int, str]]:
+def _steps(search: Search, node: SearchNode) -> Iterator[tuple[int, str]]:
     """Replay the path to a node and the forced steps: the operations in order, with the state after each."""
-    path: list[Node] = []
-    at: Node | None = node
+    path: list[SearchNode] = []
+    at: SearchNode | None = node
     while at is not None:
         path.append(at)
         at = at.parent
@@ -120,7 +120,7 @@ def _steps(search: Search, node: Node) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _operation_of(search: Search, node: Node) -> int:
+def _operation_of(search: Search, node: SearchNode) -> int:
     never_returned = search.layout.never_returned
     index = node.bit.bit_length() - 1
     if index < len(never_returned):
@@ -128,7 +128,7 @@ def _operation_of(search: Search, node: Node) -> int:
     return next(one.operation for one in search.layout.levels[node.level].changing if one.bit == node.bit)
 
 
-def _settled(search: Search, node: Node, until: int) -> Iterator[int]:
+def _settled(search: Search, node: SearchNode, until: int) -> Iterator[int]:
     """Yield the operations that are ordered without a choice, from a node's level to that of its child."""
     level, placed = node.level, node.placed
     while True:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkers.linearizability.evidence import state_text
-from checkers.linearizability.operations import UNKNOWN, Evidence, Operation, Verdict
+from checkers.linearizability.operations import UNKNOWN, Evidence, LinearizabilityVerdict, Operation
 
 _READING: Final = frozenset({"read", "get", "dequeue", "contains", "end", "append", "cas", "txn"})
 
 
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
+def verdict_json(verdict: LinearizabilityVerdict) -> dict[str, Any]:
     """Return a verdict as JSON."""
     return {
         "outcome": verdict.outcome,

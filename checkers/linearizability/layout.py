@@ -28,7 +28,7 @@ class Open(NamedTuple):
     returns: int
 
 
-class Group(NamedTuple):
+class OpenGroup(NamedTuple):
     """Identical operations that never returned. `bits`: all of them, `lowest`: the first, `invoked`: so far."""
 
     lowest: int
@@ -44,7 +44,7 @@ class Level(NamedTuple):
     forced_operation: int
     observing: tuple[Open, ...]
     changing: tuple[Open, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[OpenGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _levels(
     returns_at = {number: level for level, number in enumerate(number for _, what, number in events if what)}
     open_observing: dict[int, Open] = {}
     open_changing: dict[int, Open] = {}
-    open_groups: dict[int, Group] = {}
-    groups: tuple[Group, ...] = ()
+    open_groups: dict[int, OpenGroup] = {}
+    groups: tuple[OpenGroup, ...] = ()
     levels: list[Level] = []
     for _, what, number in events:
         kind = kind_of[number]
@@ -120,7 +120,7 @@ def _levels(
         elif operations[number].completed_ns is None:
             low = lowest[kind]
             invoked = open_groups[kind].invoked if kind in open_groups else 0
-            open_groups[kind] = Group(low, ((1 << sizes[kind]) - 1) * low, (invoked << 1) | low, kind)
+            open_groups[kind] = OpenGroup(low, ((1 << sizes[kind]) - 1) * low, (invoked << 1) | low, kind)
             groups = tuple(open_groups.values())
         else:
             if free:

@@ -1,8 +1,8 @@
 """Defines the operations that linearizability is decided on, and the verdict.
 
 A reader of histories makes `Operation`s; `checkers.linearizability.check.check_history(operations, model, budget,
-initial)` returns a `Verdict`. The models, what their functions are called and what argument and result look like,
-are in `checkers.linearizability.models.MODELS`.
+initial)` returns a `LinearizabilityVerdict`. The models, the names of their functions, and the forms of arguments and
+results are in `checkers.linearizability.models.MODELS`.
 
 How a reader maps its input:
 
@@ -65,7 +65,7 @@ class Operation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """How much work may be spent before a verdict is `unknown`.
 
     `configurations`: pairs of (linearized operations, state) that may be visited, over all keys of a history.
@@ -78,7 +78,7 @@ class Budget:
     seconds: float | None = None
 
 
-DEFAULT_BUDGET: Final = Budget()
+DEFAULT_BUDGET: Final = SearchBudget()
 
 
 class Step(NamedTuple):
@@ -110,7 +110,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LinearizabilityVerdict:
     """The verdict on one history. `reason` is one line; `kinds` are `NOT_LINEARIZABLE` and `MALFORMED` if found."""
 
     outcome: Outcome

@@ -29,13 +29,13 @@ VIEWS_MAX: Final = 100_000
 CELLS_PER_REMEMBERED: Final = 30
 
 
-class Node(NamedTuple):
+class SearchNode(NamedTuple):
     """A configuration on the way: `bit` was put into the order of `parent` while at `level`."""
 
     level: int
     placed: int
     state: int
-    parent: Node | None
+    parent: SearchNode | None
     bit: int
 
 
@@ -64,7 +64,7 @@ class Search:
         self.visited = 0
         self.deepest = 0
         """The furthest level reached: all completions before it can be explained."""
-        self.longest: dict[int, Node] = {}
+        self.longest: dict[int, SearchNode] = {}
         """By state: the ends of some orders that reach the deepest level."""
         self._model: Final = model
         self._remembered_max: Final = remembered
@@ -75,7 +75,7 @@ class Search:
         self._views: dict[tuple[int, int], View] = {}
         self._seen: dict[tuple[int, int, int], list[int]] = {}
         self._seen_count = 0
-        self._stack: list[Node] = [Node(0, 0, 0, None, 0)]
+        self._stack: list[SearchNode] = [SearchNode(0, 0, 0, None, 0)]
 
     def state(self, number: int) -> State:
         """Return a state by the number it has in nodes."""
@@ -129,13 +129,13 @@ class Search:
             for lowest, bits, invoked, first, after in view.never_returning:
                 bit = (placed & bits) + lowest
                 if bit & invoked and placed & first == first:
-                    stack.append(Node(level, placed | bit, after, node, bit))
+                    stack.append(SearchNode(level, placed | bit, after, node, bit))
             for bit, first, after in view.returning:
                 if not placed & bit and placed & first == first:
-                    stack.append(Node(level, placed | bit, after, node, bit))
+                    stack.append(SearchNode(level, placed | bit, after, node, bit))
         return False
 
-    def _note(self, level: int, state: int, node: Node) -> None:
+    def _note(self, level: int, state: int, node: SearchNode) -> None:
         if level > self.deepest:
             self.deepest = level
             self.longest.clear()

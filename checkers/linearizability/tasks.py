@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 
 from checkers.linearizability.check import check_history, model_named
 from checkers.linearizability.exchange import verdict_json
-from checkers.linearizability.operations import DEFAULT_BUDGET, UNKNOWN, Budget, Operation
+from checkers.linearizability.operations import DEFAULT_BUDGET, UNKNOWN, Operation, SearchBudget
 
 OPERATIONS_SCHEMA: Final = (
     "run_id string, key string, process bigint, invoked_ns bigint, completed_ns bigint, function string, "
@@ -34,7 +34,7 @@ EVIDENCE_MAX: Final = 3
 def decide_in_tasks(
     operations: DataFrame,
     model: str,
-    budget: Budget = DEFAULT_BUDGET,
+    budget: SearchBudget = DEFAULT_BUDGET,
     *,
     buckets: int = BUCKETS,
     evidence_max: int = EVIDENCE_MAX,
@@ -76,7 +76,9 @@ def united(verdicts: Iterable[Mapping[str, Any]], evidence_max: int = EVIDENCE_M
     }
 
 
-def _deciding(model: str, budget: Budget, evidence_max: int) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+def _deciding(
+    model: str, budget: SearchBudget, evidence_max: int
+) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     def decide(group: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         verdict = verdict_json(check_history(_operations(rows), model, budget, evidence_max=evidence_max))
         run_id, bucket = (scalar.as_py() for scalar in group)

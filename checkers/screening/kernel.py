@@ -53,7 +53,7 @@ Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Note(NamedTuple):
+class ScreeningNote(NamedTuple):
     """A result of the kernel. The meaning of `a` to `d` depends on the kind (`note`)."""
 
     note: int
@@ -77,12 +77,12 @@ def screen_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     yield batch_of(list(screen(_unpacked({name: table.column(name).to_numpy() for name in table.column_names}))))
 
 
-def batch_of(notes: Sequence[Note]) -> pa.RecordBatch:
+def batch_of(notes: Sequence[ScreeningNote]) -> pa.RecordBatch:
     """Write notes as rows of `NOTES_SCHEMA`."""
-    columns = zip(*notes, strict=True) if notes else ([] for _ in Note._fields)
-    types = (pa.int32(), *(pa.int64() for _ in Note._fields[1:]))
+    columns = zip(*notes, strict=True) if notes else ([] for _ in ScreeningNote._fields)
+    types = (pa.int32(), *(pa.int64() for _ in ScreeningNote._fields[1:]))
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(Note._fields))
+    return pa.RecordBatch.from_arrays(arrays, names=list(ScreeningNote._fields))
 
 
 def _unpacked(packed: Rows) -> Rows:
@@ -93,7 +93,7 @@ def _unpacked(packed: Rows) -> Rows:
     return {**same, "kind": kind, "marks": marks, "broker": packed["tag"] >> BROKER_SHIFT, "op": detail, "crc": detail}
 
 
-def screen(rows: Rows) -> Iterator[Note]:
+def screen(rows: Rows) -> Iterator[ScreeningNote]:
     """Yield notes on what is not ordinary in rows that hold whole stretches.
 
     Columns: partition_key, kind, offset, value, epoch, marks, the `op` of reads, `broker` and `crc` of records in logs.
@@ -106,10 +106,10 @@ def screen(rows: Rows) -> Iterator[Note]:
     numbers = Counter(note.partition_key for note in notes)
     suspects.update(partition_key for partition_key, number in numbers.items() if number > NOTES_MAX)
     yield from (note for note in notes if note.partition_key not in suspects)
-    yield from (Note(SUSPECT_PARTITION, partition_key) for partition_key in sorted(suspects))
+    yield from (ScreeningNote(SUSPECT_PARTITION, partition_key) for partition_key in sorted(suspects))
 
 
-def _screen_records(rows: Rows, suspects: set[int]) -> Iterator[Note]:
+def _screen_records(rows: Rows, suspects: set[int]) -> Iterator[ScreeningNote]:
     somewhere = rows["offset"] != NOWHERE
     lost = _chosen(rows, ~somewhere)
     rows = _sorted(_chosen(rows, somewhere), "op")
@@ -139,7 +139,7 @@ def _screen_records(rows: Rows, suspects: set[int]) -> Iterator[Note]:
     yield from _epochs(reads, READ, suspects)
 
 
-def _suspect_values(partition_key: Longs, value: Longs, suspects: set[int]) -> Iterator[Note]:
+def _suspect_values(partition_key: Longs, value: Longs, suspects: set[int]) -> Iterator[ScreeningNote]:
     if not partition_key.size:
         return
     pairs = np.unique(np.stack([partition_key, value]), axis=1)
@@ -147,10 +147,10 @@ def _suspect_values(partition_key: Longs, value: Longs, suspects: set[int]) -> I
     suspects.update(partition_keys[counts > VALUES_MAX].tolist())
     few = np.isin(pairs[0], partition_keys[counts <= VALUES_MAX])
     for one, other in pairs[:, few].T.tolist():
-        yield Note(SUSPECT_VALUE, one, a=other)
+        yield ScreeningNote(SUSPECT_VALUE, one, a=other)
 
 
-def _screen_logs(rows: Rows, suspects: set[int]) -> Iterator[Note]:
+def _screen_logs(rows: Rows, suspects: set[int]) -> Iterator[ScreeningNote]:
     if not rows["partition_key"].size:
         return
     rows = _sorted(rows, "broker")
@@ -167,7 +167,9 @@ def _screen_logs(rows: Rows, suspects: set[int]) -> Iterator[Note]:
     ends = np.append(begins[1:], partition_key.size)
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         stretch = int(offset[begin]) >> STRETCH_BITS
-        yield Note(STRETCH, int(partition_key[begin]), stretch, end - begin, int(offset[begin]), int(offset[end - 1]))
+        yield ScreeningNote(
+            STRETCH, int(partition_key[begin]), stretch, end - begin, int(offset[begin]), int(offset[end - 1])
+        )
     by_broker = _chosen(rows, np.lexsort((rows["offset"], rows["broker"], rows["partition_key"])))
     changed = _changed(by_broker["partition_key"]) | _changed(by_broker["broker"])
     begins = np.flatnonzero(changed | _changed(by_broker["offset"] >> STRETCH_BITS))
@@ -178,10 +180,10 @@ def _screen_logs(rows: Rows, suspects: set[int]) -> Iterator[Note]:
         by_broker["broker"][begins],
     )
     for row in zip(*(column.tolist() for column in (*columns, counts)), strict=True):
-        yield Note(REPLICA, *row)
+        yield ScreeningNote(REPLICA, *row)
 
 
-def _epochs(rows: Rows, kind: int, suspects: set[int]) -> Iterator[Note]:
+def _epochs(rows: Rows, kind: int, suspects: set[int]) -> Iterator[ScreeningNote]:
     """Check that epochs never fall in rows sorted by partition and offset, and summarise the epochs of each stretch."""
     known = rows["epoch"] != NO_EPOCH
     partition_key, offset, epoch = rows["partition_key"][known], rows["offset"][known], rows["epoch"][known]
@@ -194,7 +196,9 @@ def _epochs(rows: Rows, kind: int, suspects: set[int]) -> Iterator[Note]:
         if (within[1:] < within[:-1]).any():
             suspects.add(int(partition_key[begin]))
         least, greatest = int(within.min()), int(within.max())
-        yield Note(EPOCHS, int(partition_key[begin]), int(offset[begin]) >> STRETCH_BITS, kind, least, greatest)
+        yield ScreeningNote(
+            EPOCHS, int(partition_key[begin]), int(offset[begin]) >> STRETCH_BITS, kind, least, greatest
+        )
 
 
 def _chosen(rows: Rows, choice: Flags | Longs) -> Rows:

@@ -30,7 +30,7 @@ _OF_A_DISORDER = ("partition_key", "offset_min", "invoked_ns_max")
 
 
 @dataclass(frozen=True)
-class Answers:
+class ScreenedAnswers:
     """The frames that screening reads in a history of any length."""
 
     operations: DataFrame
@@ -49,7 +49,7 @@ class Answers:
 class Screened:
     """The frames that screening reads in a long history."""
 
-    answers: Answers
+    answers: ScreenedAnswers
     reads: DataFrame
     """As recorded."""
     logs: DataFrame
@@ -88,7 +88,7 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
     return suspicion_of(collected)
 
 
-def notes_of_answers(answers: Answers) -> pa.Table:
+def notes_of_answers(answers: ScreenedAnswers) -> pa.Table:
     """Return the notes on polls and samples alone, which are few."""
     return unite([
         _notes(_odd_answers(answers), kernel.SUSPECT_PARTITION),
@@ -96,7 +96,7 @@ def notes_of_answers(answers: Answers) -> pa.Table:
     ]).toArrow()  # fmt: skip
 
 
-def _odd_answers(answers: Answers) -> list[DataFrame]:
+def _odd_answers(answers: ScreenedAnswers) -> list[DataFrame]:
     """Return the partitions of polls that do not follow each other, or that may have read uncommitted records."""
     polls, cluster = answers.polls.where("usable"), answers.cluster.where("usable")
     dirty = not_yet_committed(furthest_reads(polls, answers.returned), lagging_samples(cluster))

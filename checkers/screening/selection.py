@@ -20,7 +20,7 @@ from checkers.input.validation import (
     examined_sends,
 )
 from checkers.relations.polls import returned_by_poll
-from checkers.screening.screen import Answers, in_partitions, under_suspicion
+from checkers.screening.screen import ScreenedAnswers, in_partitions, under_suspicion
 from checkers.screening.sources import Source
 from checkers.screening.summaries import Suspicion
 from checkers.verdict.findings import KEY
@@ -84,7 +84,7 @@ def screened_history(
         returned = of_reads.result()
         polls = size.kept(size.together(examined_polls(recorded["polls"], operations, returned), *KEY))
         cluster, replicas = of_cluster.result(), of_logs.result()
-    suspicion = source.suspicion(Answers(operations, sends, polls, returned, cluster))
+    suspicion = source.suspicion(ScreenedAnswers(operations, sends, polls, returned, cluster))
     if suspicion is None:
         return None
     reads = examined_reads(source.reads(suspicion), operations)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from checkers.input.tables import RunFiles
 from checkers.screening import kernel
 from checkers.screening.columns import Flags, Groups, Longs, among, distinct, known, numbers, read_parts, texts
-from checkers.screening.kernel import Note, Rows
+from checkers.screening.kernel import Rows, ScreeningNote
 from checkers.verdict.findings import KEY
 from history.schema import TABLES
 
@@ -44,7 +44,7 @@ class Short:
     """As `checkers.relations.polls.returned_by_poll` returns it."""
     replicas: pa.Table
     """As `checkers.screening.screen.replicas_of` returns it."""
-    notes: tuple[Note, ...]
+    notes: tuple[ScreeningNote, ...]
     """Notes of the kernel; the `partition_key` of a note is a row of `partitions`."""
     malformed: bool
     """Whether some operations are malformed."""
@@ -88,7 +88,7 @@ def _screened(read: Mapping[str, pa.Table]) -> Short:
     values, _ = distinct(of_records[0], known(sends, "value").astype(np.int64), numbers(sends, "value"))
     twice = performed.twice or bool(values.size and np.bincount(values).max() > 1)
     replicas, of_replicas = _replicas(logs, of_logs)
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ScreeningNote, ...] = ()
     if not twice:
         rows = [
             _rows_of_sends(sends, of_sends, performed),
@@ -280,10 +280,10 @@ def _replicas(logs: pa.Table, partition_key: Longs) -> tuple[pa.Table, Longs]:
     return table, partition_key[examples]
 
 
-def _watermarks(replicas: pa.Table, partition_key: Longs) -> list[Note]:
+def _watermarks(replicas: pa.Table, partition_key: Longs) -> list[ScreeningNote]:
     columns = (replicas.column(name).to_pylist() for name in ("broker", "watermark_min", "watermark_max"))
     return [
-        Note(kernel.WATERMARK, number, a=broker, b=low, c=high)
+        ScreeningNote(kernel.WATERMARK, number, a=broker, b=low, c=high)
         for number, broker, low, high in zip(partition_key.tolist(), *columns, strict=True)
         if broker is not None
     ]

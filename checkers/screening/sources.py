@@ -16,8 +16,8 @@ from checkers.relations.polls import returned_by_poll
 from checkers.screening import kernel
 from checkers.screening.columns import Flags, Longs, known, numbers
 from checkers.screening.screen import (
-    Answers,
     Screened,
+    ScreenedAnswers,
     in_partitions,
     notes_of_answers,
     partition_key,
@@ -40,7 +40,7 @@ class Source(Protocol):
     def replicas(self) -> DataFrame:
         """One row per replica with a dumped log (`checkers.screening.screen.replicas_of`)."""
 
-    def suspicion(self, answers: Answers) -> Suspicion | None:
+    def suspicion(self, answers: ScreenedAnswers) -> Suspicion | None:
         """Screen the history; None if it has operations or values twice."""
 
     def reads(self, suspicion: Suspicion) -> DataFrame:
@@ -73,7 +73,7 @@ class LongSource:
         """See `Source`."""
         return self._size.kept(replicas_of(self._logs))
 
-    def suspicion(self, answers: Answers) -> Suspicion | None:
+    def suspicion(self, answers: ScreenedAnswers) -> Suspicion | None:
         """See `Source`."""
         polls_number = self._rows["polls"]
         history = Screened(
@@ -114,13 +114,13 @@ class ShortSource:
         rows = self._frame(self._short.partitions).select(partition_key().alias("partition_key")).collect()
         return np.array([row.partition_key for row in rows], np.int64)
 
-    def suspicion(self, answers: Answers) -> Suspicion | None:
+    def suspicion(self, answers: ScreenedAnswers) -> Suspicion | None:
         """See `Source`."""
         if self._short.twice:
             return None
         own = [note._replace(partition_key=int(self._partition_keys[note.partition_key])) for note in self._short.notes]
         if self._short.malformed:
-            own.append(kernel.Note(kernel.MALFORMED, 0))
+            own.append(kernel.ScreeningNote(kernel.MALFORMED, 0))
         of_records = pa.Table.from_batches([kernel.batch_of(own)])
         return suspicion_of(pa.concat_tables([of_records, notes_of_answers(answers).cast(of_records.schema)]))
 

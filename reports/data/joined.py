@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Operations:
+class OperationColumns:
     """The table `operations`, sorted by operation number."""
 
     op: Integers
@@ -70,12 +70,12 @@ class Joined:
         """Every (topic, partition) in the run's tables."""
 
     @cached_property
-    def operations(self) -> Operations:
+    def operations(self) -> OperationColumns:
         """The operations of the run."""
         table = self._tables["operations"]
         op = integers(table, "op", null=UNKNOWN)
         order = np.argsort(op, kind="stable")
-        return Operations(
+        return OperationColumns(
             op=op[order],
             process=integers(table, "process", null=UNKNOWN)[order],
             node=integers(table, "node", null=UNKNOWN)[order],

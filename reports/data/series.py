@@ -46,7 +46,7 @@ class Throughput:
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class ReadingProgress:
     """Offsets, summed over all partitions, at the end of each bin."""
 
     acknowledged: Floats
@@ -96,11 +96,11 @@ def latency_quantiles_ms(joined: Joined, bins: Bins) -> Floats:
     return result
 
 
-def progress(joined: Joined, bins: Bins) -> Progress:
+def progress(joined: Joined, bins: Bins) -> ReadingProgress:
     """Compute how far records were acknowledged, and how far they were read."""
     acknowledged, positions = joined.acknowledged, joined.positions
     live = ~positions.final
-    return Progress(
+    return ReadingProgress(
         acknowledged=_acknowledged_end(acknowledged, bins, len(joined.partitions)),
         live=_frontier(
             positions.partition[live],

@@ -26,7 +26,7 @@ Agreement = Literal["agrees", "differs", "absent", "past-end", "not-sent"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class LogCell:
     """One offset of one row. `agreement` is relative to the other replicas, and to what was acknowledged."""
 
     offset: int
@@ -44,7 +44,7 @@ class LogRow:
     """The log of one replica, or (broker None) what was acknowledged to producers."""
 
     broker: int | None
-    cells: tuple[Cell, ...]
+    cells: tuple[LogCell, ...]
     log_end: int | None
     """One past the last record that was dumped."""
     high_watermark: int | None
@@ -120,10 +120,10 @@ def _acknowledged(joined: Joined, topic: str, partition: int, window: range) -> 
     return values_at
 
 
-def _acknowledged_cell(offset: int, values: tuple[int, ...]) -> Cell:
+def _acknowledged_cell(offset: int, values: tuple[int, ...]) -> LogCell:
     if not values:
-        return Cell(offset, None, None, "not-sent")
-    return Cell(offset, values[0], None, "agrees", also=values[1:])
+        return LogCell(offset, None, None, "not-sent")
+    return LogCell(offset, values[0], None, "agrees", also=values[1:])
 
 
 _Record = tuple[int | None, int | None]
@@ -160,7 +160,7 @@ def _cell(
     common: Mapping[int, _Record | None],
     in_question: int,
     value: int | None,
-) -> Cell:
+) -> LogCell:
     record = records.get(offset)
     agreement: Agreement
     if record is None:
@@ -169,7 +169,7 @@ def _cell(
         agreement = "agrees" if record == common[offset] else "differs"
     epoch, held = record or (None, None)
     missing = offset == in_question and value is not None and held != value
-    return Cell(offset, held, epoch, agreement, missing=missing)
+    return LogCell(offset, held, epoch, agreement, missing=missing)
 
 
 def _digits_needed(values: Iterable[int]) -> int:

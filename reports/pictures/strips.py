@@ -19,7 +19,7 @@ LABEL_PERCENT = 1.6
 """A segment narrower than this has its label only in its title."""
 
 
-class Segment(NamedTuple):
+class StripSegment(NamedTuple):
     """A stretch of a strip. `kind` is its class in the style sheet."""
 
     left: float
@@ -34,8 +34,8 @@ class PartitionStrips:
     """One partition: its leaders, and the size of its ISR."""
 
     name: str
-    leaders: tuple[Segment, ...]
-    isrs: tuple[Segment, ...]
+    leaders: tuple[StripSegment, ...]
+    isrs: tuple[StripSegment, ...]
     changes: int
     """Changes of leader, or of leader epoch."""
     below_minimum_ns: int
@@ -48,7 +48,7 @@ class PartitionStrips:
 class ControllerStrip:
     """Which controller was the active one."""
 
-    leaderships: tuple[Segment, ...]
+    leaderships: tuple[StripSegment, ...]
     elections: int
 
 
@@ -97,7 +97,7 @@ def controller_strip(run: Run) -> ControllerStrip | None:
     )
 
 
-def fault_segments(run: Run) -> list[Segment]:
+def fault_segments(run: Run) -> list[StripSegment]:
     """Draw the faults that took effect as one strip, to lie over those of the partitions."""
     end_ns = run.span_ns[1]
     return _bounded(
@@ -184,12 +184,12 @@ def _claims(history: PartitionHistory) -> str:
     return enumeration(claims[:4]) + (f", and {len(claims) - 4} more" if len(claims) > 4 else "")
 
 
-def _segment(run: Run, start_ns: int, end_ns: int, kind: str, label: str, title: str) -> Segment:
+def _segment(run: Run, start_ns: int, end_ns: int, kind: str, label: str, title: str) -> StripSegment:
     origin_ns, last_ns = run.span_ns
     span_ns = max(last_ns - origin_ns, 1)
     left = min(max(100 * (start_ns - origin_ns) / span_ns, 0.0), 100.0)
     width = min(max(100 * (end_ns - start_ns) / span_ns, 0.0), 100.0 - left)
-    return Segment(
+    return StripSegment(
         round(left, 3),
         round(width, 3),
         kind,
@@ -198,7 +198,7 @@ def _segment(run: Run, start_ns: int, end_ns: int, kind: str, label: str, title:
     )
 
 
-def _bounded(segments: Iterable[Segment]) -> list[Segment]:
+def _bounded(segments: Iterable[StripSegment]) -> list[StripSegment]:
     """Keep the `SEGMENTS_MAX` widest, in their order."""
     everything = list(segments)
     if len(everything) <= SEGMENTS_MAX:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from reports.suite.loaded import Cell, Suite
+from reports.suite.loaded import LoadedSuite, SuiteCell
 
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 
 
-def junit(suite: Suite) -> str:
+def junit(suite: LoadedSuite) -> str:
     """Return the file: a case for each run, and one for the canary."""
     root = ET.Element("testsuites")
     cases = [_case(cell) for cell in suite.cells]
@@ -31,7 +31,7 @@ def junit(suite: Suite) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(cell: Cell) -> ET.Element:
+def _case(cell: SuiteCell) -> ET.Element:
     case = ET.Element(
         "testcase",
         classname=_clean(f"{cell.environment}.{cell.configuration}"),
@@ -48,7 +48,7 @@ def _case(cell: Cell) -> ET.Element:
     return case
 
 
-def _canary(suite: Suite) -> ET.Element:
+def _canary(suite: LoadedSuite) -> ET.Element:
     spent = sum(cell.seconds for cell in suite.canary)
     case = ET.Element("testcase", classname="canary", name="a planted flaw is found", time=f"{spent:.1f}")
     if suite.canary_found is None:

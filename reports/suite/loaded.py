@@ -27,7 +27,7 @@ GRAVEST: Sequence[State] = ("invalid", "crashed", "unknown", "skipped", "waiting
 
 
 @dataclass(frozen=True)
-class Cell:
+class SuiteCell:
     """One run of the suite."""
 
     name: str
@@ -58,7 +58,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Suite:
+class LoadedSuite:
     """A suite as its page shows it."""
 
     name: str
@@ -67,8 +67,8 @@ class Suite:
     budget_s: float
     spent_s: float
     ended: str  # "finished", "interrupted" or nothing while it goes on
-    canary: tuple[Cell, ...]
-    cells: tuple[Cell, ...]
+    canary: tuple[SuiteCell, ...]
+    cells: tuple[SuiteCell, ...]
 
     @property
     def canary_found(self) -> bool | None:
@@ -103,10 +103,10 @@ class Suite:
         return f"{', '.join(clauses)}."
 
 
-def load_suite(directory: Path) -> Suite:
+def load_suite(directory: Path) -> LoadedSuite:
     """Load a suite's directory. Raises `OSError` and `ValueError` where there is none."""
     head = json.loads((directory / "suite.json").read_text())
-    return Suite(
+    return LoadedSuite(
         name=head["name"],
         about=head["about"],
         started=_time(directory.name),
@@ -124,14 +124,14 @@ def _time(name: str) -> str:
     return f"{date[:4]}-{date[4:6]}-{date[6:]} {clock[:2]}:{clock[2:4]} UTC"
 
 
-def _cell(directory: Path, cell: Mapping[str, Any]) -> Cell:
+def _cell(directory: Path, cell: Mapping[str, Any]) -> SuiteCell:
     known = {key: cell[key] for key in ("name", "environment", "configuration", "faults", "seeds", "anomaly")}
     try:
         result = json.loads((directory / "cells" / f"{cell['name']}.json").read_text())["result"]
     except FileNotFoundError:
-        return Cell(**known, state="waiting")
+        return SuiteCell(**known, state="waiting")
     page = f"{result['run']}/report.html" if result["run"] else None
-    return Cell(
+    return SuiteCell(
         **known,
         state=result["verdict"],
         reasons=tuple(result["reasons"]),

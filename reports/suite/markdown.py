@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from reports.suite.loaded import GRAVEST, Cell, Suite
+from reports.suite.loaded import GRAVEST, LoadedSuite, SuiteCell
 from reports.suite.matrix import tables
 
 _MARKS = {"valid": "✓", "invalid": "✗", "unknown": "?", "crashed": "!", "skipped": "-", "waiting": "·"}
 
 
-def markdown(suite: Suite) -> str:
+def markdown(suite: LoadedSuite) -> str:
     """Return the summary: the verdict, the matrix, and a line for everything that is not valid."""
     lines = [f"# {suite.name}: {suite.verdict}", "", suite.sentence.capitalize(), ""]
     lines += [f"Canary: {_canary(suite)}", ""]
@@ -30,13 +30,13 @@ def markdown(suite: Suite) -> str:
     return "\n".join([*lines, "", f"({legend})", ""])
 
 
-def _canary(suite: Suite) -> str:
+def _canary(suite: LoadedSuite) -> str:
     if suite.canary_found is None:
         return "not run yet"
     return "found" if suite.canary_found else "**not found**"
 
 
-def _mark(cell: Cell) -> str:
+def _mark(cell: SuiteCell) -> str:
     mark = _MARKS[cell.state]
     return f"[{mark}]({cell.link})" if cell.link else mark
 

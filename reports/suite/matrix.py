@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reports.suite.loaded import Cell, Suite
+from reports.suite.loaded import LoadedSuite, SuiteCell
 
 
-class Row(NamedTuple):
+class MatrixRow(NamedTuple):
     """One configuration; for each column its runs, by seed."""
 
     configuration: str
-    cells: Sequence[Sequence[Cell]]
+    cells: Sequence[Sequence[SuiteCell]]
 
 
 class Matrix(NamedTuple):
@@ -20,19 +20,19 @@ class Matrix(NamedTuple):
 
     environment: str
     columns: Sequence[str]  # faults
-    rows: Sequence[Row]
+    rows: Sequence[MatrixRow]
 
 
-def tables(suite: Suite) -> Sequence[Matrix]:
+def tables(suite: LoadedSuite) -> Sequence[Matrix]:
     """Return the tables in the order in which the suite names its environments."""
     return [_table(environment, suite.cells) for environment in dict.fromkeys(cell.environment for cell in suite.cells)]
 
 
-def _table(environment: str, cells: Sequence[Cell]) -> Matrix:
+def _table(environment: str, cells: Sequence[SuiteCell]) -> Matrix:
     own = [cell for cell in cells if cell.environment == environment]
     columns = list(dict.fromkeys(cell.faults for cell in own))
     rows = []
     for configuration in dict.fromkeys(cell.configuration for cell in own):
         mine = [cell for cell in own if cell.configuration == configuration]
-        rows.append(Row(configuration, [[cell for cell in mine if cell.faults == faults] for faults in columns]))
+        rows.append(MatrixRow(configuration, [[cell for cell in mine if cell.faults == faults] for faults in columns]))
     return Matrix(environment, columns, rows)

@@ -7,12 +7,12 @@ import functools
 import jinja2
 
 from reports import templating
-from reports.suite.loaded import GRAVEST, STATES, Suite
+from reports.suite.loaded import GRAVEST, STATES, LoadedSuite
 from reports.suite.matrix import tables
 from reports.text import wording
 
 
-def page(suite: Suite) -> str:
+def page(suite: LoadedSuite) -> str:
     """Return the page; it is self-contained, except for the reports that it links to."""
     troubles = [cell for cell in suite.cells if cell.state not in ("valid", "waiting", "skipped")]
     skipped: dict[str, list[str]] = {}

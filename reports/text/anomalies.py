@@ -19,7 +19,7 @@ from reports.data.stored_run import Run
 from reports.data.suspects import Suspect, suspects
 from reports.data.totals import AnomalyTotal, anomaly_totals
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
-from reports.text.record_timeline import Moment, record_timeline
+from reports.text.record_timeline import TimelineEvent, record_timeline
 from reports.text.wording import count, moment, node, partition_name
 
 EXPLANATIONS_PER_GROUP = 3
@@ -32,14 +32,14 @@ HistoryOf = Callable[[str, int], PartitionHistory]
 
 
 @dataclass(frozen=True)
-class Explanation:
+class AnomalyExplanation:
     """One anomaly explained in full."""
 
     title: str
     happened: str
     replicas: tuple[str, ...]
     suspects: tuple[Suspect, ...]
-    moments: tuple[Moment, ...]
+    moments: tuple[TimelineEvent, ...]
     picture: LogPicture | None
     evidence: str
     """The checker's evidence, JSON made readable."""
@@ -56,7 +56,7 @@ class PartitionKey:
 
 
 @dataclass(frozen=True)
-class Group:
+class AnomalyGroup:
     """All anomalies of one name on one side of the contract."""
 
     name: str
@@ -67,7 +67,7 @@ class Group:
     recorded: int
     """Rows in the table of anomalies; the checkers may keep fewer than they count."""
     partitions: tuple[PartitionKey, ...]
-    explanations: tuple[Explanation, ...]
+    explanations: tuple[AnomalyExplanation, ...]
     rows: tuple[dict[str, Any], ...]
     """Those that are listed and not explained in full."""
 
@@ -77,10 +77,10 @@ class Group:
         return self.total - len(self.explanations) - len(self.rows)
 
 
-def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[Group]:
+def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[AnomalyGroup]:
     """Group the anomalies by name, violations first, and explain the first few of each."""
     budget = EXPLANATIONS_MAX
-    found: list[Group] = []
+    found: list[AnomalyGroup] = []
     totals = anomaly_totals(run)
     for within in (False, True):
         for total in totals:
@@ -100,7 +100,7 @@ def _group(
     within: bool,
     number: int,
     explanations: int,
-) -> Group:
+) -> AnomalyGroup:
     table = rows_where(run.tables["anomalies"], anomaly=total.name)
     allowed = is_one_of(table, "within_contract", True)
     table = table.filter(pa.array(allowed if within else ~allowed))
@@ -108,7 +108,7 @@ def _group(
     first = _chosen(table, explanations)
     chosen = set(first)
     rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(chosen))) if row not in chosen]
-    return Group(
+    return AnomalyGroup(
         name=total.name,
         within_contract=within,
         promised=CATALOGUE[total.name].promise if total.name in CATALOGUE else "",
@@ -176,7 +176,7 @@ def _range(low: int | None, high: int | None, formatted: Callable[[int], str]) -
     return formatted(low) if low == high else f"{formatted(low)} to {formatted(high)}"
 
 
-def _explanation(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> Explanation:
+def _explanation(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str, Any]) -> AnomalyExplanation:
     evidence = _evidence(row["evidence"])
     topic, partition, value = row["topic"], row["partition"], row["value"]
     if topic is None or partition is None:
@@ -199,16 +199,16 @@ def _explained(
     row: dict[str, Any],
     evidence: object,
     picture: LogPicture | None,
-    moments: tuple[Moment, ...],
+    moments: tuple[TimelineEvent, ...],
     reference: tuple[int, str] | None,
     until_ns: int | None,
     history: PartitionHistory | None = None,
-) -> Explanation:
+) -> AnomalyExplanation:
     if reference is None and row["at_ns"] is not None:
         reference = (row["at_ns"], "the anomaly")
     led = history.leader_at(reference[0]) if history and reference else None
     replicas = {node_id for node_id in (row["broker"], led.leader if led else None) if node_id is not None}
-    return Explanation(
+    return AnomalyExplanation(
         title=_title(row),
         happened=row["explanation"] or "The checker gave no explanation.",
         replicas=tuple(_on_replicas(picture)) if picture else _by_the_row(row),

@@ -20,7 +20,7 @@ LEADERS_SHOWN = 4
 Tone = Literal["client", "cluster", "loss"]
 
 
-class Moment(NamedTuple):
+class TimelineEvent(NamedTuple):
     """One thing that happened. `at_ns` is None for what has no time."""
 
     at_ns: int | None
@@ -42,7 +42,7 @@ class Observation(NamedTuple):
 class RecordTimeline(NamedTuple):
     """What is known of a record, in order of time."""
 
-    moments: tuple[Moment, ...]
+    moments: tuple[TimelineEvent, ...]
     acknowledged_ns: int | None
     gone_ns: int | None
     """The first sign that the record was gone from its offset, if there is one."""
@@ -67,7 +67,7 @@ def record_timeline(
         *sent,
         *_reading(seen),
         *(
-            Moment(
+            TimelineEvent(
                 cut.at_ns,
                 f"the log of {node(cut.broker)} was seen to end at {count(cut.log_end)}; at {moment(cut.before_ns)}"
                 f" it had ended at {count(cut.log_end_before)}",
@@ -83,20 +83,20 @@ def record_timeline(
     return RecordTimeline(tuple(ordered), acknowledged_ns, gone_ns)
 
 
-def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
+def _sending(run: Run, value: int | None) -> tuple[list[TimelineEvent], int | None]:
     """Return how the record was sent, and the time of its acknowledgement."""
     if value is None:
         return [], None
     sends = rows_where(run.tables["sends"], value=value)
     operations = run.tables["operations"]
-    moments: list[Moment] = []
+    moments: list[TimelineEvent] = []
     acknowledged_ns: int | None = None
     for send in sends.slice(0, 2).to_pylist():
         for operation in rows_where(operations, op=send["op"]).slice(0, 1).to_pylist():
             by = f"process {operation['process']}"
             if operation["client"]:
                 by += f" ({operation['client']})"
-            moments.append(Moment(operation["invoked_ns"], f"{by} sent it, operation {send['op']}", "client"))
+            moments.append(TimelineEvent(operation["invoked_ns"], f"{by} sent it, operation {send['op']}", "client"))
             completed_ns = operation["completed_ns"]
             if operation["status"] == "ok":
                 acknowledged_ns = completed_ns
@@ -105,7 +105,7 @@ def _sending(run: Run, value: int | None) -> tuple[list[Moment], int | None]:
             else:
                 error = f": {operation['error']}" if operation["error"] else ""
                 text = f"the operation ended as {operation['status']}{error}"
-            moments.append(Moment(completed_ns, text, "client"))
+            moments.append(TimelineEvent(completed_ns, text, "client"))
     return moments, acknowledged_ns
 
 
@@ -148,30 +148,30 @@ def _others(
     return _observations_of(found.filter(pa.array(~is_one_of(found, "value", value))), joined)
 
 
-def _replacement(other: Observation, tone: Tone) -> Moment:
+def _replacement(other: Observation, tone: Tone) -> TimelineEvent:
     text = f"process {other.process} read another record ({other.value}) at offset {count(other.offset)}"
-    return Moment(other.at_ns, text, tone)
+    return TimelineEvent(other.at_ns, text, tone)
 
 
-def _reading(seen: list[Observation]) -> Iterator[Moment]:
+def _reading(seen: list[Observation]) -> Iterator[TimelineEvent]:
     if not seen:
-        yield Moment(None, "no reader ever got it", "loss")
+        yield TimelineEvent(None, "no reader ever got it", "loss")
         return
     for observation in seen[:READS_SHOWN]:
         source = "" if observation.node is None else f" from {node(observation.node)}"
         phase = " in the final phase" if observation.final else ""
         text = f"process {observation.process} read it at offset {count(observation.offset)}{source}{phase}"
-        yield Moment(observation.at_ns, text, "client")
+        yield TimelineEvent(observation.at_ns, text, "client")
     if len(seen) > READS_SHOWN:
         last = seen[-1]
-        yield Moment(
+        yield TimelineEvent(
             last.at_ns,
             f"process {last.process} was the last to read it; it was read {len(seen)} times in all",
             "client",
         )
 
 
-def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | None) -> Iterator[Moment]:
+def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | None) -> Iterator[TimelineEvent]:
     """Yield the leader when the record was acknowledged, and the changes of leader after that."""
     if since_ns is None:
         return
@@ -185,10 +185,10 @@ def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | Non
             if leadership.leader == NO_LEADER
             else f"{node(leadership.leader)} led {name}"
         )
-        yield Moment(since_ns - 1, f"{led}, leader epoch {leadership.leader_epoch}", "cluster")
+        yield TimelineEvent(since_ns - 1, f"{led}, leader epoch {leadership.leader_epoch}", "cluster")
     for number, leadership in enumerate(history.leaderships[first : first + LEADERS_SHOWN]):
         if number and gone_ns is not None and leadership.start_ns > gone_ns:
             return
         seen = f"{node(leadership.leader)} was seen to lead {name}, leader epoch {leadership.leader_epoch}"
         text = f"no replica called itself leader of {name}" if leadership.leader == NO_LEADER else seen
-        yield Moment(leadership.start_ns, text, "cluster")
+        yield TimelineEvent(leadership.start_ns, text, "cluster")

@@ -12,7 +12,7 @@ from reports.data.columns import counts_by, is_one_of
 from reports.data.joined import Joined
 from reports.data.stored_run import Run
 from reports.data.totals import AnomalyTotal, allowed_total, anomaly_totals
-from reports.text.verdict import Verdict, verdict_of
+from reports.text.verdict import WordedVerdict, verdict_of
 
 STATUSES = ("ok", "fail", "info")
 
@@ -46,7 +46,7 @@ class FaultCount:
 class Summary:
     """The numbers of a run, all of them counted from its tables."""
 
-    verdict: Verdict
+    verdict: WordedVerdict
     name: str
     seed: str
     started: str

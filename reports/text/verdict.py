@@ -14,7 +14,7 @@ Word = Literal["valid", "invalid", "unknown"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WordedVerdict:
     """What the checkers decided."""
 
     word: Word
@@ -23,7 +23,7 @@ class Verdict:
     """The checkers' own reasons, as they stand in `results.json`."""
 
 
-def verdict_of(run: Run, acknowledged: int, took_hold: int) -> Verdict:
+def verdict_of(run: Run, acknowledged: int, took_hold: int) -> WordedVerdict:
     """Word the verdict of a run with so many acknowledged writes and so many faults that took effect.
 
     A run without `results.json`, or with a verdict that is none of the three words, is unknown: reports decide
@@ -33,13 +33,13 @@ def verdict_of(run: Run, acknowledged: int, took_hold: int) -> Verdict:
     reasons = tuple(str(reason) for reason in stated) if isinstance(stated, list) else ()
     word = run.results.get("verdict")
     if word == "valid":
-        return Verdict("valid", _valid_sentence(run, acknowledged, took_hold), reasons)
+        return WordedVerdict("valid", _valid_sentence(run, acknowledged, took_hold), reasons)
     if word == "invalid":
-        return Verdict("invalid", _invalid_sentence(run, reasons), reasons)
+        return WordedVerdict("invalid", _invalid_sentence(run, reasons), reasons)
     if word == "unknown":
         why = reasons[0] if reasons else "the checkers gave no reason"
-        return Verdict("unknown", f"Whether a promise was broken could not be decided: {why}", reasons)
-    return Verdict("unknown", "This run has not been checked: there is no verdict in results.json.", reasons)
+        return WordedVerdict("unknown", f"Whether a promise was broken could not be decided: {why}", reasons)
+    return WordedVerdict("unknown", "This run has not been checked: there is no verdict in results.json.", reasons)
 
 
 def _valid_sentence(run: Run, acknowledged: int, took_hold: int) -> str:

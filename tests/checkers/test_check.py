@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.check import RunNotFoundError, check
+from checkers.check import NoHistoryError, check
 from checkers.foreign.check import Wanted, check_files
 from checkers.foreign.verdicts import FileVerdict
 from checkers.input.remote import bring
@@ -302,7 +302,7 @@ def test_whatever_bytes_are_in_a_file_there_is_a_verdict(checked: Checked) -> No
 
 
 def test_a_directory_without_a_history_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(RunNotFoundError, match="holds no run"):
+    with pytest.raises(NoHistoryError, match="holds no run"):
         check([tmp_path])
 
 

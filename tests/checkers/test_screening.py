@@ -24,7 +24,7 @@ from checkers.screening.kernel import (
     STRETCH_BITS,
     VALUELESS,
     WATERMARK,
-    Note,
+    ScreeningNote,
     screen,
     screen_batches,
 )
@@ -66,15 +66,15 @@ def ordinary(length: int, partition_key: int = PARTITION, first: int = 0) -> lis
     return rows
 
 
-def notes_of(rows: Sequence[Row]) -> list[Note]:
+def notes_of(rows: Sequence[Row]) -> list[ScreeningNote]:
     return list(screen({name: np.array([getattr(row, name) for row in rows], np.int64) for name in COLUMNS}))
 
 
-def together(notes: Iterable[Note]) -> Suspicion:
+def together(notes: Iterable[ScreeningNote]) -> Suspicion:
     return suspicion_of(pa.Table.from_pylist([note._asdict() for note in notes], schema=SCHEMA))
 
 
-SCHEMA = pa.schema([("note", pa.int32()), *((name, pa.int64()) for name in Note._fields[1:])])
+SCHEMA = pa.schema([("note", pa.int32()), *((name, pa.int64()) for name in ScreeningNote._fields[1:])])
 
 
 def suspicion(rows: Sequence[Row]) -> Suspicion:
@@ -85,14 +85,14 @@ def suspicion(rows: Sequence[Row]) -> Suspicion:
     return together([*watermarks(rows), *(note for task in tasks.values() for note in notes_of(task))])
 
 
-def watermarks(rows: Sequence[Row]) -> list[Note]:
+def watermarks(rows: Sequence[Row]) -> list[ScreeningNote]:
     """Notes on high watermarks, which the kernel does not write."""
     high_watermarks: dict[tuple[int, int], list[int]] = {}
     for row in rows:
         if row.kind == LOG:
             high_watermarks.setdefault((row.partition_key, row.broker), []).append(row.high_watermark)
     return [
-        Note(WATERMARK, partition_key, a=broker, b=min(all_), c=max(all_))
+        ScreeningNote(WATERMARK, partition_key, a=broker, b=min(all_), c=max(all_))
         for (partition_key, broker), all_ in high_watermarks.items()
     ]
 
@@ -223,8 +223,8 @@ def test_rows_come_in_batches_and_notes_leave_in_one() -> None:
     columns |= {"detail": [row.op if row.kind == READ else row.crc for row in rows], "tag": tags}
     table = pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()})
     (batch,) = screen_batches(table.to_batches(max_chunksize=3))
-    assert [Note(*row.values()) for row in batch.to_pylist()] == notes_of(rows)
+    assert [ScreeningNote(*row.values()) for row in batch.to_pylist()] == notes_of(rows)
 
 
 def test_malformed_rows_are_reported_separately() -> None:
-    assert together([Note(MALFORMED, 0)]) == Suspicion(frozenset(), (), malformed=True)
+    assert together([ScreeningNote(MALFORMED, 0)]) == Suspicion(frozenset(), (), malformed=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from checkers.linearizability.check import check_history
 from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS
-from checkers.linearizability.operations import UNKNOWN, Budget, Operation
+from checkers.linearizability.operations import UNKNOWN, Operation, SearchBudget
 from reports.pictures.linearizability import picture
 
 SCALARS = st.one_of(
@@ -49,7 +49,7 @@ def test_any_operations_get_a_verdict_and_a_picture(model):
     @settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(operations_of(model))
     def decide(operations):
-        verdict = check_history(operations, model, Budget(configurations=20_000))
+        verdict = check_history(operations, model, SearchBudget(configurations=20_000))
         assert verdict.outcome in {"valid", "invalid", "unknown"}
         assert verdict.outcome != "invalid" or verdict.evidence
         assert verdict.outcome != "valid" or not verdict.counts["malformed"]

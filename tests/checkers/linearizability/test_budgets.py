@@ -8,10 +8,10 @@ import pytest
 
 from checkers.linearizability.check import UnknownModelError, check_history
 from checkers.linearizability.models import MODELS, MalformedOperation, prepared
-from checkers.linearizability.operations import MALFORMED, NOT_LINEARIZABLE, UNKNOWN, Budget, Operation
+from checkers.linearizability.operations import MALFORMED, NOT_LINEARIZABLE, UNKNOWN, Operation, SearchBudget
 from checkers.linearizability.search import Search
 
-SMALL = Budget(configurations=2_000)
+SMALL = SearchBudget(configurations=2_000)
 
 
 def hard_history(operations: int, key: object = None) -> list[Operation]:
@@ -44,7 +44,7 @@ def test_an_easy_violation_is_found_beside_a_hard_key():
 
 def test_time_may_be_limited():
     ticks = itertools.count()
-    budget = Budget(seconds=2)
+    budget = SearchBudget(seconds=2)
     verdict = check_history(hard_history(14), "counter", budget, clock=lambda: float(next(ticks)))
     assert verdict.outcome == "unknown"
     assert "time" in verdict.reason
@@ -70,7 +70,9 @@ def test_a_search_goes_on_where_it_was_interrupted():
 def test_states_that_outgrow_the_memory_leave_a_key_unknown():
     many = [Operation(n, 0, 10, "enqueue", n % 30, UNKNOWN, "ok") for n in range(60)]
     verdict = check_history(
-        [*many, Operation(99, 11, 12, "dequeue", None, 99)], "fifo-queue", Budget(remembered=50, configurations=10**9)
+        [*many, Operation(99, 11, 12, "dequeue", None, 99)],
+        "fifo-queue",
+        SearchBudget(remembered=50, configurations=10**9),
     )
     assert verdict.outcome == "unknown"
     assert "memory" in verdict.reason
