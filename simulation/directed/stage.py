@@ -28,7 +28,7 @@ from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
-from simulation.engine.node_views import active_controller, brokers, partition_states
+from simulation.engine.node_views import active_controller, brokers, is_whole, partition_states
 from simulation.invariants.violation import Violation
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import settings_of
@@ -90,8 +90,8 @@ class StepExecutor:
         self._pass(20_000, lambda: all(one.node is not None and one.node.is_ready() for one in machines))
         topic = NewTopic(TOPIC, assignments=((0, self.schedule.replicas),))
         self._administer(CreateTopicsRequest((topic,), 5_000))
-        self._pass(10_000, self.is_whole)
-        if not self.is_whole():
+        self._pass(10_000, self._is_whole)
+        if not self._is_whole():
             raise Violation("V-1", "the cluster did not become whole before the first step")
 
     def recover(self) -> None:
@@ -104,7 +104,7 @@ class StepExecutor:
             self.cluster.resume(node)
             if machine.node is None:
                 self.cluster.start(node)
-        if not self._pass(_WHOLE_MS, self.is_whole):
+        if not self._pass(_WHOLE_MS, self._is_whole):
             raise Violation(
                 "V-4", f"the cluster is not whole {_WHOLE_MS // 1000} s after the last step: {self._partition_state()}"
             )
@@ -119,21 +119,8 @@ class StepExecutor:
         if self.client.read(self.cluster, leader, "final") is None:
             raise Violation("V-5", f"broker {leader} leads and shows nothing")
 
-    def is_whole(self) -> bool:
-        """Whether every node agrees that all replicas are in sync, and all logs are equal."""
-        states = partition_states(self.cluster)
-        up = dict(brokers(self.cluster))
-        if not states or states[0].leader < 0 or set(states[0].isr) != set(states[0].replicas):
-            return False
-        if states[0].adding or states[0].removing:
-            return False
-        ends = set()
-        for node in states[0].replicas:
-            replica = up[node].replicas.get((TOPIC, 0)) if node in up else None
-            if replica is None or replica.leader_epoch != states[0].leader_epoch:
-                return False
-            ends |= {replica.log.end_offset, replica.high_watermark}
-        return len(ends) == 1
+    def _is_whole(self) -> bool:
+        return is_whole(self.cluster)
 
     def _partition_state(self) -> str:
         return "; ".join(

@@ -57,3 +57,24 @@ def partition_states(cluster: SimulatedCluster) -> list[PartitionState]:
     state = leading(cluster)
     topic = state.image.topics.get(TOPIC) if state is not None else None
     return [topic.partitions[number] for number in sorted(topic.partitions)] if topic is not None else []
+
+
+def is_whole(cluster: SimulatedCluster) -> bool:
+    """V-4: every node agrees that every partition has its full ISR, and all logs end at the high watermark.
+
+    `harness.run.health` decides the same of a real cluster, from what its nodes report.
+    """
+    states = partition_states(cluster)
+    up = dict(brokers(cluster))
+    for number, state in enumerate(states):
+        if state.leader < 0 or set(state.isr) != set(state.replicas) or state.adding or state.removing:
+            return False
+        ends = set()
+        for broker_id in state.replicas:
+            replica = up[broker_id].replicas.get((TOPIC, number)) if broker_id in up else None
+            if replica is None or replica.leader_epoch != state.leader_epoch:
+                return False
+            ends |= {replica.log.end_offset, replica.high_watermark}
+        if len(ends) != 1:
+            return False
+    return bool(states)

@@ -19,7 +19,7 @@ from broker.core.settings import Role, Settings
 from simulation.engine.choices import ChoiceSequence, RollingHash
 from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.engine.node_views import brokers, partition_states
+from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults import schedule
 from simulation.faults.nemesis import Nemesis
@@ -311,23 +311,7 @@ class _Test:
         return all(machine.node is not None and machine.node.is_ready() for machine in self.cluster.machines.values())
 
     def _is_whole(self) -> bool:
-        """V-4: every node agrees that every partition has its full ISR, and all logs end at the high watermark."""
-        states = partition_states(self.cluster)
-        if not states or not self._all_ready():
-            return False
-        by_broker = dict(brokers(self.cluster))
-        for number, state in enumerate(states):
-            if state.leader < 0 or set(state.isr) != set(state.replicas) or state.adding or state.removing:
-                return False
-            ends = set()
-            for broker_id in state.replicas:
-                replica = by_broker[broker_id].replicas.get((TOPIC, number))
-                if replica is None or replica.leader_epoch != state.leader_epoch:
-                    return False
-                ends |= {replica.log.end_offset, replica.high_watermark}
-            if len(ends) != 1:
-                return False
-        return True
+        return self._all_ready() and is_whole(self.cluster)
 
     def _wait_until_whole(self, when: str) -> None:
         if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, self._is_whole, _ASK_EVERY_US):
