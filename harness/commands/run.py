@@ -243,7 +243,7 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
             progress.phase("check", "Spark checks the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
-            page = write_report(directory, progress)
+            page = write_report(directory, partial(progress.log, style="yellow"))
     except (Interrupted, KeyboardInterrupt):
         state = f"interrupted; all nodes are stopped; the history is in {directory}"
         click.echo(f"harrow: {state}; see `harrow check {directory}`", err=True)

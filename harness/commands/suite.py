@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ def _run_suite(wanted: Suite, state: SuiteState, progress: Progress, heal: str) 
         spark.start_once()
         progress.phase("check", run.name.partition("-")[2])
         result = results_of([run], spark.session())[0]
-        write_report(run, progress)
+        write_report(run, partial(progress.log, style="yellow"))
         return result
 
     def log(cell: Cell, result: CellResult) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_OURS = ("harness", "nemesis", "workloads", "checkers", "reports", "history", "broker")
+_OURS = ("harness", "simulation", "nemesis", "workloads", "checkers", "reports", "history", "naming", "broker")
 
 
 def describe(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import click
@@ -53,7 +54,7 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
 
 def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     """Play a directed schedule on the build with its flaws and on the one without; store the first, with a report."""
-    from reports import render
+    from harness.run.reporting import write_report
     from simulation.directed import DirectedScheduleError, play_schedule, stored
 
     try:
@@ -63,7 +64,7 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     except DirectedScheduleError as error:
         raise click.UsageError(str(error)) from error
     schedule = flawed.schedule
-    report = render(directory)
+    report = write_report(directory, partial(click.echo, err=True))
     if as_json:
         data = {"schedule": schedule.title, "flaws": list(schedule.flaws), **_data(flawed.outcome, [*flawed.findings])}
         data["correct"] = [finding._asdict() for finding in correct.findings]
@@ -76,7 +77,8 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
             click.echo(f"{build}: {'nothing wrong' if not result.findings else ''}".rstrip())
             for finding in result.findings:
                 click.echo(f"  {finding.layer}: {finding}")
-        click.echo(f"report: {report}")
+        if report is not None:
+            click.echo(f"report: {report}")
     return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ from harness.run.judging import need_java
 from harness.run.stopping import Stop, on_signals
 from harness.store.run_names import of_simulation
 from harness.store.store import StoreError, make_run_directory
+from harness.terminal.errors import describe
 from harness.terminal.exits import Exit
 from simulation.runs import stored
 from simulation.runs.marks_table import mark_lines
@@ -167,18 +169,17 @@ def _store(
 
 def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:
     from harness.run.judging import judge
-    from harness.run.stopping import RunFailed
-    from reports import render
+    from harness.run.reporting import write_report
 
     if check:
         console.print(f"Spark checks {len(directories)} histories", style="bold")
         try:
             judge(directories)
-        except RunFailed as failed:
-            console.print(f"not checked: {failed}", style="yellow")
+        except Exception as error:  # the sweep's own findings stand without Spark's
+            console.print(f"not checked: {describe(error)}", style="yellow")
     for directory in directories:
         stored.write_results(directory, directory.name, stored.found_in(directory))
-        render(directory)
+        write_report(directory, partial(console.print, style="yellow"))
 
 
 def _print_summary(ended: _Ended, overrides: Mapping[str, object], kept: Mapping[int, Path]) -> None:
