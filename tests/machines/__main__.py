@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,7 +83,8 @@ def _verdict(out: Path) -> str:
 def _mechanisms(out: Path) -> str:
     spec = out / "spec.json"
     found = json.loads(spec.read_text()).get("mechanisms", {}) if spec.exists() else {}
-    return "; ".join(found.get(name, "") for name in ("network", "page-cache-loss"))
+    first_clauses = (re.split(r",| of ", found.get(name, ""))[0] for name in ("network", "page-cache-loss"))
+    return "; ".join(first_clauses)
 
 
 def table(rows: Sequence[Result]) -> str:
