@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from harness.environments import registry
+from harness.environments import factory
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.environment import SshEnvironment
@@ -50,7 +50,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="harrow-benchmark-") as name:
         directory = Path(name)
         # Mechanisms are tried when it is made, which takes a moment, and for containers makes the image.
-        environment = registry.make(spec, frozenset(), directory, HarrowBroker(spec), Journal(directory))
+        environment = factory.make(spec, frozenset(), directory, HarrowBroker(spec), Journal(directory))
         assert isinstance(environment, MachineEnvironment | SshEnvironment)
         try:
             measure(environment)

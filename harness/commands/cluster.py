@@ -46,7 +46,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
 
     Clients on this machine reach it through proxies (the default); a network of namespaces is separate from them.
     """
-    from harness.environments import registry
+    from harness.environments import possible_faults
     from harness.interactive.protocol import ABOUT, about
     from harness.run.stopping import MissingPrerequisite, RunFailed
     from harness.spec import spec as specs
@@ -63,8 +63,8 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
     with before_start():
         system = selection.make(spec)
-        spec = registry.settled(spec, system)
-        registry.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
+        spec = possible_faults.settled(spec, system)
+        possible_faults.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
     directory = make_run_directory(store, plain([NAME, spec.environment]), None)
     log = directory / "owner.log"
     with log.open("wb") as errors:

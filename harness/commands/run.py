@@ -145,7 +145,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
 
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness failed.
     """  # noqa: D301 (\b is for click)
-    from harness.environments import registry
+    from harness.environments import possible_faults
     from harness.systems import selection
 
     spec = _spec(file, flags)
@@ -153,7 +153,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     with before_start():
         system = selection.make(spec)
         name = of_run(spec, system.name, "" if schedule_file is None else schedule_file.stem)
-        spec = registry.settled(spec, system)
+        spec = possible_faults.settled(spec, system)
         schedule = _schedule(spec, schedule_file)
         _check(spec, schedule, system)
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
@@ -195,7 +195,7 @@ def _schedule(spec: Spec, file: Path | None) -> Schedule:
 
 def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     from harness.doctor.remedies.table import to_install
-    from harness.environments import registry
+    from harness.environments import possible_faults
     from workloads.clients import client_named
     from workloads.clients.administration import admin_library
     from workloads.clients.base import ClientMissingError
@@ -210,7 +210,7 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     except ClientMissingError as error:
         raise SpecError(f"{error}{f'; {to_install(error.distribution)}' if error.distribution else ''}") from error
     wanted = [KINDS[part] for fault in spec.faults for part in schedules.parts(fault)]
-    registry.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
+    possible_faults.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
 def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
@@ -260,12 +260,12 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
 
 def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_quiescent: Callable[[], None]) -> None:
     """Run the cluster; Ctrl-C and SIGTERM end it in an orderly way."""
-    from harness.environments import registry
+    from harness.environments import factory
     from harness.run import runner
     from harness.run.stopping import Stop, on_signals
 
     needs = frozenset().union(*(kind.needs for kind in schedules.kinds_of(plan.schedule)))
-    make = partial(registry.make, plan.spec, needs, plan.directory, system)
+    make = partial(factory.make, plan.spec, needs, plan.directory, system)
     stop = Stop()
     with on_signals(stop, heal):
         runner.run(plan, system, make, progress, stop, when_quiescent)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from harness.environments.base import Capabilities
-from harness.environments.registry import CAPABILITIES
+from harness.environments.possible_faults import CAPABILITIES
 from nemesis.faults import KINDS
 from nemesis.faults.base import FaultKind
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.environments import registry
+from harness.environments import factory
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.interactive.protocol import ABOUT
@@ -131,7 +131,7 @@ def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
     """Set a cluster up, and run it until it is to be stopped. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
     needs = frozenset().union(*(KINDS[part].needs for name in spec.faults for part in parts(name)))
-    environment = registry.make(spec, needs, directory, make(spec), journal)
+    environment = factory.make(spec, needs, directory, make(spec), journal)
     assert isinstance(environment, MachineEnvironment)
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as sockets:
         try:

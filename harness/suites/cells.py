@@ -84,14 +84,14 @@ def require_possible(cell: Cell) -> None:
         return
     if cell.environment not in ENVIRONMENTS:
         raise Skipped(f"there is no environment {cell.environment} in this Harrow")
-    from harness.environments import registry
+    from harness.environments import possible_faults
     from harness.environments.base import EnvironmentFailed
 
     try:
         spec = spec_of(cell)
         system = selection.make(spec)
-        spec = registry.settled(spec, system)
-        registry.check(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
+        spec = possible_faults.settled(spec, system)
+        possible_faults.check(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
     except (SpecError, EnvironmentFailed) as error:
         raise Skipped(str(error)) from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands import cli
-from harness.environments import registry
+from harness.environments import possible_faults
 from harness.environments.local import capabilities
 from harness.environments.machine import mechanisms
 from harness.environments.machine.feature_probes import ProbeResult
@@ -34,7 +34,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settled(faults: str) -> Sequence[str]:
     spec = resolve({"faults": faults}, 0)
-    return registry.settled(spec, selection.make(spec)).faults
+    return possible_faults.settled(spec, selection.make(spec)).faults
 
 
 @pytest.mark.usefixtures("poor")

@@ -7,7 +7,7 @@ from functools import partial
 
 from rich.console import Console
 
-from harness.environments import registry
+from harness.environments import factory
 from harness.run import runner
 from harness.run.phases.context import Plan
 from harness.run.stopping import Stop
@@ -19,5 +19,9 @@ def perform(plan: Plan, system: HarrowBroker) -> None:
     """Carry a plan out from set-up to tear-down; the history is left to be judged. Raises what the runner raises."""
     with Progress(Console(file=io.StringIO())) as progress:
         runner.run(
-            plan, system, partial(registry.make, plan.spec, frozenset(), plan.directory, system), progress, Stop()
+            plan,
+            system,
+            partial(factory.make, plan.spec, frozenset(), plan.directory, system),
+            progress,
+            Stop(),
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands import cli
-from harness.environments import registry
+from harness.environments import factory
 from harness.environments.docker import engine, image
 from harness.environments.docker.probe import try_docker
 from harness.environments.machine.environment import MachineEnvironment
@@ -106,7 +106,7 @@ def _on_this_machine(directory: Path, where: str) -> Iterator[Standing]:
         how = {"environment": "docker"} if in_containers else {"network": "proxies"}
         spec = {"brokers": 2, "replication_factor": 2, "min_insync_replicas": 1, "page_cache": "page-cache", **how}
         system = made(definition, **spec)
-        environment = registry.make(system.spec, frozenset(), directory, system, Journal(directory))
+        environment = factory.make(system.spec, frozenset(), directory, system, Journal(directory))
         assert isinstance(environment, MachineEnvironment)
         yield Standing(environment, system, directory)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.environments import registry
+from harness.environments import factory
 from harness.run.judging import judge
 from harness.shipped import SYSTEMS
 from harness.systems import selection
@@ -40,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         directory = tmp_path_factory.mktemp(name)
         spec = spec_for(SYSTEMS.files()[name], duration=14.0)
         system = selection.make(spec)
-        kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), directory, system), directory)
+        kill_again_and_again(spec, system, partial(factory.make, spec, frozenset(), directory, system), directory)
         directories[name] = directory
     judge(list(directories.values()))
     return directories

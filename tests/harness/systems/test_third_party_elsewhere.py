@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments import registry
+from harness.environments import factory
 from harness.environments.docker import engine, image
 from harness.environments.docker.probe import try_docker
 from harness.environments.docker.python_tree import PACKAGES_AT
@@ -66,7 +66,7 @@ def in_an_image(directory: Path) -> Path:
         spec = spec_for(definition, duration=14.0, environment="docker")
         system = selection.make(spec)
         run = directory / "run"
-        kill_again_and_again(spec, system, partial(registry.make, spec, frozenset(), run, system), run)
+        kill_again_and_again(spec, system, partial(factory.make, spec, frozenset(), run, system), run)
     return run
 
 

@@ -1,18 +1,20 @@
-"""Creates environments by name, and checks that they can inject a run's faults."""
+"""Decides which faults are possible: in the environment of a run, on this machine, with the system under test.
+
+`check` refuses kinds that a user named, with the reason; `settled` leaves out kinds of a family that are not possible.
+What an environment can do comes from its `capabilities`, which tries mechanisms before it counts on them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args
 
-from harness.environments.base import Capabilities, Environment, EnvironmentFailed, System
+from harness.environments.base import Capabilities, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
 from harness.spec.spec import OWN_SYSTEM, Spec
-from harness.store.journal import Journal
 from naming import SpecError
 from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, families
@@ -122,63 +124,4 @@ def _not_possible(spec: Spec, fault: str, lacking: frozenset[Capability], how: s
     return SpecError(
         f"faults: {fault} needs {', '.join(sorted(lacking))}, which the environment {spec.environment} does not "
         f"offer by {how}; leave it out of --faults, or see `harrow doctor --faults`"
-    )
-
-
-def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
-    """Create the environment of a run whose faults have these needs; starts nothing. Raises `EnvironmentFailed`."""
-    if spec.environment == "ssh":
-        return _over_ssh(spec, needs, directory, system, journal)
-    from harness.environments.docker.environment import DockerEnvironment
-    from harness.environments.docker.host import Limits
-    from harness.environments.local.environment import LocalEnvironment
-
-    if spec.environment == "docker":
-        from harness.systems.from_image import BrokerFromImage
-
-        return DockerEnvironment(
-            directory,
-            system,
-            spec.brokers,
-            spec.controllers,
-            network=spec.network,
-            page_cache=spec.page_cache,
-            image_name=spec.image,
-            limits=Limits(spec.node_memory, spec.node_cpus),
-            programs="image" if spec.system == OWN_SYSTEM else "machine",
-            contents=system if isinstance(system, BrokerFromImage) else None,
-            needs=needs,
-            journal=journal,
-            combined=spec.combined,
-        )
-    return LocalEnvironment(
-        directory,
-        system,
-        spec.brokers,
-        spec.controllers,
-        network=spec.network,
-        page_cache=spec.page_cache,
-        needs=needs,
-        journal=journal,
-        combined=spec.combined,
-    )
-
-
-def _over_ssh(
-    spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal
-) -> Environment:
-    from harness.environments.ssh.environment import SshEnvironment
-    from harness.environments.ssh.fleet import selection
-
-    return SshEnvironment(
-        directory,
-        system,
-        spec.brokers,
-        spec.controllers,
-        selection.fleet_of(spec),
-        selection.capabilities_of(spec),
-        page_cache=spec.page_cache,
-        needs=needs,
-        journal=journal,
-        combined=spec.combined,
     )

@@ -1,0 +1,69 @@
+"""Creates the environment that a run's specification names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.environments.base import Environment, System
+from harness.spec.spec import OWN_SYSTEM, Spec
+from harness.store.journal import Journal
+from nemesis.capabilities.cluster import Capability
+
+
+def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
+    """Create the environment of a run whose faults have these needs; starts nothing. Raises `EnvironmentFailed`."""
+    if spec.environment == "ssh":
+        return _over_ssh(spec, needs, directory, system, journal)
+    from harness.environments.docker.environment import DockerEnvironment
+    from harness.environments.docker.host import Limits
+    from harness.environments.local.environment import LocalEnvironment
+
+    if spec.environment == "docker":
+        from harness.systems.from_image import BrokerFromImage
+
+        return DockerEnvironment(
+            directory,
+            system,
+            spec.brokers,
+            spec.controllers,
+            network=spec.network,
+            page_cache=spec.page_cache,
+            image_name=spec.image,
+            limits=Limits(spec.node_memory, spec.node_cpus),
+            programs="image" if spec.system == OWN_SYSTEM else "machine",
+            contents=system if isinstance(system, BrokerFromImage) else None,
+            needs=needs,
+            journal=journal,
+            combined=spec.combined,
+        )
+    return LocalEnvironment(
+        directory,
+        system,
+        spec.brokers,
+        spec.controllers,
+        network=spec.network,
+        page_cache=spec.page_cache,
+        needs=needs,
+        journal=journal,
+        combined=spec.combined,
+    )
+
+
+def _over_ssh(
+    spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal
+) -> Environment:
+    from harness.environments.ssh.environment import SshEnvironment
+    from harness.environments.ssh.fleet import selection
+
+    return SshEnvironment(
+        directory,
+        system,
+        spec.brokers,
+        spec.controllers,
+        selection.fleet_of(spec),
+        selection.capabilities_of(spec),
+        page_cache=spec.page_cache,
+        needs=needs,
+        journal=journal,
+        combined=spec.combined,
+    )
