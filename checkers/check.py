@@ -17,6 +17,7 @@ from checkers.anomalies import find_anomalies
 from checkers.anomalies.malformed import malformed_history
 from checkers.anomalies.objects import decide, nonlinearizable, write_verdict
 from checkers.explanations.anomalies import explanation, faults_near
+from checkers.findings import unite
 from checkers.input.datasets import survey_dataset
 from checkers.input.run_facts import RunFacts, facts_of
 from checkers.input.sizes import Size, partitions_for, settings_for, size_of
@@ -28,7 +29,6 @@ from checkers.screening.short import Short, screened_short
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
 from checkers.verdict.collect import Collected, Row, collect_findings, held_at, positions_of
 from checkers.verdict.contract import classified
-from checkers.verdict.findings import unite
 from checkers.verdict.metrics import metrics
 from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Metrics, RunResult, judge
 from history.anomalies import MALFORMED

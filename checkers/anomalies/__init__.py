@@ -1,4 +1,4 @@
-"""Finds anomalies, one function each: base relations in, findings out (`checkers.verdict.findings`). None raises."""
+"""Finds anomalies, one function each: base relations in, findings out (`checkers.findings`). None raises."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from checkers.findings import ACKS_ALL, KEY, findings
 from checkers.relations.base import Relations
-from checkers.verdict.findings import ACKS_ALL, KEY, findings
 
 _QUARTERS = 4
 

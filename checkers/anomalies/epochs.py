@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import KEY, findings
 from checkers.relations.base import Relations
-from checkers.verdict.findings import KEY, findings
 
 
 def epoch_regression(relations: Relations) -> DataFrame:

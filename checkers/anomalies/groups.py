@@ -10,10 +10,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import ACKS_ALL, findings, one_promise, operation
 from checkers.relations.base import Relations
 from checkers.relations.groups import GROUP_KEY, GroupRelations, kept_at
 from checkers.relations.leadership import FOREVER, NEVER
-from checkers.verdict.findings import ACKS_ALL, findings, one_promise, operation
 
 _BEGINS, _ASKS, _ENDS = 0, 1, 2
 """The order at one instant: what only touches is concurrent."""

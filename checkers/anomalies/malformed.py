@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from checkers.findings import findings
 from checkers.relations.base import Relations
-from checkers.verdict.findings import findings
 from history.anomalies import MALFORMED
 
 _NOT_SCREENED = ("commands", "commits", "ownerships")

@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from checkers.findings import findings, one_promise
 from checkers.input.run_facts import RunFacts
 from checkers.input.tables import RunFiles
 from checkers.linearizability.operations import NOT_LINEARIZABLE
 from checkers.linearizability.tasks import UNREADABLE, decide_in_tasks, united, verdicts_by_run
 from checkers.relations.base import Relations
-from checkers.verdict.findings import findings, one_promise
 
 NAME: Final = "nonlinearizable"
 TABLE: Final = "commands"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation
 from checkers.relations.base import Relations
-from checkers.verdict.findings import ACKS_ALL, KEY, findings, one_promise, operation
 
 _ASKS = 0
 _ANSWERS = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from checkers.findings import ACKS_ALL, KEY, findings, one_promise
 from checkers.relations.base import Relations
-from checkers.verdict.findings import ACKS_ALL, KEY, findings, one_promise
 
 
 def divergent_replicas(relations: Relations) -> DataFrame:

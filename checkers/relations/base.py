@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import ACKS_ALL, KEY
 from checkers.input.run_facts import RunFacts
 from checkers.input.sizes import size_of
 from checkers.input.tables import LARGE_TABLES, RunFiles, read_large
@@ -32,7 +33,6 @@ from checkers.screening.selection import nothing_of, rows_by_run, screened_histo
 from checkers.screening.short import Short
 from checkers.screening.sources import LongSource, ShortSource
 from checkers.screening.summaries import Suspicion
-from checkers.verdict.findings import ACKS_ALL, KEY
 
 _END_OF_TIME = (1 << 63) - 1
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from checkers.verdict.findings import KEY
+from checkers.findings import KEY
 
 
 def log_conflicts(logs: DataFrame, cluster: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.verdict.findings import KEY
+from checkers.findings import KEY
 
 _END_OF_LOGS = (1 << 63) - 1
 

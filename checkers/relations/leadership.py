@@ -14,8 +14,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import KEY
 from checkers.relations.base import Relations
-from checkers.verdict.findings import KEY
 
 NEVER = -1
 """Before every time of a run."""

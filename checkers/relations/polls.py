@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.verdict.findings import KEY
+from checkers.findings import KEY
 
 POLL = ("run_id", "op", "topic", "partition")
 

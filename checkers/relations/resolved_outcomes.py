@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from checkers.verdict.findings import KEY, findings, operation
+from checkers.findings import KEY, findings, operation
 
 NAME = "repaired-outcome"
 """Marks resolved outcomes among the findings until they are separated."""

@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import KEY, unite
 from checkers.relations.commitment import lagging_samples, not_yet_committed
 from checkers.relations.polls import furthest_reads, uneven_paths
 from checkers.screening import kernel
 from checkers.screening.summaries import Suspicion, suspicion_of
-from checkers.verdict.findings import KEY, unite
 
 POLLS_BROADCAST_MAX = 4_000_000
 """Up to so many polls are broadcast to every task; more are joined with their records by a shuffle."""

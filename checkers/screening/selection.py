@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from checkers.findings import KEY
 from checkers.input.sizes import Size
 from checkers.input.validation import (
     examined_logs,
@@ -23,7 +24,6 @@ from checkers.relations.polls import returned_by_poll
 from checkers.screening.screen import ScreenedAnswers, in_partitions, under_suspicion
 from checkers.screening.sources import Source
 from checkers.screening.summaries import Suspicion
-from checkers.verdict.findings import KEY
 
 
 @dataclass(frozen=True)

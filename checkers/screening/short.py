@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.findings import KEY
 from checkers.input.tables import RunFiles
 from checkers.screening import kernel
 from checkers.screening.columns import Flags, Groups, Longs, among, distinct, known, numbers, read_parts, texts
 from checkers.screening.kernel import Rows, ScreeningNote
-from checkers.verdict.findings import KEY
 from history.schema import TABLES
 
 _READ: Final = ("operations", "sends", "reads", "logs", "cluster")

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import KEY
 from checkers.relations.base import Relations
-from checkers.verdict.findings import KEY
 
 ROWS_MAX = 1_000
 """Rows kept per run, anomaly and side of the contract."""

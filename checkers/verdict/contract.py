@@ -19,9 +19,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.findings import ACKS_ALL, KEY
 from checkers.relations.base import Relations
 from checkers.relations.leadership import FOREVER, NEVER, leaderships, stale_because
-from checkers.verdict.findings import ACKS_ALL, KEY
 
 
 def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:

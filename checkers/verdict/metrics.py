@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from checkers.anomalies.loss import unseen_numbers
+from checkers.findings import KEY, unite
 from checkers.relations.base import Relations
 from checkers.relations.groups import METRIC, group_numbers
-from checkers.verdict.findings import KEY, unite
 
 SILENCE_NS_MIN = 20_000_000
 """Shorter gaps between acknowledged writes are ordinary."""

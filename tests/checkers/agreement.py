@@ -18,6 +18,7 @@ from pyspark.sql import functions as fn
 
 from checkers.anomalies import SHOWN_BY, AnomalyFunction, find_anomalies
 from checkers.anomalies.malformed import malformed_history
+from checkers.findings import unite
 from checkers.input import sizes
 from checkers.input.datasets import survey_dataset
 from checkers.input.run_facts import facts_of
@@ -28,7 +29,6 @@ from checkers.screening.screen import partition_key
 from checkers.screening.short import screened_short
 from checkers.screening.summaries import Suspicion
 from checkers.spark import SQL_SETTINGS
-from checkers.verdict.findings import unite
 from history.schema import TABLES
 from tests.checkers.histories import History
 from tests.checkers.oracle import ORACLE, Key

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
+from checkers.findings import findings
 from checkers.relations.base import Relations
 from checkers.verdict.contract import classified
-from checkers.verdict.findings import findings
 
 NOT_NEEDED = cast("Relations", None)
 

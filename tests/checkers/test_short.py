@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from checkers.findings import KEY
 from checkers.input.datasets import survey_dataset
 from checkers.input.run_facts import facts_of
 from checkers.input.sizes import Size, settings_for, size_of
@@ -21,7 +22,6 @@ from checkers.relations.base import Relations, base_relations
 from checkers.relations.polls import POLL
 from checkers.screening.short import screened_short
 from checkers.spark import SQL_SETTINGS
-from checkers.verdict.findings import KEY
 from history.schema import TABLES
 from tests.checkers.agreement import longer_than, write_dataset
 from tests.checkers.garbage import garbage
