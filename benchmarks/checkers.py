@@ -1,10 +1,10 @@
-"""How long a check takes: a run of N events is made up, then Spark is started and the run is checked.
+"""Measures a check: generates a run of N events, starts Spark, and checks the run.
 
     python -m benchmarks.checkers --events 400000
     python -m benchmarks.checkers --events 10000000
 
 An operation is two events, as Jepsen counts them: it begins, and it ends. Prints the time of each step, events a
-second, and the most memory that the Java process held, beside what Jepsen's checker was seen to do. The run is that of
+second, and the most memory that the Java process held, beside measurements of Jepsen's checker. The run is that of
 `benchmarks.long_history`.
 """
 

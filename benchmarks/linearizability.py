@@ -1,12 +1,12 @@
-"""How fast histories are decided: kernel time, after start-up and after the files have been read.
+"""Measures the linearizability kernels: their time alone, without start-up and reading of files.
 
     python -m benchmarks.linearizability corpus DIRECTORY     every file of a directory of foreign histories
-    python -m benchmarks.linearizability large                made-up histories of a correct object, one key each
+    python -m benchmarks.linearizability large                generated histories of a correct object, one key each
 
 `corpus` prints a line a file: operations, configurations visited, medians of processor and wall time, verdict; then the
 sums of the medians. The kernels run on one thread: on an idle machine both times are the same.
 Where the directory has a `linearizability.json` with the known verdicts, a wrong one ends the command with status 1.
-`large` prints operations a second of processor time, for what the special cases decide and for what is searched.
+`large` prints operations a second of processor time, for the special cases and for searches.
 """
 
 from __future__ import annotations

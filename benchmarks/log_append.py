@@ -1,4 +1,4 @@
-"""How fast a log takes batches: `python benchmarks/log_append.py [--memory]`.
+"""Measures appends to a log: `python benchmarks/log_append.py [--memory]`.
 
 Per workload: microseconds per append and MB/s, for a leader (copy, stamp, index, one write) and a follower (checksum,
 index, one write), and microseconds per read at the log's end; of ten rounds the fastest. Real files in a temporary

@@ -1,4 +1,4 @@
-"""A made-up history of any length: what a correct broker leaves behind in two minutes, written in pieces.
+"""Generates a history of any length, as of a correct broker in two minutes, and writes it in pieces.
 
 Nine sends to one poll; every record is read three times, by one live reader and two of the final phase, over four
 partitions with three replicas; ten faults, two samples a second, logs dumped. A piece is a stretch of time, one part
