@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request that is all there."""
+        """Answer each request that has arrived completely."""
         self.incoming.feed(data)
         answers = []
         while (frame := self.incoming.take()) is not None:

@@ -34,7 +34,7 @@ KILLS = 5
 
 
 def seconds(work: Callable[[], None]) -> float:
-    """How long something takes."""
+    """Seconds of wall time that the work takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
@@ -49,7 +49,7 @@ def main() -> None:
     spec = Spec(seed=1, brokers=arguments.brokers, environment=arguments.environment, vms=vms)
     with tempfile.TemporaryDirectory(prefix="harrow-benchmark-") as name:
         directory = Path(name)
-        # Mechanisms are tried when it is made, which takes a moment, and for containers makes the image.
+        # It probes its mechanisms when it is created; with containers it also builds the image.
         environment = registry.make(spec, frozenset(), directory, HarrowBroker(spec), Journal(directory))
         assert isinstance(environment, MachineEnvironment | SshEnvironment)
         try:

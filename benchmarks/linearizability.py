@@ -76,8 +76,8 @@ def corpus(directory: Path, rounds: int) -> int:
         right = str(name) not in known or outcome == ("valid" if known[str(name)] else "invalid")
         wrong += not right
         group = sums.setdefault(f"{name.parent}/{name.name.split('_')[0] if '_' in name.name else '*'}", [0, 0.0, 0.0])
-        for place, number in enumerate((1, processor, wall)):
-            group[place] += number
+        for index, number in enumerate((1, processor, wall)):
+            group[index] += number
         print(
             f"{name!s:<56} {len(operations):>5,} {configurations:>14,} {1000 * processor:>8.2f} {1000 * wall:>8.2f}"
             f"  {outcome}{'' if right else '  WRONG'}"
@@ -89,7 +89,7 @@ def corpus(directory: Path, rounds: int) -> int:
 
 
 def requests(model: str, draw: random.Random, count: int) -> Iterator[tuple[str, object, object]]:
-    """Yield what a correct object was asked and answered, in order: function, argument, result."""
+    """Yield operations of a correct object, in order: function, argument, result."""
     value: object = None
     number = 0
     queue: list[int] = []
@@ -145,7 +145,7 @@ def requests(model: str, draw: random.Random, count: int) -> Iterator[tuple[str,
 
 
 def made_up(model: str, count: int) -> list[Operation]:
-    """Make a history in which about `CONCURRENCY` operations are open at a time."""
+    """Generate a history in which about `CONCURRENCY` operations are open at a time."""
     draw = random.Random(f"{model}/{count}")
     reach = 10 * CONCURRENCY
     return [

@@ -26,7 +26,7 @@ ROUNDS = 10
 
 
 def fastest_seconds(rounds: Iterable[Callable[[], None]], repetitions: int) -> float:
-    """Seconds per repetition in the fastest round: the others were disturbed by the rest of the machine."""
+    """Seconds per repetition in the fastest round, which other load of the machine disturbed least."""
     durations = []
     for run in rounds:
         started = time.perf_counter()

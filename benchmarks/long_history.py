@@ -101,7 +101,7 @@ def _partitions(number: int, bounds: Longs) -> Longs:
 
 
 def _piece(number: int, bounds: Longs, reached: Longs) -> Piece:
-    """Make the sends of one piece, in order of their invocation. `reached`: where each partition has ended before."""
+    """Generate the sends of one piece, in order of their invocation. `reached`: the earlier end of each partition."""
     random = np.random.default_rng([2, number])
     partition = _partitions(number, bounds)
     pieces = bounds.size - 1
@@ -221,7 +221,7 @@ def _write_cluster(run: Path) -> None:
 
 
 def _write(run: Path, table: str, *groups: Columns, part: int = 0) -> None:
-    """Write a part of a table: groups of rows under each other. A column that is no sequence has one value for all."""
+    """Write a part of a table: concatenated groups of rows. A column that is no sequence has one value for all rows."""
     directory = run / "history" / table
     directory.mkdir(parents=True, exist_ok=True)
     tables = [pa.Table.from_arrays(list(_arrays(table, columns)), schema=TABLES[table]) for columns in groups]

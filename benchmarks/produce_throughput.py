@@ -145,7 +145,7 @@ def flood(bootstrap: str, topic: str, value: bytes, seconds: float, pids: list[i
 
 @contextmanager
 def bare_server() -> Iterator[tuple[str, int]]:
-    """The ceiling, as a process of its own: its address and its process id."""
+    """Run the bare server as a process of its own: its address and its process id."""
     with tempfile.TemporaryDirectory() as directory, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -162,7 +162,7 @@ def bare_server() -> Iterator[tuple[str, int]]:
 
 
 def partition(options: argparse.Namespace) -> None:
-    """Records a second say what a user gets, CPU time per record what a broker costs, however busy the machine is."""
+    """Measure records a second, and CPU time per record, which does not depend on other load of the machine."""
     print(
         f"one partition, confluent-kafka with default batches, {options.value_bytes}-byte values, acks=all, idempotence"
         f" off; the best of {options.rounds} rounds of {options.seconds:.0f} s"
@@ -196,8 +196,8 @@ def partition(options: argparse.Namespace) -> None:
 
 
 def idle(options: argparse.Namespace) -> None:
-    """What heartbeats, metadata fetches and replica fetches cost where nothing happens."""
-    print(f"3 brokers, {options.partitions} partitions, RF 3, default timeouts, nobody writes, {options.seconds:.0f} s")
+    """Measure the CPU time of heartbeats, metadata fetches and replica fetches in an idle cluster."""
+    print(f"3 brokers, {options.partitions} partitions, RF 3, default timeouts, no clients, {options.seconds:.0f} s")
     settings = {"broker_session_timeout_ms": "9000", "broker_heartbeat_interval_ms": "2000"}
     with LocalCluster(**settings) as cluster:
         create(cluster, "idle", options.partitions, 3)
@@ -227,7 +227,7 @@ def until_acknowledged(send: Callable[[], object]) -> float:
 
 
 def failover(options: argparse.Namespace) -> None:
-    """A leader is killed, and a client with short patience writes as soon as it can."""
+    """Kill a leader, and measure how soon a client with short timeouts can write again."""
     session_ms = 3000
     print(f"3 brokers, one partition, RF 3, min ISR 2, acks=all, kafka-python; session timeout {session_ms} ms")
     settings = {"broker_session_timeout_ms": str(session_ms), "broker_heartbeat_interval_ms": str(session_ms // 5)}
