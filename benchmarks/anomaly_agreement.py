@@ -1,4 +1,4 @@
-"""Whether the checkers find what loops over the rows find, in many small random histories.
+"""Compares the checkers with plain loops over the rows, on many small random histories.
 
     python -m benchmarks.anomaly_agreement --histories 100000
 

@@ -1,9 +1,9 @@
-"""The ceiling: a server that reads produce requests with our codec, appends to a file, answers, and does no more.
+"""The upper bound of throughput: a server that decodes produce requests, appends to a file, and answers.
 
     python benchmarks/bare_broker.py PORT FILE
 
-No checks, no replication, no timers, one connection's requests after the other on one asyncio loop. Whatever a broker
-in Python does beyond that costs throughput; the ratio says how much.
+No checks, no replication, no timers, one connection's requests after the other on one asyncio loop. Everything else
+that a broker in Python does costs throughput; the ratio shows how much.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request that is all there."""
+        """Answer each request that has arrived completely."""
         self.incoming.feed(data)
         answers = []
         while (frame := self.incoming.take()) is not None:
@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self.transport.write(b"".join(answers))
 
     def respond(self, request: MetadataRequest | ProduceRequest) -> MetadataResponse | ProduceResponse:
-        """Say that everything is here, and append whatever comes."""
+        """Claim to lead every partition, and append all records."""
         if isinstance(request, MetadataRequest):
             partition = MetadataPartition(0, 0, 1, 0, (1,), (1,), ())
             topic = MetadataTopic(0, TOPIC, "", False, (partition,))

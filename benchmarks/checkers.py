@@ -1,10 +1,10 @@
-"""How long a check takes: a run of N events is made up, then Spark is started and the run is checked.
+"""Measures a check: generates a run of N events, starts Spark, and checks the run.
 
     python -m benchmarks.checkers --events 400000
     python -m benchmarks.checkers --events 10000000
 
 An operation is two events, as Jepsen counts them: it begins, and it ends. Prints the time of each step, events a
-second, and the most memory that the Java process held, beside what Jepsen's checker was seen to do. The run is that of
+second, and the most memory that the Java process held, beside measurements of Jepsen's checker. The run is that of
 `benchmarks.long_history`.
 """
 
@@ -32,7 +32,7 @@ JEPSEN = (
 
 
 def processor_seconds(session: SparkSession) -> float:
-    """Processor time of Java and of its Python workers: what a check costs, however busy the machine is otherwise."""
+    """Processor time of Java and of its Python workers, which does not depend on other load of the machine."""
     return sum(_processor_seconds(process) for process in _with_children(session.sparkContext._gateway.proc.pid))
 
 
@@ -44,13 +44,13 @@ def _with_children(process: int) -> Iterator[int]:
 
 
 def _processor_seconds(process: int) -> float:
-    """Include what children used that have ended."""
+    """Processor time of a process, with its children that have ended."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory_gb(session: SparkSession) -> float:
-    """The most memory that the Java process of a session ever held, in GB."""
+    """The peak memory of the Java process of a session, in GB."""
     java = session.sparkContext._gateway.proc.pid
     lines = Path(f"/proc/{java}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e6
@@ -68,7 +68,7 @@ def main() -> None:
         make_history(run, arguments.events // 2)
         most_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(
-            f"history of {rows_of([survey(run)]):,} rows made: {time.monotonic() - began:.1f} s, {most_gb:.1f} GB",
+            f"history of {rows_of([survey(run)]):,} rows generated: {time.monotonic() - began:.1f} s, {most_gb:.1f} GB",
             flush=True,
         )
         began = time.monotonic()

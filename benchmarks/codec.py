@@ -1,8 +1,8 @@
-"""Microseconds to decode and encode a message, ours beside kafka-python's and kio's.
+"""Measures decoding and encoding of messages in microseconds: our codec, kafka-python's and kio's.
 
 Ours starts from bytes and ends with the core's messages, or the other way round. The peers' times are for
 the same bytes: theirs start or end with their own objects, which a broker would still have to convert.
-CPU time, so that a busy machine does not show too much.
+CPU time, so that other load of the machine distorts it little.
 
     python -m benchmarks.codec
 """
@@ -91,7 +91,7 @@ def microseconds(call: Callable[[], object]) -> float:
     return min(timer.repeat(REPEATS, number)) / number * 1e6
 
 
-def row(codec, version, kind, message, note):
+def row(codec, version, kind, message, size):
     encode = codec.encode_request if kind == "request" else codec.encode_response
     decode = codec.decode_request if kind == "request" else codec.decode_response
     data = b"".join(encode(message, version))
@@ -109,14 +109,14 @@ def row(codec, version, kind, message, note):
         microseconds(lambda: write(BytesIO(), entity)),
     )
     name = f"{codec.name} v{version} {kind}"
-    print(f"{name:<22}{note:<22}{len(data):>8}" + "".join(f"{time:>9.1f}" for time in times))
+    print(f"{name:<22}{size:<22}{len(data):>8}" + "".join(f"{time:>9.1f}" for time in times))
 
 
 def main() -> None:
     print(f"{'':<52}{'decode µs':^27}{'encode µs':^27}")
     names = ("ours", "kafka-py", "kio") * 2
     print(f"{'message':<22}{'with':<22}{'bytes':>8}" + "".join(f"{name:>9}" for name in names))
-    for codec, version, messages, note in (
+    for codec, version, messages, size in (
         (PRODUCE, 9, produce(1), "1 partition"),
         (PRODUCE, 10, produce(10), "10 partitions"),
         (FETCH, 12, fetch(1, ""), "1 partition"),
@@ -124,7 +124,7 @@ def main() -> None:
         (METADATA, 12, metadata(), "10 topics of 6"),
     ):
         for kind, message in zip(("request", "response"), messages, strict=True):
-            row(codec, version, kind, message, note)
+            row(codec, version, kind, message, size)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Hundreds of crashes: what was synced is there afterwards, byte for byte, and what was not is gone.
+"""Verifies over hundreds of crashes that synced data survives, byte for byte, and that unsynced data is lost.
 
     python -m benchmarks.crash_survival ext4|fuse|vm [--crashes 300] [--seed 1]
 
@@ -12,7 +12,7 @@ and is given the disk. Each crash finds these files:
     fresh        never synced: not there, or empty
 
 What is not synced is written after all that is: the sync of one file lets ext4 write some of another, too.
-Exit status 1 when any of this was otherwise, 4 when this machine or user cannot have such a disk.
+Exit status 1 if any file differs, 4 if this machine or user cannot have such a disk.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
 from harness.environments.ssh.vms.template import Template, template
 from harness.environments.ssh.vms.vm import Vm
-from harness.environments.storage.fuse import FuseMounts, trial
+from harness.environments.storage.fuse import FuseMounts, probe
 from harness.environments.storage.page_cache import Ext4Images, PageCache, make_file_system
 from harness.store.durable import sync_directory
 from harness.store.journal import Journal
@@ -43,7 +43,7 @@ from harness.terminal.exits import Exit
 from nemesis.capabilities.cluster import NodeError
 
 RENEWED_AFTER = 25
-"""Crashes after which the log begins anew, so that reading it does not take ever longer."""
+"""Crashes after which the log is emptied, so that the time to read it stays bounded."""
 
 MOST_BYTES = 60_000
 DISK_BYTES = 256 << 20
@@ -53,7 +53,7 @@ class Round(NamedTuple):
     """What is written before a crash. Sizes in bytes."""
 
     number: int
-    renewed: bool  # the log begins anew
+    renewed: bool  # the log starts empty
     synced: int  # bytes that the log grows by
     unsynced: int
     whole: int
@@ -68,28 +68,28 @@ class Found(NamedTuple):
 
 
 class Disk(Protocol):
-    """A disk on which a process writes and is killed, and which forgets."""
+    """A disk that loses unsynced data when the process that writes to it is killed."""
 
     def crash_while_writing(self, what: Round) -> dict[str, Found]:
-        """Write as the round says, crash, and look at what is there."""
+        """Write the data of the round, crash, and return the files that survived."""
         ...
 
 
 def content(name: str, number: int, size: int) -> bytes:
-    """The bytes that a round writes into a file: lines of numbers, which a shell can make as well."""
+    """The bytes that a round writes into a file: lines of numbers, which a shell can write as well."""
     lines = f"{name}-{number}\n".encode()
     return (lines * (size // len(lines) + 1))[:size]
 
 
 class Expected:
-    """What must be there after each round."""
+    """The expected files after each round."""
 
     def __init__(self) -> None:
         self._log = b""
         self._overwritten = content("overwritten", 0, MOST_BYTES)
 
-    def troubles(self, what: Round, found: dict[str, Found]) -> Iterator[str]:
-        """What is not as it must be after a crash; a line each."""
+    def differences(self, what: Round, found: dict[str, Found]) -> Iterator[str]:
+        """The files that differ from what is expected after a crash, one line each."""
         self._log = (b"" if what.renewed else self._log) + content("log", what.number, what.synced)
         wanted = {"log": self._log, "whole": content("whole", what.number, what.whole)}
         wanted["overwritten"] = self._overwritten
@@ -125,14 +125,14 @@ class ForgetfulDisk:
         sync_directory(self._view)
 
     def crash_while_writing(self, what: Round) -> dict[str, Found]:
-        """Have a child write, and kill it."""
-        ready, told = os.pipe()
+        """Let a child write, and kill it."""
+        ready, written_to = os.pipe()
         child = os.fork()
         if child == 0:
             self._write(what)
-            os.write(told, b"!")
+            os.write(written_to, b"!")
             signal.pause()
-        os.close(told)
+        os.close(written_to)
         written = os.read(ready, 1)
         os.close(ready)
         os.kill(child, signal.SIGKILL)
@@ -154,7 +154,7 @@ class ForgetfulDisk:
 
 
 def _write(path: Path, data: bytes, mode: str, *, sync: bool) -> None:
-    """The file stays open without a sync: it is the kill that closes it."""
+    """Write a file. Without a sync it stays open until the kill."""
     descriptor = os.open(
         path,
         os.O_WRONLY | {"wb": os.O_CREAT | os.O_TRUNC, "ab": os.O_CREAT | os.O_APPEND, "r+b": 0}[mode],
@@ -168,14 +168,14 @@ def _write(path: Path, data: bytes, mode: str, *, sync: bool) -> None:
 
 
 @contextmanager
-def forgetful(kind: str, place: Path) -> Iterator[Disk]:
+def forgetful(kind: str, directory: Path) -> Iterator[Disk]:
     if kind == "fuse":
-        trial()
+        probe()
     with ExitStack() as undo:
         supervisor = Supervisor(Settings(network=False, mounts=kind == "ext4", endpoints=()), {})
         undo.callback(supervisor.close)
-        journal = Journal(place)
-        plan = NodePlan(1, "broker", place, place / "data", place / "socket", "files")
+        journal = Journal(directory)
+        plan = NodePlan(1, "broker", directory, directory / "data", directory / "socket", "files")
         mechanism: PageCache = Ext4Images(supervisor, journal) if kind == "ext4" else FuseMounts(journal, {})
         undo.callback(mechanism.release, plan)
         mechanism.prepare(plan)
@@ -184,15 +184,15 @@ def forgetful(kind: str, place: Path) -> Iterator[Disk]:
 
 # --- in a VM --------------------------------------------------------------------------------------------------------
 
-_LOOK = 'for f in /data/*; do [ -f "$f" ] && echo "${f##*/} $(busybox stat -c %s "$f") $(busybox md5sum <"$f")"; done'
+_LIST = 'for f in /data/*; do [ -f "$f" ] && echo "${f##*/} $(busybox stat -c %s "$f") $(busybox md5sum <"$f")"; done'
 
 
 class VmDisk:
     """The disk of a VM."""
 
-    def __init__(self, supervisor: Supervisor, made: Template, place: Path) -> None:
-        self._supervisor, self._made, self._place = supervisor, made, place
-        self._image = place / "disk"
+    def __init__(self, supervisor: Supervisor, made: Template, directory: Path) -> None:
+        self._supervisor, self._made, self._directory = supervisor, made, directory
+        self._image = directory / "disk"
         with self._image.open("wb") as file:
             file.truncate(DISK_BYTES)
         make_file_system(self._image)
@@ -200,7 +200,7 @@ class VmDisk:
         self._vm.run(f"cd /data && {_made_of('overwritten', 0, MOST_BYTES)} | {_synced('overwritten')} && cd /")
 
     def crash_while_writing(self, what: Round) -> dict[str, Found]:
-        """Have the VM write, and kill it; another looks."""
+        """Let the VM write, and kill it; another VM reads the files."""
         number = what.number
         self._vm.run(
             f"set -e; cd /data; rm -f whole fresh; {'rm -f log;' if what.renewed else ''} "
@@ -212,11 +212,11 @@ class VmDisk:
         )
         self._vm.kill()
         self._vm = self._restored()
-        told = [line.split() for line in self._vm.run(_LOOK).splitlines() if line.strip()]
-        return {name: Found(int(size), digest) for name, size, digest, _ in told}
+        lines = [line.split() for line in self._vm.run(_LIST).splitlines() if line.strip()]
+        return {name: Found(int(size), digest) for name, size, digest, _ in lines}
 
     def _restored(self) -> Vm:
-        vm = Vm(self._supervisor, self._made.image, self._place, "vm", self._made.accelerator, self._made.memory)
+        vm = Vm(self._supervisor, self._made.image, self._directory, "vm", self._made.accelerator, self._made.memory)
         vm.plug_disk(self._image)
         vm.run(
             "for try in $(seq 200); do [ -e /dev/vdb ] && break; sleep 0.05; done; mkdir -p /data; "
@@ -238,10 +238,10 @@ def _synced(name: str) -> str:
 
 
 @contextmanager
-def virtual(place: Path) -> Iterator[Disk]:
+def virtual(directory: Path) -> Iterator[Disk]:
     supervisor = Supervisor(Settings(network=False, mounts=False, endpoints=()), {})
     try:
-        disk = VmDisk(supervisor, template(supervisor), place)
+        disk = VmDisk(supervisor, template(supervisor), directory)
         try:
             yield disk
         finally:
@@ -256,28 +256,30 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    expected, troubles, synced, unsynced = Expected(), [], 0, 0
+    expected, wrong, synced, unsynced = Expected(), [], 0, 0
     with tempfile.TemporaryDirectory(prefix="harrow-crashes-") as name, ExitStack() as undo:
-        place = Path(name)
+        directory = Path(name)
         try:
-            disk = undo.enter_context(virtual(place) if arguments.disk == "vm" else forgetful(arguments.disk, place))
-        except (EnvironmentFailed, NodeError, OSError) as error:  # OSError: a device that is closed to this user
+            disk = undo.enter_context(
+                virtual(directory) if arguments.disk == "vm" else forgetful(arguments.disk, directory)
+            )
+        except (EnvironmentFailed, NodeError, OSError) as error:  # OSError: a device that this user may not open
             print(f"{arguments.disk}: {error}", file=sys.stderr)
             return Exit.FAILED
         began = time.monotonic()
         for what in rounds(arguments.crashes, arguments.seed):
-            found = list(expected.troubles(what, disk.crash_while_writing(what)))
+            found = list(expected.differences(what, disk.crash_while_writing(what)))
             for line in found:
                 print(line)
-            troubles += found
+            wrong += found
             synced += what.synced + what.whole
             unsynced += what.unsynced + what.fresh + MOST_BYTES // 2
         took = time.monotonic() - began
     print(
         f"{arguments.disk}: {arguments.crashes} crashes in {took:.0f} s; {synced:,} bytes were synced before them and "
-        f"{unsynced:,} were not; {len(troubles)} files were not what they must be"
+        f"{unsynced:,} were not; {len(wrong)} files were not as expected"
     )
-    return 1 if troubles else 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

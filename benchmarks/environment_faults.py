@@ -1,12 +1,12 @@
-"""How fast an environment is: nodes up, a partition, a power failure and the way back.
+"""Measures an environment: start of the nodes, a partition, and recovery from a power failure.
 
     python -m benchmarks.environment_faults [--environment local|docker|ssh] [--brokers 5]
 
-The aims, on an otherwise idle machine: five nodes up in 5 s (`docker`: 15 s), any partition in 50 ms, a kill with
+Targets, on an otherwise idle machine: five nodes up in 5 s (`docker`: 15 s), any partition in 50 ms, a kill with
 page-cache loss and the restart in 2 s (`local`). `ssh` means VMs: three up from a cached template in 30 s.
 
-A node is back when it has recovered its logs and listens. It serves again when the controller lets it, which is not
-before its session of before the kill has expired (RG-2): after 3 s with the settings of a run, and 9 s with Kafka's.
+A node is back when it has recovered its logs and listens. It serves again when the controller unfences it, which is
+not before its earlier session has expired (RG-2): after 3 s with the settings of a run, and 9 s with Kafka's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KILLS = 5
 
 
 def seconds(work: Callable[[], None]) -> float:
-    """How long something takes."""
+    """Seconds of wall time that the work takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
@@ -84,8 +84,8 @@ def measure(environment: MachineEnvironment | SshEnvironment) -> None:
     for _ in range(KILLS):
         backs.append(seconds(crash_and_come_back))
         serves.append(backs[-1] + seconds(lambda: node.await_ready(PATIENCE_S)))
-    told = f"back after {median(backs):.2f} s, served again after {median(serves):.2f} s"
-    print(f"kill, page-cache loss and restart: {told} (medians; {environment.mechanisms['page-cache-loss']})")
+    summary = f"back after {median(backs):.2f} s, served again after {median(serves):.2f} s"
+    print(f"kill, page-cache loss and restart: {summary} (medians; {environment.mechanisms['page-cache-loss']})")
 
 
 if __name__ == "__main__":

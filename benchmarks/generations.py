@@ -1,11 +1,11 @@
-"""Many seeds of each generation of the protocol, one after the other on the same processes: failures, speed, memory.
+"""Simulates many seeds of each protocol version on the same processes: failures, speed, memory.
 
     python benchmarks/generations.py                                  20,000 seeds of each of K5, K4, K3, K2, K1
     python benchmarks/generations.py --seeds 1:2000 --generation K5   fewer
 
-No seed of K5 may fail, and of the others only by a flaw that their generation is documented to have. Any other failure
-is printed at once, with its seed. Memory is the largest resident size that any process has had so far, in MiB: it must
-stop growing after the first hundreds of seeds. A copy by `tools/compile_simulation.py` takes two thirds of the time.
+No seed of K5 may fail, and of the others only by a documented flaw of their protocol version. Any other failure is
+printed at once, with its seed. Memory is the largest resident size of any process so far, in MiB: it must stop growing
+after the first hundreds of seeds. A copy by `tools/compile_simulation.py` takes two thirds of the time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from simulation.runs.sweep import SeedResult, simulate
 GENERATIONS = ("K5", "K4", "K3", "K2", "K1")
 
 TASK_S_MAX = 900.0
-"""Longer than a pool's usual limit, so that a sweep may be stopped for a while and go on."""
+"""Longer than a pool's usual limit, so that a sweep can be suspended and resumed."""
 
 
 class Task(NamedTuple):
-    """One seed of one generation."""
+    """One seed of one protocol version."""
 
     generation: str
     seed: int
@@ -48,7 +48,7 @@ def work(task: Task) -> Measured:
 
 
 def tasks(generations: Sequence[str], seeds: range) -> Iterator[Task]:
-    """All of them, a generation at a time."""
+    """All tasks, one protocol version after the other."""
     return (Task(generation, seed) for generation in generations for seed in seeds)
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1:20001", metavar="A:B", help="from A to B, without B")
     parser.add_argument("--generation", action="append", choices=GENERATIONS, help="only this one")
-    parser.add_argument("--every", type=int, default=1000, metavar="N", help="tell figures every N seeds")
+    parser.add_argument("--every", type=int, default=1000, metavar="N", help="print counts every N seeds")
     parser.add_argument("--jobs", type=int, default=cores(), metavar="N", help="processes")
     arguments = parser.parse_args()
     low, high = arguments.seeds.split(":")

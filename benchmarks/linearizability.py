@@ -1,12 +1,12 @@
-"""How fast histories are decided: kernel time, after start-up and after the files have been read.
+"""Measures the linearizability kernels: their time alone, without start-up and reading of files.
 
     python -m benchmarks.linearizability corpus DIRECTORY     every file of a directory of foreign histories
-    python -m benchmarks.linearizability large                made-up histories of a correct object, one key each
+    python -m benchmarks.linearizability large                generated histories of a correct object, one key each
 
 `corpus` prints a line a file: operations, configurations visited, medians of processor and wall time, verdict; then the
 sums of the medians. The kernels run on one thread: on an idle machine both times are the same.
 Where the directory has a `linearizability.json` with the known verdicts, a wrong one ends the command with status 1.
-`large` prints operations a second of processor time, for what the special cases decide and for what is searched.
+`large` prints operations a second of processor time, for the special cases and for searches.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def corpus(directory: Path, rounds: int) -> int:
         right = str(name) not in known or outcome == ("valid" if known[str(name)] else "invalid")
         wrong += not right
         group = sums.setdefault(f"{name.parent}/{name.name.split('_')[0] if '_' in name.name else '*'}", [0, 0.0, 0.0])
-        for place, number in enumerate((1, processor, wall)):
-            group[place] += number
+        for index, number in enumerate((1, processor, wall)):
+            group[index] += number
         print(
             f"{name!s:<56} {len(operations):>5,} {configurations:>14,} {1000 * processor:>8.2f} {1000 * wall:>8.2f}"
             f"  {outcome}{'' if right else '  WRONG'}"
@@ -89,7 +89,7 @@ def corpus(directory: Path, rounds: int) -> int:
 
 
 def requests(model: str, draw: random.Random, count: int) -> Iterator[tuple[str, object, object]]:
-    """Yield what a correct object was asked and answered, in order: function, argument, result."""
+    """Yield operations of a correct object, in order: function, argument, result."""
     value: object = None
     number = 0
     queue: list[int] = []
@@ -145,7 +145,7 @@ def requests(model: str, draw: random.Random, count: int) -> Iterator[tuple[str,
 
 
 def made_up(model: str, count: int) -> list[Operation]:
-    """Make a history in which about `CONCURRENCY` operations are open at a time."""
+    """Generate a history in which about `CONCURRENCY` operations are open at a time."""
     draw = random.Random(f"{model}/{count}")
     reach = 10 * CONCURRENCY
     return [

@@ -1,9 +1,9 @@
-"""Whether the kernels decide what trying every order decides, on many small random histories.
+"""Compares the kernels with a search of every order, on many small random histories.
 
     python -m benchmarks.linearizability_agreement --histories 100000 [--model register]
 
-Prints a line a model: histories, how many are linearizable, how many a special case decided too, seconds of processor
-time, and the seeds of those on which somebody disagreed, which end the command with status 1.
+Prints one line per model: histories, how many are linearizable, how many a special case decided too, seconds of
+processor time, and the seeds of disagreements, which end the command with status 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How fast a log takes batches: `python benchmarks/log_append.py [--memory]`.
+"""Measures appends to a log: `python benchmarks/log_append.py [--memory]`.
 
 Per workload: microseconds per append and MB/s, for a leader (copy, stamp, index, one write) and a follower (checksum,
 index, one write), and microseconds per read at the log's end; of ten rounds the fastest. Real files in a temporary
@@ -26,7 +26,7 @@ ROUNDS = 10
 
 
 def fastest_seconds(rounds: Iterable[Callable[[], None]], repetitions: int) -> float:
-    """Seconds per repetition in the fastest round: the others were disturbed by the rest of the machine."""
+    """Seconds per repetition in the fastest round, which other load of the machine disturbed least."""
     durations = []
     for run in rounds:
         started = time.perf_counter()

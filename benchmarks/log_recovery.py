@@ -1,6 +1,6 @@
-"""How fast a log is recovered after an unclean stop: `python benchmarks/log_recovery.py [MB per log]`.
+"""Measures the recovery of a log after an unclean stop: `python benchmarks/log_recovery.py [MB per log]`.
 
-The log lies in the page cache. Recovery reads every byte, checks every checksum, and rebuilds indexes, leader epochs
+The log is in the page cache. Recovery reads every byte, checks every checksum, and rebuilds indexes, leader epochs
 and producer state; a clean opening of the same log is measured beside it. Of five rounds the fastest counts.
 """
 

@@ -1,4 +1,4 @@
-"""A made-up history of any length: what a correct broker leaves behind in two minutes, written in pieces.
+"""Generates a history of any length, as of a correct broker in two minutes, and writes it in pieces.
 
 Nine sends to one poll; every record is read three times, by one live reader and two of the final phase, over four
 partitions with three replicas; ten faults, two samples a second, logs dumped. A piece is a stretch of time, one part
@@ -101,7 +101,7 @@ def _partitions(number: int, bounds: Longs) -> Longs:
 
 
 def _piece(number: int, bounds: Longs, reached: Longs) -> Piece:
-    """Make the sends of one piece, in order of their invocation. `reached`: where each partition has ended before."""
+    """Generate the sends of one piece, in order of their invocation. `reached`: the earlier end of each partition."""
     random = np.random.default_rng([2, number])
     partition = _partitions(number, bounds)
     pieces = bounds.size - 1
@@ -221,7 +221,7 @@ def _write_cluster(run: Path) -> None:
 
 
 def _write(run: Path, table: str, *groups: Columns, part: int = 0) -> None:
-    """Write a part of a table: groups of rows under each other. A column that is no sequence has one value for all."""
+    """Write a part of a table: concatenated groups of rows. A column that is no sequence has one value for all rows."""
     directory = run / "history" / table
     directory.mkdir(parents=True, exist_ok=True)
     tables = [pa.Table.from_arrays(list(_arrays(table, columns)), schema=TABLES[table]) for columns in groups]

@@ -1,11 +1,11 @@
-"""What a cluster of three brokers and a controller, all on this machine, can do.
+"""Measures a cluster of three brokers and a controller on this machine.
 
     python benchmarks/produce_throughput.py operations     acknowledged operations a second, and their latency
-    python benchmarks/produce_throughput.py partition      throughput of one partition, against a bare ceiling
+    python benchmarks/produce_throughput.py partition      throughput of one partition, beside that of a bare server
     python benchmarks/produce_throughput.py idle           CPU of a cluster that has nothing to do
     python benchmarks/produce_throughput.py failover       from the death of a leader to the next acknowledged write
 
-Each prints the workload that it measured and its figures. `--seconds` makes it longer.
+Each prints its workload and its measurements. `--seconds` sets the length.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def cpu_of(nodes: list[LocalNode]) -> dict[int, float]:
 
 
 def operations(options: argparse.Namespace) -> None:
-    """Harrow 1's main figure: the `log` workload's own worker, one record an operation."""
+    """Acknowledged operations of the `log` workload's own worker, one record an operation."""
     partitions = 6
     print(
         f"3 brokers on {os.cpu_count()} cores, {partitions} partitions, RF 3, min ISR 2, acks=all; log workload,"
@@ -63,7 +63,7 @@ def operations(options: argparse.Namespace) -> None:
     )
     with LocalCluster() as cluster, tempfile.TemporaryDirectory() as directory:
         create(cluster, "operations", partitions, 3)
-        orders = {
+        config = {
             "run_id": "operations",
             "origin_ns": time.monotonic_ns(),
             "worker": 0,
@@ -77,25 +77,25 @@ def operations(options: argparse.Namespace) -> None:
             "readers": options.readers,
             "batch_max": 1,
         }
-        path = Path(directory) / "orders.json"
-        path.write_text(json.dumps(orders))
+        path = Path(directory) / "config.json"
+        path.write_text(json.dumps(config))
         command = [sys.executable, "-m", "workloads.worker", str(path)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as worker:
             reports = counts(worker)
             started_s = time.monotonic()
-            first = next(told for told in reports if time.monotonic() - started_s >= WARM_UP_S)
+            first = next(report for report in reports if time.monotonic() - started_s >= WARM_UP_S)
             first_s, first_ns, before = time.monotonic(), time.monotonic_ns(), cpu_of(list(cluster.nodes.values()))
             own_before = cpu_s(worker.pid)
-            last = next(told for told in reports if time.monotonic() - first_s >= options.seconds)
+            last = next(report for report in reports if time.monotonic() - first_s >= options.seconds)
             elapsed_s, after = time.monotonic() - first_s, cpu_of(list(cluster.nodes.values()))
             own = (cpu_s(worker.pid) - own_before) / elapsed_s
             worker.terminate()
             for _ in reports:
                 pass
         acknowledged = last["sends"]["ok"] - first["sends"]["ok"]
-        begin_ns = first_ns - orders["origin_ns"]
+        begin_ns = first_ns - config["origin_ns"]
         sends = load_table(Path(directory), "operations").table.to_pandas()
         sends = sends[(sends.kind == "send") & (sends.status == "ok") & (sends.invoked_ns > begin_ns)]
         latency_ms = (sends.completed_ns - sends.invoked_ns).to_numpy() / MILLISECOND_NS
@@ -103,8 +103,8 @@ def operations(options: argparse.Namespace) -> None:
         print(f"acknowledged operations a second {acknowledged / elapsed_s:8.0f}   (aim 1000)")
         print(f"latency                          p50 {p50:.1f} ms, p99 {p99:.1f} ms   (aim p99 < 100 ms)")
         used = {number: (after[number] - before[number]) / elapsed_s for number in after}
-        told = ", ".join(f"{number}: {share:.0%}" for number, share in used.items())
-        print(f"CPU of a core by node            {told}; worker: {own:.0%}")
+        shares = ", ".join(f"{number}: {share:.0%}" for number, share in used.items())
+        print(f"CPU of a core by node            {shares}; worker: {own:.0%}")
         print(f"CPU of the nodes per operation   {sum(used.values()) * elapsed_s / acknowledged * 1e3:.2f} ms")
 
 
@@ -145,7 +145,7 @@ def flood(bootstrap: str, topic: str, value: bytes, seconds: float, pids: list[i
 
 @contextmanager
 def bare_server() -> Iterator[tuple[str, int]]:
-    """The ceiling, as a process of its own: its address and its process id."""
+    """Run the bare server as a process of its own: its address and its process id."""
     with tempfile.TemporaryDirectory() as directory, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -162,7 +162,7 @@ def bare_server() -> Iterator[tuple[str, int]]:
 
 
 def partition(options: argparse.Namespace) -> None:
-    """Records a second say what a user gets, CPU time per record what a broker costs, however busy the machine is."""
+    """Measure records a second, and CPU time per record, which does not depend on other load of the machine."""
     print(
         f"one partition, confluent-kafka with default batches, {options.value_bytes}-byte values, acks=all, idempotence"
         f" off; the best of {options.rounds} rounds of {options.seconds:.0f} s"
@@ -196,8 +196,8 @@ def partition(options: argparse.Namespace) -> None:
 
 
 def idle(options: argparse.Namespace) -> None:
-    """What heartbeats, metadata fetches and replica fetches cost where nothing happens."""
-    print(f"3 brokers, {options.partitions} partitions, RF 3, default timeouts, nobody writes, {options.seconds:.0f} s")
+    """Measure the CPU time of heartbeats, metadata fetches and replica fetches in an idle cluster."""
+    print(f"3 brokers, {options.partitions} partitions, RF 3, default timeouts, no clients, {options.seconds:.0f} s")
     settings = {"broker_session_timeout_ms": "9000", "broker_heartbeat_interval_ms": "2000"}
     with LocalCluster(**settings) as cluster:
         create(cluster, "idle", options.partitions, 3)
@@ -227,7 +227,7 @@ def until_acknowledged(send: Callable[[], object]) -> float:
 
 
 def failover(options: argparse.Namespace) -> None:
-    """A leader is killed, and a client with short patience writes as soon as it can."""
+    """Kill a leader, and measure how soon a client with short timeouts can write again."""
     session_ms = 3000
     print(f"3 brokers, one partition, RF 3, min ISR 2, acks=all, kafka-python; session timeout {session_ms} ms")
     settings = {"broker_session_timeout_ms": str(session_ms), "broker_heartbeat_interval_ms": str(session_ms // 5)}

@@ -1,4 +1,4 @@
-"""How small the shrinker makes failures of which the shortest schedule is known, and how long it takes.
+"""Measures how far, and how fast, the shrinker reduces failures whose shortest schedule is known.
 
     python benchmarks/shrinking.py                     every flaw of the table, 110 s each at most
     python benchmarks/shrinking.py --flaw eager-shrink
@@ -7,13 +7,13 @@ The shortest schedules were found by a model checker, breadth first, on models o
 out. The aim is three times that length, in less than two minutes.
 
 Both lengths are numbers of states. A state of the model is what brokers hold (whether they run, as whom they are
-registered, log, high watermark, role, epochs, in-sync sets, what a leader knows of its followers) and what the
-controller has decided of brokers and partitions. Here each event after which that differs counts, from the moment when
-the topic is there and its replicas are equal, to the violation; and, as in the model, the sending and the receipt of
+registered, log, high watermark, role, epochs, in-sync sets, a leader's state of its followers) and what the
+controller has decided about brokers and partitions. Here each event after which that differs counts, from the moment
+when the topic exists and its replicas are equal, to the violation; and, as in the model, the sending and the receipt of
 each fetch, AlterPartition and registration that led to such an event. `simulation/shrinking/model_steps.py` says it in
-full. What stutters does not count: requests that are refused and tried again, heartbeats, empty fetches, elections in
-the quorum. Neither do the tape's numbers, which are made small too, nor the lines of the story, of which there are
-about twice as many.
+full. Stuttering steps do not count: requests that are refused and tried again, heartbeats, empty fetches, elections in
+the quorum. Neither do the numbers of the choice sequence, which are reduced too, nor the lines of the trace, of which
+there are about twice as many.
 """
 
 from __future__ import annotations

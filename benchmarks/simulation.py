@@ -1,11 +1,12 @@
-"""Seeds a minute of the simulator, with and without its observer, on one core and two, and its memory over many seeds.
+"""Measures the simulator: seeds a minute with and without its observer, on one core and two; memory over many seeds.
 
-    python benchmarks/simulation.py                      figures of the standard scenario
-    python benchmarks/simulation.py --memory 100000      memory of a sweep, every so often
-    python benchmarks/simulation.py --profile            where the time goes
+    python benchmarks/simulation.py                      speed of the standard scenario
+    python benchmarks/simulation.py --memory 100000      memory of a sweep, at intervals
+    python benchmarks/simulation.py --profile            profile by function
 
 The standard scenario: 3 controllers, 3 brokers, 2 partitions with 3 replicas each, 200 sends, 200 polls, 60 virtual
-seconds with all kinds of faults, the squeeze, final reads. The aim is 1,000 seeds a minute on 2 cores, observed.
+seconds with all kinds of faults, the sole-survivor phase, final reads. The target is 1,000 seeds a minute on 2 cores,
+observed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ STANDARD = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30.0, help="length of each measurement")
-    parser.add_argument("--memory", type=int, metavar="SEEDS", help="simulate so many seeds and tell memory")
+    parser.add_argument("--memory", type=int, metavar="SEEDS", help="simulate so many seeds and print memory")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     if arguments.memory:

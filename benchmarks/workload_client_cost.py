@@ -1,4 +1,4 @@
-"""What one acknowledged send of the `log` workload costs a worker process, by client library.
+"""Measures the CPU time of one acknowledged send of the `log` workload in a worker process, by client library.
 
     python benchmarks/workload_client_cost.py 127.0.0.1:9092 --rate 1000 --seconds 15
 
@@ -44,15 +44,15 @@ def cpu_s(pid: int) -> float:
 def counts(worker: subprocess.Popen[str]) -> Iterator[dict]:
     assert worker.stdout is not None
     for line in worker.stdout:
-        told = json.loads(line)
-        if told["event"] == "counts":
-            yield told
+        report = json.loads(line)
+        if report["event"] == "counts":
+            yield report
 
 
 def measure(client: str, options: argparse.Namespace, directory: Path) -> str:
     topic = f"cost-{client}-{time.time_ns()}"
     create_topic(options.bootstrap, topic, options.replicas)
-    orders = {
+    config = {
         "run_id": client,
         "origin_ns": time.monotonic_ns(),
         "worker": 0,
@@ -66,15 +66,15 @@ def measure(client: str, options: argparse.Namespace, directory: Path) -> str:
         "readers": options.readers,
         "batch_max": options.batch_max,
     }
-    path = directory / "orders.json"
-    path.write_text(json.dumps(orders))
+    path = directory / "config.json"
+    path.write_text(json.dumps(config))
     command = [sys.executable, "-m", "workloads.worker", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         reports = counts(worker)
         started_s = time.monotonic()
-        first = next(told for told in reports if time.monotonic() - started_s >= WARM_UP_S)
+        first = next(report for report in reports if time.monotonic() - started_s >= WARM_UP_S)
         first_s, first_cpu_s = time.monotonic(), cpu_s(worker.pid)
-        last = next(told for told in reports if time.monotonic() - first_s >= options.seconds)
+        last = next(report for report in reports if time.monotonic() - first_s >= options.seconds)
         elapsed_s, used_s = time.monotonic() - first_s, cpu_s(worker.pid) - first_cpu_s
         worker.terminate()
         for _ in reports:
