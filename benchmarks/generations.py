@@ -1,7 +1,7 @@
 """Simulates many seeds of each protocol version on the same processes: failures, speed, memory.
 
-    python benchmarks/generations.py                                  20,000 seeds of each of K5, K4, K3, K2, K1
-    python benchmarks/generations.py --seeds 1:2000 --generation K5   fewer
+    python -m benchmarks.generations                                  20,000 seeds of each of K5, K4, K3, K2, K1
+    python -m benchmarks.generations --seeds 1:2000 --generation K5   fewer
 
 No seed of K5 may fail, and of the others only by a documented flaw of their protocol version. Any other failure is
 printed at once, with its seed. Memory is the largest resident size of any process so far, in MiB: it must stop growing

@@ -1,7 +1,7 @@
 """Measures how far, and how fast, the shrinker reduces failures whose shortest schedule is known.
 
-    python benchmarks/shrinking.py                     every flaw of the table, 110 s each at most
-    python benchmarks/shrinking.py --flaw eager-shrink
+    python -m benchmarks.shrinking                     every flaw of the table, 110 s each at most
+    python -m benchmarks.shrinking --flaw eager-shrink
 
 The shortest schedules were found by a model checker, breadth first, on models of the protocol with the same rule taken
 out. The aim is three times that length, in less than two minutes.

@@ -1,8 +1,8 @@
 """Measures the simulator: seeds a minute with and without its observer, on one core and two; memory over many seeds.
 
-    python benchmarks/simulation.py                      speed of the standard scenario
-    python benchmarks/simulation.py --memory 100000      memory of a sweep, at intervals
-    python benchmarks/simulation.py --profile            profile by function
+    python -m benchmarks.simulation                      speed of the standard scenario
+    python -m benchmarks.simulation --memory 100000      memory of a sweep, at intervals
+    python -m benchmarks.simulation --profile            profile by function
 
 The standard scenario: 3 controllers, 3 brokers, 2 partitions with 3 replicas each, 200 sends, 200 polls, 60 virtual
 seconds with all kinds of faults, the sole-survivor phase, final reads. The target is 1,000 seeds a minute on 2 cores,
