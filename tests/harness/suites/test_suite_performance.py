@@ -158,7 +158,7 @@ def test_a_suite_that_does_not_find_its_canary_fails(stage: Stage) -> None:
     state, ended = stage.perform()
     assert ended.status == Exit.FAILED
     assert load_suite(state.directory).verdict == "unknown"
-    assert "proves nothing" in (state.directory / "index.html").read_text()
+    assert "prove nothing" in (state.directory / "index.html").read_text()
     assert cases(state)["canary a planted flaw is found"].find("failure") is not None
 
 

@@ -34,7 +34,7 @@ from nemesis.capabilities.cluster import CLIENTS
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
 from tests.support.images import image_on, shell
 from tests.support.ssh_lab import NamespaceFleet
-from tests.support.ssh_lab import unhealthy_reason as lacking_of_the_lab
+from tests.support.ssh_lab import lacking as lacking_of_the_lab
 from workloads.values import encode_value
 
 pytestmark = pytest.mark.cluster
