@@ -1,6 +1,6 @@
 """Runs the matrix of reduced machines, and writes the table of what a stranger sees on each of them.
 
-    python -m tests.machines [--out docs/machines.md] [ROW …]
+    python -m tests.machines [--table FILE] [ROW …]
 
 Needs root, mmdebstrap and, for the rows in containers, a Docker engine that answers (`.ci/dockerd` starts one). What is
 judged is the last commit: a stranger clones it.
