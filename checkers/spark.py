@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -294,16 +294,17 @@ def _java_version(executable: Path) -> int | None:
 
 
 def _wrapper_home(java: Path) -> Path:
-    """Make the directory whose `bin/java` is the wrapper, in the user's cache or else in a temporary directory."""
+    """Make the directory whose `bin/java` is the wrapper: in the user's cache if that may execute it, or temporary."""
     text = _WRAPPER.format(java=shlex.quote(str(java)))
     name = f"java-{sha256(text.encode()).hexdigest()[:12]}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "harrow" / name
-    try:
-        return _write_wrapper(cache, text)
-    except OSError:
-        temporary = Path(tempfile.mkdtemp(prefix="harrow-java-"))
-        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-        return _write_wrapper(temporary, text)
+    with suppress(OSError):
+        home = _write_wrapper(cache, text)
+        if may_execute(home):
+            return home
+    temporary = Path(tempfile.mkdtemp(prefix="harrow-java-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return _write_wrapper(temporary, text)
 
 
 def _write_wrapper(home: Path, text: str) -> Path:

@@ -82,6 +82,15 @@ def test_an_unwritable_cache_is_no_obstacle(nowhere: Path, monkeypatch: pytest.M
     assert (find_java().home / "bin" / "java").is_file()
 
 
+def test_a_cache_on_a_file_system_without_programs_is_no_obstacle(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark, "may_execute", lambda directory: not directory.is_relative_to(nowhere / "cache"))
+    home = find_java().home
+    assert (home / "bin" / "java").is_file()
+    assert not home.is_relative_to(nowhere / "cache")
+
+
 OTHER_PANDAS = """
 import warnings
 import pandas
