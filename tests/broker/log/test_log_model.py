@@ -238,11 +238,8 @@ class LogAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def producers_are_those_rebuilt_from_the_log(self) -> None:
-        # What producers sent below the log's start may be forgotten: it is no longer there to be read again.
         rebuilt = ProducerStates()
         for b in self.batches:
-            if b.end <= self.start and not self.never_advanced:
-                continue
             rebuilt.update(b.producer, 0, b.sequence, b.base_offset, b.end - 1, False)
         for producer, state in rebuilt.states.items():
             known = self.log.producers.states[producer]
