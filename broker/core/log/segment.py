@@ -194,8 +194,6 @@ class Segment:
         size = self._files.size(self.name)
         self.clear()
         self._indexes = Indexes.read(self._files, self._stem, self.base_offset, size)
-        if self._indexes.offsets and not self._entry_holds(len(self._indexes.offsets) - 1):
-            self._indexes = Indexes()
         self._walk_in(size)
 
     def _entry_holds(self, entry: int) -> bool:
@@ -213,7 +211,12 @@ class Segment:
         self._walk_in(size)
 
     def _walk_in(self, size: int) -> None:
-        """Rebuild the state from the index entries and the batches after the last one, up to `size`."""
+        """Rebuild the state from the index entries and the batches after the last one, up to `size`.
+
+        The last entry must hold: the tail begins there, and what a damaged entry says of it would hide batches.
+        """
+        if self._indexes.offsets and not self._entry_holds(len(self._indexes.offsets) - 1):
+            self._indexes = Indexes()
         indexes = self._indexes
         if indexes.positions:
             position, offset = indexes.positions[-1], indexes.offsets[-1]

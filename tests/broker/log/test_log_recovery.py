@@ -118,6 +118,20 @@ def test_a_log_damaged_in_spite_of_a_clean_stop_is_recovered() -> None:
     assert opened.flushed_offset < 24
 
 
+def test_a_truncation_down_to_a_damaged_index_entry_hides_no_batch() -> None:
+    files = MemoryFiles()
+    log = Log.open(files, "t-0", LogConfig(segment_bytes=9999, index_interval_bytes=100), clean=True)
+    for index in range(5):
+        log.append_as_leader(encode_batch([(None, b"value")], 0, 0, index, 5, 0, index), 1)
+    log.close_clean()
+    index_file = files.files["t-0/00000000000000000000.index"].data
+    assert len(index_file) == 16, "expected two entries"
+    index_file[0] ^= 0x80
+    opened = Log.open(files, "t-0", LogConfig(segment_bytes=9999, index_interval_bytes=100), clean=True)
+    opened.truncate_to(4)
+    assert [batch.base_offset for batch in opened.producers.states[5].batches] == [0, 1, 2, 3]
+
+
 def test_a_lost_segment_in_the_middle_costs_all_after_it() -> None:
     files = FILES.copy()
     files.delete(SEGMENTS[1])
