@@ -8,11 +8,12 @@ A send or poll is a transaction with one kind of micro-operation::
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from checkers.foreign.events import Event, Malformed, Value, frozen
+from checkers.foreign.events import Event, Malformed, Rows, Value, event_of, frozen
 
 TRANSACTIONS = frozenset({"send", "poll", "txn"})
 SUBSCRIPTIONS = frozenset({"assign", "subscribe"})
@@ -146,3 +147,18 @@ def _kinds(value: object) -> set[object]:
     if not isinstance(value, list | tuple):
         return set()
     return {frozen(micro[0]) if isinstance(micro, list | tuple) and micro else None for micro in value}
+
+
+def json_rows(lines: Iterable[str]) -> Rows:
+    """Read the events of a file of JSON lines."""
+    position = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            form = json.loads(line)
+        except (ValueError, RecursionError):
+            yield Malformed(number, "expected an operation as one line of JSON")
+            continue
+        yield event_of(form, position, number)
+        position += 1

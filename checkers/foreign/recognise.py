@@ -10,7 +10,7 @@ from typing import Final
 from checkers.foreign.edn import edn_rows
 from checkers.foreign.events import Rows
 from checkers.foreign.jepsen_log import event_in, log_rows
-from checkers.foreign.json_lines import json_rows
+from checkers.foreign.kafka import json_rows
 from checkers.foreign.porcupine import porcupine_rows
 
 STORE: Final = "store"

@@ -12,8 +12,7 @@ from harness.commands.parts.lazy import Entry, LazyGroup
 from harness.commands.parts.names import about_option
 from harness.run.stopping import MissingPrerequisite, sigterm_interrupts
 from harness.store.store import StoreError
-from harness.terminal.errors import describe, is_own_error
-from harness.terminal.exits import Exit
+from harness.terminal.exits import Exit, describe, is_own_error
 from naming import SpecError
 from nemesis.schedule import ScheduleError
 

@@ -28,7 +28,7 @@ from harness.environments.machine.feature_probes import (
 )
 from harness.environments.ssh.probe import try_ssh
 from harness.environments.ssh.vms.probe import try_vms
-from harness.terminal.errors import describe
+from harness.terminal.exits import describe
 from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, USUAL
 

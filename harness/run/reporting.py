@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.terminal.errors import describe
+from harness.terminal.exits import describe
 
 
 def write_report(run: Path, warn: Callable[[str], object]) -> Path | None:

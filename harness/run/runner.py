@@ -22,7 +22,7 @@ from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
 from harness.spec.spec import OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
-from harness.terminal.errors import describe
+from harness.terminal.exits import describe
 from harness.terminal.progress import Progress
 from history import HistoryWriter, RunClock
 from nemesis import schedule

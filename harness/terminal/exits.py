@@ -22,3 +22,18 @@ def worst(verdicts: list[str]) -> Exit:
     """The exit status of several runs: an anomaly outweighs an undecided run, which outweighs a valid one."""
     severity = (Exit.ANOMALIES, Exit.UNKNOWN, Exit.VALID)
     return min((VERDICTS[verdict] for verdict in verdicts), key=severity.index, default=Exit.UNKNOWN)
+
+
+_OURS = ("harness", "simulation", "nemesis", "workloads", "checkers", "reports", "history", "naming", "broker")
+
+
+def describe(error: BaseException) -> str:
+    """Return the message of an error of Harrow's own types; name the type of any other error, too."""
+    if is_own_error(error):
+        return str(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def is_own_error(error: BaseException) -> bool:
+    """Whether the exception's type is one of this project's."""
+    return type(error).__module__.split(".")[0] in _OURS

@@ -19,8 +19,7 @@ from harness.run.judging import need_java
 from harness.run.stopping import Stop, on_signals
 from harness.store.run_names import of_simulation
 from harness.store.store import StoreError, make_run_directory
-from harness.terminal.errors import describe
-from harness.terminal.exits import Exit
+from harness.terminal.exits import Exit, describe
 from simulation.runs import stored
 from simulation.runs.marks_table import mark_lines
 from simulation.runs.pool import cores

@@ -14,7 +14,7 @@ from harness.run.stopping import Interrupted, RunFailed, Stop
 from harness.run.workers import Worker
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
-from harness.terminal.errors import describe
+from harness.terminal.exits import describe
 from harness.terminal.progress import Progress
 from history import HistoryError, HistoryWriter, RunClock
 from nemesis.capabilities.cluster import Node

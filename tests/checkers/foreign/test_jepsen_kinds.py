@@ -7,8 +7,7 @@ import json
 import pytest
 
 from checkers.foreign.jepsen_kafka import judge_kafka
-from checkers.foreign.json_lines import json_rows
-from checkers.foreign.kafka import KafkaHistory, kafka_history
+from checkers.foreign.kafka import KafkaHistory, json_rows, kafka_history
 
 Step = tuple[int, str, str, object]
 """Process, type, function, value: an operation that is invoked and completed before the next one begins."""
