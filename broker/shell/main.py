@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from broker.shell.files.joined_files import JoinedFiles
 from broker.shell.files.ledger_files import LedgerFiles
 from broker.shell.files.posix_files import PosixFiles
 from broker.shell.host import Host
-from broker.shell.observability import admin, logs
+from broker.shell.observability import admin
 
 LOG = logging.getLogger(__name__)
 
@@ -44,9 +45,18 @@ class CannotStartError(Exception):
         self.status = status
 
 
+def configure_logging() -> None:
+    """Send all log records to standard error, one line each: `12:00:01.234 INFO  text`, time in UTC."""
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
 def run(path: str, factory: NodeFactory = make_node) -> int:
     """Run a node until it ends and return its exit status."""
-    logs.configure()
+    configure_logging()
     try:
         settings = properties.load(Path(path))
         return asyncio.run(_run(settings, factory))

@@ -18,10 +18,9 @@ from broker.core.messages import AnyResponse, Listener
 from broker.core.ports.events import Disconnected, Event, RequestReceived
 from broker.shell.codec import api_versions
 from broker.shell.codec.apis import LISTENER_APIS, AnyCodec
-from broker.shell.codec.errors import DecodeError
-from broker.shell.codec.frames import RequestHeader, read_request, read_request_header, response_frame
+from broker.shell.codec.frames import FrameBuffer, RequestHeader, read_request, read_request_header, response_frame
+from broker.shell.codec.wire import DecodeError
 from broker.shell.network import sockets
-from broker.shell.network.framing import FrameBuffer
 from broker.shell.observability.traffic import Traffic
 
 LOG = logging.getLogger(__name__)

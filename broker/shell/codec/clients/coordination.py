@@ -15,52 +15,15 @@ from broker.core.messages import (
     InitProducerIdResponse,
 )
 from broker.shell.codec import schema
-from broker.shell.codec.base import Codec
+from broker.shell.codec.mapping import Message, many, mapped, message, record
 from broker.shell.codec.wire import Parts
 
 # --- InitProducerId ---------------------------------------------------------------------------------------
 
-
-def _decode_init_request(data: bytes, position: int, version: int) -> InitProducerIdRequest:
-    wire = schema.decode(WireInitRequest, data, position, version)
-    return InitProducerIdRequest(wire.transactional_id, wire.producer_id, wire.producer_epoch)
-
-
-def _encode_init_request(request: InitProducerIdRequest, version: int) -> Parts:
-    return schema.encode(
-        WireInitRequest,
-        version,
-        transactional_id=request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-    )
-
-
-def _decode_init_response(data: bytes, position: int, version: int) -> InitProducerIdResponse:
-    wire = schema.decode(WireInitResponse, data, position, version)
-    return InitProducerIdResponse(wire.error_code, wire.producer_id, wire.producer_epoch)
-
-
-def _encode_init_response(response: InitProducerIdResponse, version: int) -> Parts:
-    return schema.encode(
-        WireInitResponse,
-        version,
-        error_code=response.error_code,
-        producer_id=response.producer_id,
-        producer_epoch=response.producer_epoch,
-    )
-
-
-INIT_PRODUCER_ID = Codec(
-    api_key=22,
-    name="InitProducerId",
-    versions=(0, 4),
-    flexible_from=2,
-    request_type=InitProducerIdRequest,
-    decode_request=_decode_init_request,
-    encode_request=_encode_init_request,
-    decode_response=_decode_init_response,
-    encode_response=_encode_init_response,
+INIT_PRODUCER_ID = mapped(
+    (0, 4),
+    message(WireInitRequest, record(InitProducerIdRequest)),
+    message(WireInitResponse, record(InitProducerIdResponse)),
 )
 
 # --- FindCoordinator --------------------------------------------------------------------------------------
@@ -85,54 +48,27 @@ def _encode_find_request(request: FindCoordinatorRequest, version: int) -> Parts
     )
 
 
+_BATCH = message(WireFindResponse, record(FindCoordinatorResponse, coordinators=many(record(Coordinator))))
+
+
 def _decode_find_response(data: bytes, position: int, version: int) -> FindCoordinatorResponse:
+    if version >= _BATCHED:
+        return _BATCH.decode(data, position, version)
     wire = schema.decode(WireFindResponse, data, position, version)
-    if version < _BATCHED:
-        single = Coordinator("", wire.error_code, wire.node_id, wire.host, wire.port, wire.error_message or None)
-        return FindCoordinatorResponse((single,))
-    return FindCoordinatorResponse(
-        tuple(
-            Coordinator(each.key, each.error_code, each.node_id, each.host, each.port, each.error_message)
-            for each in schema.elements(wire.coordinators)
-        )
-    )
+    single = Coordinator("", wire.error_code, wire.node_id, wire.host, wire.port, wire.error_message or None)
+    return FindCoordinatorResponse((single,))
 
 
 def _encode_find_response(response: FindCoordinatorResponse, version: int) -> Parts:
-    if version < _BATCHED:
-        single = response.coordinators[0]
-        return schema.encode(
-            WireFindResponse,
-            version,
-            error_code=single.error_code,
-            error_message=single.error_message,
-            node_id=single.node_id,
-            host=single.host,
-            port=single.port,
-        )
-    coordinators = [
-        WireFindResponse.Coordinator(
-            version=version,
-            key=each.key,
-            node_id=each.node_id,
-            host=each.host,
-            port=each.port,
-            error_code=each.error_code,
-            error_message=each.error_message,
-        )
-        for each in response.coordinators
-    ]
-    return schema.encode(WireFindResponse, version, coordinators=coordinators)
+    if version >= _BATCHED:
+        return _BATCH.encode(response, version)
+    single = response.coordinators[0]._asdict()
+    del single["key"]
+    return schema.encode(WireFindResponse, version, **single)
 
 
-FIND_COORDINATOR = Codec(
-    api_key=10,
-    name="FindCoordinator",
-    versions=(0, 6),
-    flexible_from=3,
-    request_type=FindCoordinatorRequest,
-    decode_request=_decode_find_request,
-    encode_request=_encode_find_request,
-    decode_response=_decode_find_response,
-    encode_response=_encode_find_response,
+FIND_COORDINATOR = mapped(
+    (0, 6),
+    Message(WireFindRequest, FindCoordinatorRequest, _decode_find_request, _encode_find_request),
+    _BATCH._replace(decode=_decode_find_response, encode=_encode_find_response),
 )

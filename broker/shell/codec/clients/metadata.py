@@ -13,8 +13,11 @@ from broker.core.messages import (
     MetadataTopic,
 )
 from broker.shell.codec import schema
-from broker.shell.codec.base import Codec
+from broker.shell.codec.mapping import ARRAY, BOOL, TEXT, UUID, Message, many, mapped, message, record, text_before
 from broker.shell.codec.wire import Parts
+
+_NAME_MAY_BE_NULL = 12
+"""From this version on, the first that allows requests by id."""
 
 
 def _decode_request(data: bytes, position: int, version: int) -> MetadataRequest:
@@ -40,86 +43,25 @@ def _encode_request(request: MetadataRequest, version: int) -> Parts:
     return schema.encode(WireRequest, version, topics=topics, allow_auto_topic_creation=allow)
 
 
-def _wire_partition(partition: MetadataPartition, version: int) -> schema.WireMessage:
-    return WireResponse.MetadataResponseTopic.MetadataResponsePartition(
-        version=version,
-        error_code=partition.error_code,
-        partition_index=partition.partition,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.isr,
-        offline_replicas=partition.offline_replicas,
-    )
+_PARTITION = record(
+    MetadataPartition,
+    partition="partition_index",
+    leader="leader_id",
+    replicas=("replica_nodes", ARRAY),
+    isr=("isr_nodes", ARRAY),
+    offline_replicas=ARRAY,
+)
+_TOPIC = record(
+    MetadataTopic,
+    name=text_before(_NAME_MAY_BE_NULL),
+    topic_id=UUID,
+    is_internal=BOOL,
+    partitions=many(_PARTITION),
+)
+_RESPONSE = record(MetadataResponse, brokers=many(record(MetadataBroker)), cluster_id=TEXT, topics=many(_TOPIC))
 
-
-def _wire_topic(topic: MetadataTopic, version: int) -> schema.WireMessage:
-    return WireResponse.MetadataResponseTopic(
-        version=version,
-        error_code=topic.error_code,
-        # The name may be null only from version 12 on, the first that allows requests by id.
-        name=topic.name if version >= 12 else topic.name or "",
-        topic_id=schema.uuid_or_zero(topic.topic_id),
-        is_internal=topic.is_internal,
-        partitions=[_wire_partition(partition, version) for partition in topic.partitions],
-    )
-
-
-def _encode_response(response: MetadataResponse, version: int) -> Parts:
-    return schema.encode(
-        WireResponse,
-        version,
-        brokers=[
-            WireResponse.MetadataResponseBroker(
-                version=version, node_id=each.node_id, host=each.host, port=each.port, rack=each.rack
-            )
-            for each in response.brokers
-        ],
-        cluster_id=response.cluster_id,
-        controller_id=response.controller_id,
-        topics=[_wire_topic(topic, version) for topic in response.topics],
-    )
-
-
-def _topic(wire: schema.WireMessage) -> MetadataTopic:
-    return MetadataTopic(
-        wire.error_code,
-        wire.name,
-        schema.uuid_text(wire.topic_id),
-        bool(wire.is_internal),
-        tuple(
-            MetadataPartition(
-                each.error_code,
-                each.partition_index,
-                each.leader_id,
-                each.leader_epoch,
-                tuple(each.replica_nodes),
-                tuple(each.isr_nodes),
-                tuple(each.offline_replicas or ()),
-            )
-            for each in schema.elements(wire.partitions)
-        ),
-    )
-
-
-def _decode_response(data: bytes, position: int, version: int) -> MetadataResponse:
-    wire = schema.decode(WireResponse, data, position, version)
-    return MetadataResponse(
-        tuple(MetadataBroker(each.node_id, each.host, each.port, each.rack) for each in schema.elements(wire.brokers)),
-        wire.cluster_id or "",
-        wire.controller_id,
-        tuple(_topic(topic) for topic in schema.elements(wire.topics)),
-    )
-
-
-METADATA = Codec(
-    api_key=3,
-    name="Metadata",
-    versions=(0, 13),
-    flexible_from=9,
-    request_type=MetadataRequest,
-    decode_request=_decode_request,
-    encode_request=_encode_request,
-    decode_response=_decode_response,
-    encode_response=_encode_response,
+METADATA = mapped(
+    (0, 13),
+    Message(WireRequest, MetadataRequest, _decode_request, _encode_request),
+    message(WireResponse, _RESPONSE),
 )
