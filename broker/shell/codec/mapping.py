@@ -2,11 +2,11 @@
 
     mapped(
         (0, 2),
-        message(WireRequest, record(DeleteRecordsRequest, partitions=by_topic("topics", DELETED_PARTITION))),
+        message(WireRequest, record(DeleteRecordsRequest, partitions=("topics", by_topic(PARTITION)))),
         message(WireResponse, record(DeleteRecordsResponse, …)),
     )
 
-A record names the fields of ours that stand under another name on the wire, or in another form; all others have the
+`record` takes the fields of ours that stand under another name on the wire, or in another form; all others have the
 same name and form there. Fields that only the wire has get the schema's default. What depends on the version in other
 ways than by a missing field is written by hand, as two functions.
 """
@@ -121,7 +121,7 @@ Place = str | Form | tuple[str, Form] | Column
 """What a table says of a field: another name, another form, or both."""
 
 
-class Record(Generic[T]):
+class Structure(Generic[T]):
     """The fields of one of our tuples, in their order, as fields of a structure. It is a form itself."""
 
     def __init__(self, make: Callable[[Sequence[Any]], T], kind: type[T], columns: Sequence[Column]) -> None:
@@ -167,18 +167,18 @@ class Record(Generic[T]):
         return read, write
 
 
-def record(kind: type[T], **places: Place) -> Record[T]:
+def record(kind: type[T], **places: Place) -> Structure[T]:
     """A named tuple of ours; `places` are its fields that do not stand on the wire as they are."""
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     if not places.keys() <= set(names):
         raise ValueError(f"expected fields of {kind.__name__}, found {', '.join(places.keys() - set(names))}")
-    return Record(lambda values: kind(*values), kind, [_column(name, places.get(name, name)) for name in names])
+    return Structure(lambda values: kind(*values), kind, [_column(name, places.get(name, name)) for name in names])
 
 
-def row(*places: str | tuple[str, Form]) -> Record[tuple[Any, ...]]:
+def row(*places: str | tuple[str, Form]) -> Structure[tuple[Any, ...]]:
     """A plain tuple of ours, by the names that its values have on the wire."""
     names = [place if isinstance(place, str) else place[0] for place in places]
-    return Record(tuple, tuple, [_column(name, place) for name, place in zip(names, places, strict=True)])
+    return Structure(tuple, tuple, [_column(name, place) for name, place in zip(names, places, strict=True)])
 
 
 def _column(name: str, place: Place) -> Column:
@@ -193,7 +193,7 @@ def _column(name: str, place: Place) -> Column:
             return Column(name, name, place)
 
 
-def by_topic(element: Record[Any], inner: str = "partitions", *, topic: str = "topic", key: Place = "name") -> Form:
+def by_topic(element: Structure[Any], inner: str = "partitions", *, topic: str = "topic", key: Place = "name") -> Form:
     """An array of topics with partitions each, which our messages list flat, with the topic in every element.
 
     `inner` is the wire's name of the array of partitions: of structures, or of numbers if the element has nothing but a
@@ -206,7 +206,7 @@ def by_topic(element: Record[Any], inner: str = "partitions", *, topic: str = "t
 
     def bind(field: WireField) -> Both:
         topic_class = field.data_class
-        read_key, write_key = Record.directions(topic_class, [key_column])
+        read_key, write_key = Structure.directions(topic_class, [key_column])
         partitions = topic_class.fields[inner]
         read_one, write_one = _of_partition(partitions, others)
 
@@ -242,7 +242,7 @@ def _of_partition(
     """The two directions for one partition: a structure, or its number alone."""
     if field.is_struct_array():
         partition_class = field.data_class
-        read, write = Record.directions(partition_class, columns)
+        read, write = Structure.directions(partition_class, columns)
         return read, lambda values, version: partition_class(version=version, **write(values, version))
     number = next(at for at, column in enumerate(columns) if column.on_wire is not None)
     return lambda wire: [wire if at == number else "" for at in range(len(columns))], lambda values, _: values[number]
@@ -265,7 +265,7 @@ class Message(NamedTuple, Generic[T]):
     encode: Callable[[T, int], Parts]
 
 
-def message(wire: WireMessage, fields: Record[T], **constants: object) -> Message[T]:
+def message(wire: WireMessage, fields: Structure[T], **constants: object) -> Message[T]:
     """A message that a table describes; `constants` are fields of the wire's that have one value, not the default."""
     read, write = fields.bind(wire)
 

@@ -23,14 +23,14 @@ from broker.core.metadata.records import METADATA_TOPIC
 from broker.shell.codec import schema, wire
 from broker.shell.codec.base import Codec
 from broker.shell.codec.cluster.quorum import one_topic, the_partition
-from broker.shell.codec.mapping import Message, Record, many, mapped, record
+from broker.shell.codec.mapping import Message, Structure, many, mapped, record
 from broker.shell.codec.wire import NO_TAGS, DecodeError, Parts
 
 # --- DescribeQuorum ---------------------------------------------------------------------------------------
 
 _REPLICA = record(QuorumReplica, last_fetch_ms="last_fetch_timestamp", last_caught_up_ms="last_caught_up_timestamp")
 _DESCRIBED = record(DescribeQuorumResponse, voters=("current_voters", many(_REPLICA)), observers=many(_REPLICA))
-_read, _write = Record.directions(WireDescribeResponse.TopicData.PartitionData, _DESCRIBED.columns)
+_read, _write = Structure.directions(WireDescribeResponse.TopicData.PartitionData, _DESCRIBED.columns)
 
 
 def _decode_describe_request(data: bytes, position: int, version: int) -> DescribeQuorumRequest:

@@ -21,7 +21,7 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.shell.codec import schema
-from broker.shell.codec.mapping import TEXT, Message, Record, mapped, record
+from broker.shell.codec.mapping import TEXT, Message, Structure, mapped, record
 from broker.shell.codec.schema import WireMessage
 from broker.shell.codec.wire import DecodeError, Parts
 
@@ -48,10 +48,10 @@ def the_partition(message: WireMessage) -> WireMessage:
     return partitions[0][1]
 
 
-def _request(wire: WireMessage, fields: Record[T], of_message: int) -> Message[T]:
+def _request(wire: WireMessage, fields: Structure[T], of_message: int) -> Message[T]:
     """A request whose first fields are those of the message, the others those of the partition."""
-    read_first, write_first = Record.directions(wire, fields.columns[:of_message])
-    read_rest, write_rest = Record.directions(wire.TopicData.PartitionData, fields.columns[of_message:])
+    read_first, write_first = Structure.directions(wire, fields.columns[:of_message])
+    read_rest, write_rest = Structure.directions(wire.TopicData.PartitionData, fields.columns[of_message:])
 
     def decode(data: bytes, position: int, version: int) -> T:
         found = schema.decode(wire, data, position, version)
