@@ -23,10 +23,14 @@ from broker.shell.codec.administration.partitions import (
 )
 from broker.shell.codec.administration.topics import CREATE_TOPICS, DELETE_TOPICS, ELECT_LEADERS
 from broker.shell.codec.base import Codec
-from broker.shell.codec.clients.coordination import FIND_COORDINATOR, INIT_PRODUCER_ID
 from broker.shell.codec.clients.fetch import FETCH
-from broker.shell.codec.clients.metadata import METADATA
-from broker.shell.codec.clients.offsets import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from broker.shell.codec.clients.lookups import (
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+)
 from broker.shell.codec.clients.produce import PRODUCE
 from broker.shell.codec.cluster.brokers import (
     ALLOCATE_PRODUCER_IDS,
@@ -37,9 +41,18 @@ from broker.shell.codec.cluster.brokers import (
 from broker.shell.codec.cluster.metadata_log import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from broker.shell.codec.cluster.quorum import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
 from broker.shell.codec.cluster.replicas import ALTER_PARTITION, GET_REPLICA_LOG_INFO
-from broker.shell.codec.groups.administration import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
-from broker.shell.codec.groups.membership import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from broker.shell.codec.groups.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from broker.shell.codec.groups import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+)
 
 AnyCodec = Codec[AnyRequest, AnyResponse]
 

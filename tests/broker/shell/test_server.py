@@ -25,7 +25,7 @@ from broker.core.messages import (
 )
 from broker.core.ports.events import Disconnected, RequestReceived
 from broker.shell.codec.apis import LISTENER_APIS
-from broker.shell.codec.clients.coordination import INIT_PRODUCER_ID
+from broker.shell.codec.clients.lookups import INIT_PRODUCER_ID
 from broker.shell.codec.cluster.brokers import BROKER_HEARTBEAT
 from broker.shell.network import server as server_module
 from broker.shell.network.server import Server
