@@ -24,8 +24,7 @@ from broker.core.messages import (
 from broker.core.settings import CLIENT_LISTENER
 from broker.shell.codec import api_versions
 from broker.shell.codec.apis import LISTENER_APIS
-from broker.shell.codec.frames import read_request, read_request_header, response_frame
-from broker.shell.network.framing import FrameBuffer
+from broker.shell.codec.frames import FrameBuffer, read_request, read_request_header, response_frame
 
 TOPIC = "throughput"
 APIS = {codec.api_key: codec for codec in LISTENER_APIS[CLIENT_LISTENER].values() if codec.api_key in (0, 3)}

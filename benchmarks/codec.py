@@ -40,7 +40,7 @@ from broker.core.messages import (
     ProduceResponse,
 )
 from broker.shell.codec.clients.fetch import FETCH
-from broker.shell.codec.clients.metadata import METADATA
+from broker.shell.codec.clients.lookups import METADATA
 from broker.shell.codec.clients.produce import PRODUCE
 
 BATCH = bytes(11_033)

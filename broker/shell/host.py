@@ -52,7 +52,7 @@ _LEVELS = {
 }
 
 
-class Host:
+class NodeHost:
     """One running node. Create it inside the loop that is to run it."""
 
     def __init__(self, node: Node, settings: Settings, files: Files, on_ready: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.ports.events import Flush
 from broker.core.ports.marks import sometimes
 from broker.core.quorum import elections, snapshots
-from broker.core.quorum.state import Progress, Quorum, QuorumRole
+from broker.core.quorum.state import FetchProgress, Quorum, QuorumRole
 
 FETCH_OF_OLD_EPOCH = sometimes("quorum fetch refused: the epoch is old (QU-3)")
 FETCH_OF_NEW_EPOCH = sometimes("quorum fetch refused: the epoch is not known yet (QU-3)")
@@ -133,7 +133,7 @@ def record_fetch(quorum: Quorum, request: FetchRequest) -> bool:
         progress = quorum.voters[request.replica_id]
         progress.log_end = part.fetch_offset
     elif request.replica_id >= 0:
-        progress = quorum.observers.setdefault(request.replica_id, Progress())
+        progress = quorum.observers.setdefault(request.replica_id, FetchProgress())
         progress.log_end = part.fetch_offset
     else:
         return False
@@ -275,5 +275,5 @@ def describe(quorum: Quorum) -> DescribeQuorumResponse:
     )
 
 
-def _described(replica_id: int, progress: Progress) -> QuorumReplica:
+def _described(replica_id: int, progress: FetchProgress) -> QuorumReplica:
     return QuorumReplica(replica_id, progress.log_end, progress.last_fetch_ms, progress.caught_up_ms)

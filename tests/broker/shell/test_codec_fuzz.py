@@ -10,7 +10,7 @@ from wire_samples import Sampler
 from broker.core.messages import Coordinator
 from broker.shell.codec import api_versions, frames
 from broker.shell.codec.apis import CODECS
-from broker.shell.codec.errors import DecodeError
+from broker.shell.codec.wire import DecodeError
 
 MUTATIONS = 60
 

@@ -35,7 +35,7 @@ from broker.shell.codec import frames
 from broker.shell.codec.administration.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from broker.shell.codec.apis import CODECS, codec_of
 from broker.shell.codec.clients.fetch import FETCH
-from broker.shell.codec.clients.metadata import METADATA
+from broker.shell.codec.clients.lookups import METADATA
 from broker.shell.codec.clients.produce import PRODUCE
 from broker.shell.codec.cluster.replicas import ALTER_PARTITION
 

@@ -35,7 +35,7 @@ from broker.core.ports.events import (
     TimerFired,
 )
 from broker.core.ports.files import StorageError
-from broker.shell.host import EXIT_CRASHED, Host
+from broker.shell.host import EXIT_CRASHED, NodeHost
 
 STOP = [Exit(0, "done")]
 
@@ -45,7 +45,7 @@ def run(script, during=None, files=None, **changes):
     node = ScriptedNode(script)
 
     async def scenario():
-        host = Host(node, settings(**changes), files or GatedFiles(), lambda: None)
+        host = NodeHost(node, settings(**changes), files or GatedFiles(), lambda: None)
         ports = await host.listen()
         running = asyncio.create_task(host.run())
         if during is not None:
@@ -94,7 +94,7 @@ def test_a_timer_fires_at_its_time_never_before():
     node_box.append(node)
 
     async def scenario():
-        host = Host(node, settings(listeners=()), GatedFiles(), lambda: None)
+        host = NodeHost(node, settings(listeners=()), GatedFiles(), lambda: None)
         return await asyncio.wait_for(host.run(), 10)
 
     assert asyncio.run(scenario()) == 0
@@ -160,7 +160,7 @@ def test_time_never_runs_backwards():
     node.handle = handle
 
     async def scenario():
-        return await Host(node, settings(listeners=()), GatedFiles(), lambda: None).run()
+        return await NodeHost(node, settings(listeners=()), GatedFiles(), lambda: None).run()
 
     assert asyncio.run(scenario()) == 0
     assert times == sorted(times)
@@ -232,12 +232,12 @@ def test_two_nodes_talk_through_their_hosts():
     async def scenario():
         controller = ScriptedNode(served)
         listener = Listener("CONTROLLER", "127.0.0.1", 0)
-        host = Host(controller, settings(listeners=(listener,)), GatedFiles(), lambda: None)
+        host = NodeHost(controller, settings(listeners=(listener,)), GatedFiles(), lambda: None)
         (port,) = await host.listen()
         first = asyncio.create_task(host.run())
         broker = ScriptedNode(asking)
         voters = {100: ("127.0.0.1", port)}
-        second = Host(broker, settings(voters=voters, listeners=()), GatedFiles(), lambda: None)
+        second = NodeHost(broker, settings(voters=voters, listeners=()), GatedFiles(), lambda: None)
         assert await asyncio.wait_for(second.run(), 10) == 0
         assert await asyncio.wait_for(first, 10) == 0
         return broker.events[-1][1]
@@ -252,7 +252,7 @@ def test_a_broker_is_reached_where_the_operator_says_and_a_controller_where_it_v
         node = ScriptedNode(on(Started, STOP))
         node.addresses = {2: ("metadata", 2), 3: ("metadata", 3)}
         made = settings(voters={2: ("voter", 1), 100: ("voter", 1)}, peer_addresses={2: ("p", 9)})
-        host = Host(node, made, GatedFiles(), lambda: None)
+        host = NodeHost(node, made, GatedFiles(), lambda: None)
         asked = [(2, "replication"), (3, "recovery"), (4, "replication")]
         asked += [(2, "quorum"), (2, "control"), (100, "metadata"), (3, "quorum-fetch")]
         return [host.address_of(*each) for each in asked]
@@ -276,7 +276,7 @@ def test_readiness_is_announced_once():
     node = ScriptedNode(lambda event: STOP if len(node.seen(StopRequested)) == 3 else [])
 
     async def scenario():
-        host = Host(node, settings(listeners=()), GatedFiles(), lambda: announced.append(len(node.events)))
+        host = NodeHost(node, settings(listeners=()), GatedFiles(), lambda: announced.append(len(node.events)))
         running = asyncio.create_task(host.run())
         await eventually(lambda: len(node.seen(Started)) == 1)
         for _ in range(3):
@@ -333,10 +333,10 @@ def test_notes_go_to_the_log(level, number, caplog):
 def test_a_taken_port_is_an_os_error():
     async def scenario():
         node = ScriptedNode(on(Started, STOP))
-        host = Host(node, settings(), GatedFiles(), lambda: None)
+        host = NodeHost(node, settings(), GatedFiles(), lambda: None)
         (port,) = await host.listen()
         taken = (Listener("CLIENT", "127.0.0.1", port),)
         with pytest.raises(OSError, match="address already in use"):
-            await Host(node, settings(listeners=taken), GatedFiles(), lambda: None).listen()
+            await NodeHost(node, settings(listeners=taken), GatedFiles(), lambda: None).listen()
 
     asyncio.run(scenario())

@@ -7,7 +7,7 @@ import pytest
 from broker.core.messages import ListOffsetsPartition, ListOffsetsRequest, ProducePartition, ProduceRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
-from broker.shell.codec.clients.offsets import LIST_OFFSETS
+from broker.shell.codec.clients.lookups import LIST_OFFSETS
 from tests.support.cluster import TOPIC, Cluster
 
 MAX_TIMESTAMP = -3

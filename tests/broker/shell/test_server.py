@@ -25,8 +25,8 @@ from broker.core.messages import (
 )
 from broker.core.ports.events import Disconnected, RequestReceived
 from broker.shell.codec.apis import LISTENER_APIS
-from broker.shell.codec.clients.coordination import INIT_PRODUCER_ID
-from broker.shell.codec.cluster.lifecycle import BROKER_HEARTBEAT
+from broker.shell.codec.clients.lookups import INIT_PRODUCER_ID
+from broker.shell.codec.cluster.brokers import BROKER_HEARTBEAT
 from broker.shell.network import server as server_module
 from broker.shell.network.server import Server
 
