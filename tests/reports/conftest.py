@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-import synthetic_run
+
+from tests.reports import synthetic_run
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-import synthetic_run
 
 from history.reader import read_table, table_directory
 from history.schema import ANOMALIES, TABLES
 from reports import render
 from reports.data.stored_run import EXPECTED_TABLES, RunNotFoundError
+from tests.reports import synthetic_run
 from tests.support.html_check import Page
 
 RUNS = ("valid", "invalid", "unknown", "empty")

@@ -1,10 +1,10 @@
 """A slot of a consumer group, with a client and a clock that the test controls."""
 
 import pytest
-from fake_client import FakeTime
 
 from history import HistoryWriter
 from history.reader import load_table
+from tests.workloads.fake_client import FakeTime
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
 from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Revoked, group_library
 from workloads.groups.member import FAILURES_MAX, MemberPlan, MemberSlot

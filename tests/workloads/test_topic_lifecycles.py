@@ -4,10 +4,10 @@ import json
 import threading
 
 import pytest
-from fake_client import FakeTime
 
 from history import HistoryWriter
 from history.reader import load_table
+from tests.workloads.fake_client import FakeTime
 from workloads.admin.lifecycles import PREFIX, TopicLifecycles, TopicPlan
 from workloads.clients.administration import Placement, admin_library
 from workloads.clients.base import ClientError, ClientMissingError, Partition

@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from kept_objects import operations
-from stand_in_broker import StandInBroker, Trouble
 
 from checkers.linearizability.check import check_history
 from history.reader import load_table
+from tests.workloads.clients.stand_in_broker import StandInBroker, Trouble
+from tests.workloads.kept_objects import operations
 from workloads.clients.base import Partition
 from workloads.registry import WORKLOADS
 from workloads.values import decode_value

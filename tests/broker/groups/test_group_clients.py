@@ -1,6 +1,6 @@
 """Real clients in groups against a real cluster: share, rebalance, commit, and resume after their coordinator's death.
 
-The list of behaviours in `docs/clients.md` is this module and `tests/interop`.
+The list of behaviours in `docs/reference/clients.md` is this module and `tests/broker/interop`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import threading
 from collections.abc import Iterable
 
 import pytest
-from group_clients import MEMBERS, Member
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
+from tests.broker.groups.group_clients import MEMBERS, Member
 from tests.support.local_cluster import LocalCluster, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.clients, pytest.mark.timeout(120)]

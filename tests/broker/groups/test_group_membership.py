@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from group_driver import (
+
+from broker.core.messages import FindCoordinatorRequest, MetadataRequest
+from broker.core.messages.errors import ErrorCode
+from tests.broker.groups.group_driver import (
     GROUP,
     REBALANCE_MS,
     SESSION_MS,
@@ -15,9 +18,6 @@ from group_driver import (
     make_cluster,
     sync_all,
 )
-
-from broker.core.messages import FindCoordinatorRequest, MetadataRequest
-from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import Cluster
 
 

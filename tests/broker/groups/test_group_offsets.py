@@ -5,7 +5,19 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from group_driver import (
+
+from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
+from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
+from broker.core.messages.errors import ErrorCode
+from broker.core.messages.groups import (
+    ListGroupsRequest,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+)
+from broker.core.records import encode_batch
+from tests.broker.groups.group_driver import (
     BROKERS,
     GROUP,
     Driver,
@@ -19,18 +31,6 @@ from group_driver import (
     replica_of_group,
     sync_all,
 )
-
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
-from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
-from broker.core.messages.errors import ErrorCode
-from broker.core.messages.groups import (
-    ListGroupsRequest,
-    OffsetCommitPartition,
-    OffsetCommitRequest,
-    OffsetFetchGroup,
-    OffsetFetchRequest,
-)
-from broker.core.records import encode_batch
 from tests.support.cluster import TOPIC, Cluster
 
 

@@ -7,7 +7,6 @@ import logging
 import time
 
 import pytest
-from shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
 
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -36,6 +35,7 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import StorageError
 from broker.shell.host import EXIT_CRASHED, Host
+from tests.broker.shell.shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
 
 STOP = [Exit(0, "done")]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from checkers.foreign.check import Wanted, check_files
 from checkers.foreign.recognise import EDN, FORMATS, STORE
-from tests.checkers.spoilt_files import REGISTER, SEEDS, mutate
+from tests.checkers.input.damaged_files import REGISTER, SEEDS, mutate
 
 
 @st.composite

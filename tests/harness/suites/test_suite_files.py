@@ -141,7 +141,7 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
         ),
         (
             f"{HEAD}[[matrix]]\nenvironments = ['simulation']\nfaults = ['all']\nsettings = {{simulation = {{x = 1}}}}",
-            "expected a setting of the simulation (see docs/simulation.md), found 'x'",
+            "expected a setting of the simulation (see docs/guide/simulation.md), found 'x'",
         ),
         (
             'name = "s"\nbudget = "1m"\n[canary]\nenvironment = "local"\nfaults = "kill"',

@@ -31,8 +31,8 @@ from harness.systems.runtime import here
 from harness.systems.unix_http import NoAnswer, get_json
 from harness.terminal.exits import Exit
 from nemesis.capabilities.cluster import CLIENTS
+from tests.harness.systems.images import image_on, shell
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
-from tests.support.images import image_on, shell
 from tests.support.ssh_lab import NamespaceFleet
 from tests.support.ssh_lab import lacking as lacking_of_the_lab
 from workloads.values import encode_value

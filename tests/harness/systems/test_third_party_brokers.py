@@ -19,8 +19,8 @@ from harness.systems import selection
 from history.reader import read_table
 from reports import render
 from reports.text.terminal import summary_lines
+from tests.harness.systems.third_party import PACKAGES, kill_again_and_again, need, results
 from tests.support.foreign_systems import spec_for
-from tests.support.third_party import PACKAGES, kill_again_and_again, need, results
 
 pytestmark = [
     pytest.mark.third_party,
