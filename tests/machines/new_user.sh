@@ -1,11 +1,11 @@
 #!/bin/sh
-# What a stranger types on a new machine: the README's first command, shortened; a simulation; the run's check again.
+# The commands of a new user: the README's first command, shortened; a simulation; the run's check again; doctor.
 #
-# From the environment: PLACE is the directory of the clone, DURATION the main phase in seconds, PYTHON the interpreter,
+# From the environment: DIRECTORY is the directory of the clone, DURATION the main phase in seconds, PYTHON the interpreter,
 # UMASK the mode mask. Each command leaves NAME.stdout, NAME.stderr, NAME.status and NAME.seconds in /out.
 set -u
 umask "$UMASK"
-cd "$PLACE" || exit 1
+cd "$DIRECTORY" || exit 1
 git -c advice.detachedHead=false clone --quiet /machines/harrow.bundle harrow && cd harrow || exit 1
 
 run() {

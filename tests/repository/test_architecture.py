@@ -28,13 +28,13 @@ def test_every_package_is_under_the_rule() -> None:
 
 
 def test_in_the_harness_only_systems_and_simulation_know_the_broker() -> None:
-    strangers = [
+    importers = [
         path.relative_to(ROOT)
         for path in (ROOT / "harness").rglob("*.py")
         if path.relative_to(ROOT / "harness").parts[0] not in ("systems", "simulation")
         and any(module.split(".")[0] == "broker" for module in _imported(path))
     ]
-    assert not strangers
+    assert not importers
 
 
 def test_the_core_of_the_broker_knows_no_clock_no_chance_and_no_machine() -> None:

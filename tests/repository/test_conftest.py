@@ -47,16 +47,18 @@ def test_an_extra():
 
 
 def test_a_skip_hides_an_extra_and_never_the_default_job(tmp_path: Path) -> None:
-    told = pytest_of(tmp_path, {"jobs": SKIPPED})
-    assert "1 failed, 1 skipped, 1 error" in told, told
+    output = pytest_of(tmp_path, {"jobs": SKIPPED})
+    assert "1 failed, 1 skipped, 1 error" in output, output
     message = "^expected the default job to be tested on every machine, found it skipped"
-    assert len(re.findall(message, told, re.MULTILINE)) == 2, told
+    assert len(re.findall(message, output, re.MULTILINE)) == 2, output
 
 
 def test_the_default_job_is_not_left_out_of_make_test(tmp_path: Path) -> None:
     text = "import pytest\n\n@pytest.mark.slow\n@pytest.mark.default_job\ndef test_the_job():\n    pass\n"
-    told = pytest_of(tmp_path, {"slow_job": text})
-    assert "expected the default job to be in `make test`, found it marked slow: test_slow_job.py::test_the_job" in told
+    output = pytest_of(tmp_path, {"slow_job": text})
+    assert (
+        "expected the default job to be in `make test`, found it marked slow: test_slow_job.py::test_the_job" in output
+    )
 
 
 WHERE = """
@@ -76,10 +78,10 @@ def test_where({needs}number):
 def test_files_stay_together_and_so_do_all_that_share_the_session(tmp_path: Path) -> None:
     sharing, alone = WHERE.format(needs="spark, "), WHERE.format(needs="")
     files = {"one": sharing, "two": sharing, **{f"alone_{number}": alone for number in range(4)}}
-    told = pytest_of(tmp_path, files, "--numprocesses", "2", "--dist", "loadfile")
-    ran = re.findall(r"^test_(\w+) ran in (\w+)$", told, re.MULTILINE)
+    output = pytest_of(tmp_path, files, "--numprocesses", "2", "--dist", "loadfile")
+    ran = re.findall(r"^test_(\w+) ran in (\w+)$", output, re.MULTILINE)
     workers = {name: {worker for other, worker in ran if other == name} for name in files}
-    assert len(ran) == 4 * len(files), told
+    assert len(ran) == 4 * len(files), output
     assert all(len(where) == 1 for where in workers.values()), workers
     assert workers["one"] == workers["two"]
     assert len(set.union(*workers.values())) == 2, workers

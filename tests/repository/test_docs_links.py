@@ -99,7 +99,7 @@ def test_what_counts_as_a_path(word: str, found: bool) -> None:
     assert is_path(word) is found
 
 
-def test_modules_are_told_from_what_does_not_exist() -> None:
+def test_only_modules_that_exist_are_found() -> None:
     assert module_exists("simulation.engine.cluster")
     assert module_exists("checkers.check.check")
     assert not module_exists("harness.runner")

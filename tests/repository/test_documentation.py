@@ -1,4 +1,4 @@
-"""What the documentation tells readers to type and to follow is there."""
+"""Every command and link in the documentation is valid."""
 
 import re
 import shlex
@@ -31,7 +31,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_the_readme_tells_commands() -> None:
+def test_the_readme_has_commands() -> None:
     assert len(commands(ROOT / "README.md")) > 5
 
 

@@ -100,4 +100,4 @@ broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=400
 """
 '''
-"""Harrow's own broker, as somebody would define it who knows nothing of its admin endpoint."""
+"""Harrow's own broker, defined without its admin endpoint, as a third-party broker."""

@@ -220,8 +220,8 @@ def test_the_protocol_is_one_that_all_members_have_and_most_prefer(cluster: Clus
 
 def test_a_member_without_a_common_protocol_is_refused(cluster: Cluster) -> None:
     (member,) = group_of(cluster, 1)
-    stranger = Driver(cluster, member.coordinator, protocols=(("own", b""),))
-    assert stranger.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    outsider = Driver(cluster, member.coordinator, protocols=(("own", b""),))
+    assert outsider.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert member.heartbeat() == ErrorCode.NONE
 
 

@@ -94,8 +94,8 @@ def test_a_member_that_left_may_not_commit(cluster: Cluster) -> None:
     first, _ = group_of(cluster, 2)
     first.leave()
     assert first.commit(3) == ErrorCode.UNKNOWN_MEMBER_ID
-    stranger = Driver(cluster, coordinator_of(cluster, "nobody"), "nobody", "member", generation=1)
-    assert stranger.commit(3) == ErrorCode.ILLEGAL_GENERATION
+    non_member = Driver(cluster, coordinator_of(cluster, "nobody"), "nobody", "member", generation=1)
+    assert non_member.commit(3) == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_member_may_commit_while_the_others_are_waited_for(cluster: Cluster) -> None:

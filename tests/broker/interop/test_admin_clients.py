@@ -177,8 +177,8 @@ def test_kcat_describes_cluster_and_topic(cluster, topic):
         check=True,
         timeout=30,
     )
-    told = json.loads(done.stdout)
-    assert {broker["id"] for broker in told["brokers"]} == BROKERS
-    (partition,) = told["topics"][0]["partitions"]
+    listing = json.loads(done.stdout)
+    assert {broker["id"] for broker in listing["brokers"]} == BROKERS
+    (partition,) = listing["topics"][0]["partitions"]
     assert partition["leader"] == cluster.leader_of(topic)
     assert len(partition["replicas"]) == 2

@@ -84,7 +84,7 @@ def listen_to_the_past(group: Group) -> str:
 
 
 def share(group: Group) -> str:
-    """Somebody else owns the partition in the midst of a tenure."""
+    """Another member owns the partition during a tenure."""
     tenure = group.choices.choice(group.history.tables["ownerships"])
     other = {**tenure, "process": 599, "member": "member-599", "since_ns": tenure["since_ns"] + 1}
     del other["run_id"]

@@ -33,7 +33,7 @@ from checkers.screening.summaries import Suspicion, suspicion_of
 PARTITION = 7
 ELSEWHERE = -3
 BROKERS = (1, 2, 3)
-DULL = Suspicion(frozenset(), ())
+ORDINARY = Suspicion(frozenset(), ())
 SUSPECT = Suspicion(frozenset({PARTITION}), ())
 
 
@@ -110,12 +110,12 @@ def changed(change: Callable[[Row], Row], *, kind: int, offset: int = 7, broker:
 
 
 def test_what_agrees_everywhere_is_dull() -> None:
-    assert suspicion(ordinary(10)) == DULL
+    assert suspicion(ordinary(10)) == ORDINARY
 
 
 def test_what_agrees_along_many_stretches_is_dull() -> None:
     first = (1 << STRETCH_BITS) - 4
-    assert suspicion(ordinary(8, first=first)) == DULL
+    assert suspicion(ordinary(8, first=first)) == ORDINARY
 
 
 SUSPECTS = {
@@ -184,7 +184,7 @@ def test_a_log_need_not_have_what_is_above_its_high_watermark() -> None:
         for row in ordinary(8, first=(1 << STRETCH_BITS) - 4)
         if row.broker != 3 or row.offset < 1 << STRETCH_BITS
     ]  # fmt: skip
-    assert suspicion(behind) == DULL
+    assert suspicion(behind) == ORDINARY
 
 
 def test_a_partition_with_too_many_suspect_values_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,11 +207,11 @@ def test_a_partition_whose_records_are_too_far_apart_is_suspect(monkeypatch: pyt
     rows = [replace(row, high_watermark=3 << STRETCH_BITS) if row.kind == LOG else row for row in rows]
     assert together([*watermarks(rows), *notes_of(rows)]) == SUSPECT
     fewer = [row for row in rows if row.offset < 2 << STRETCH_BITS]
-    assert together([*watermarks(rows), *notes_of(fewer)]) == DULL
+    assert together([*watermarks(rows), *notes_of(fewer)]) == ORDINARY
 
 
 def test_nothing_is_dull() -> None:
-    assert suspicion([]) == DULL
+    assert suspicion([]) == ORDINARY
     assert list(screen_batches([])) == []
     assert notes_of([]) == []
 

@@ -47,7 +47,7 @@ def test_people_get_one_line_a_file(files: tuple[str, str], capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ("--model spaceship", "expected a model, one of append-only-log, cas-register, counter, "),
         (
@@ -60,11 +60,11 @@ def test_people_get_one_line_a_file(files: tuple[str, str], capsys: pytest.Captu
     ],
 )
 def test_an_unknown_name_is_a_usage_error(
-    arguments: str, told: str, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    arguments: str, expected: str, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert harrow("check", *arguments.split(), files[0]) == Exit.USAGE
     output = capsys.readouterr()
-    assert told in output.err
+    assert expected in output.err
     assert (output.out, output.err.count("\n")) == ("", 1)
 
 
@@ -83,8 +83,8 @@ def test_an_unknown_name_is_told_before_anything_is_fetched(
 def test_a_file_of_no_known_format_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)))
     assert harrow("check", "--json", str(tmp_path / "noise")) == Exit.UNKNOWN
-    told = json.loads(capsys.readouterr().out)
-    assert (told["verdict"], told["kinds"]) == ("unknown", ["malformed-history"])
+    report = json.loads(capsys.readouterr().out)
+    assert (report["verdict"], report["kinds"]) == ("unknown", ["malformed-history"])
 
 
 def test_the_initial_value_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

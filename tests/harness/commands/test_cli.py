@@ -32,7 +32,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ("run --fautls kill", "expected an option of harrow run, found '--fautls'; did you mean --faults? see"),
         ("run --faults flood", "faults: expected the name of a fault (see `harrow faults`), found 'flood'"),
@@ -75,14 +75,14 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_a_usage_error_is_one_line_and_starts_nothing(
-    arguments: str, told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    arguments: str, expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert harrow(*arguments.split()) == Exit.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.startswith("harrow: ")
     assert output.err.count("\n") == 1
-    assert told in output.err
+    assert expected in output.err
     assert not list(tmp_path.iterdir())
 
 
@@ -148,7 +148,7 @@ def test_a_machine_without_java_is_told_before_anything_starts(
 
 
 @pytest.mark.parametrize(
-    ("lacking", "arguments", "told"),
+    ("lacking", "arguments", "expected"),
     [
         (
             "docker",
@@ -175,7 +175,7 @@ def test_a_machine_without_java_is_told_before_anything_starts(
 def test_what_the_machine_lacks_is_one_line_and_status_2(
     lacking: str,
     arguments: str,
-    told: str,
+    expected: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -195,7 +195,7 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
     assert harrow(*arguments.split()) == Exit.USAGE
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.startswith(f"harrow: {told}")
+    assert output.err.startswith(f"harrow: {expected}")
     assert output.err.count("\n") == 1
     assert "install" in output.err
     assert not list(tmp_path.iterdir())
@@ -216,7 +216,7 @@ def test_lists_name_everything_with_one_line_each(
     assert harrow(command) == Exit.VALID
     listed = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     assert set(names) <= {name for name, _ in listed}
-    assert all(told for _, told in listed)
+    assert all(text for _, text in listed)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])

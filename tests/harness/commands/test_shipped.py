@@ -76,13 +76,15 @@ def test_a_folder_of_that_name_is_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["smok", "smoke.tml", "suites/smoke.yaml", "../smoke", ""])
 def test_a_name_that_does_not_exist_is_answered_with_those_that_do(name: str) -> None:
-    with pytest.raises(SpecError, match="expected a file or the name of a suite, one of nightly, smoke, found") as told:
+    with pytest.raises(
+        SpecError, match="expected a file or the name of a suite, one of nightly, smoke, found"
+    ) as refused:
         SUITES.find(name)
-    assert ("; did you mean smoke?" in str(told.value)) == (name in ("smok", "smoke.tml", "../smoke"))
+    assert ("; did you mean smoke?" in str(refused.value)) == (name in ("smok", "smoke.tml", "../smoke"))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (
             "suite smok",
@@ -106,18 +108,18 @@ def test_a_name_that_does_not_exist_is_answered_with_those_that_do(name: str) ->
     ],
 )
 def test_a_wrong_name_is_one_line_and_starts_nothing(
-    arguments: str, told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    arguments: str, expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert harrow(*arguments.split()) == Exit.USAGE
     output = capsys.readouterr()
     assert output.out == ""
-    assert told in output.err
+    assert expected in output.err
     assert output.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["suites"], "smoke    "),
         (["suites", "smoke"], 'name = "smoke"'),
@@ -129,10 +131,10 @@ def test_a_wrong_name_is_one_line_and_starts_nothing(
     ],
 )
 def test_names_are_listed_and_files_printed(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert harrow(*arguments) == Exit.VALID
-    assert told in capsys.readouterr().out
+    assert expected in capsys.readouterr().out
 
 
 def test_a_specification_names_a_system_so_that_every_folder_finds_it(

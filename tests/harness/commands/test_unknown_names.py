@@ -13,7 +13,7 @@ MANY = tuple(f"name-{number}" for number in range(LISTED_MAX + 1))
 
 
 @pytest.mark.parametrize(
-    ("found", "known", "further", "told"),
+    ("found", "known", "further", "expected"),
     [
         ("quue", FEW, (), "expected one of log, register, queue, found 'quue'; did you mean queue?"),
         ("bank", FEW, ("a workload",), "expected a workload, one of log, register, queue, found 'bank'"),
@@ -24,8 +24,8 @@ MANY = tuple(f"name-{number}" for number in range(LISTED_MAX + 1))
         (7, FEW, (), "expected one of log, register, queue, found 7"),
     ],
 )
-def test_the_line(found: object, known: list[str], further: tuple[str, ...], told: str) -> None:
-    assert unknown(found, known, *further) == told
+def test_the_line(found: object, known: list[str], further: tuple[str, ...], expected: str) -> None:
+    assert unknown(found, known, *further) == expected
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ NO_JAVA = ProbeResult(False, "no Java", "java", Missing("program", "java"))
 
 @pytest.fixture(autouse=True)
 def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remedies are those for a plain user with sudo, whoever runs the tests."""
+    """Remedies are those for a plain user with sudo, whichever user runs the tests."""
     monkeypatch.setattr(table, "_here", MachineState)
 
 
@@ -196,8 +196,8 @@ def test_programs_get_all_of_it_as_json(
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--json", "--store", str(tmp_path)])
     assert ended.value.code == Exit.VALID
-    told = json.loads(capsys.readouterr().out)
-    capabilities = {one["capability"]: one for one in told["capabilities"]}
+    report = json.loads(capsys.readouterr().out)
+    capabilities = {one["capability"]: one for one in report["capabilities"]}
     assert capabilities["shaping"] == {
         "capability": "shaping",
         "title": "delay, loss and the like",
@@ -210,8 +210,8 @@ def test_programs_get_all_of_it_as_json(
         "remedy": {"text": "sudo chmod a+rw /dev/net/tun", "command": True},
     }
     assert capabilities["namespaces"]["remedy"] is None
-    assert told["default_job"]["works"] is True
-    assert told["default_job"]["mechanisms"]["network"] == "proxies"
+    assert report["default_job"]["works"] is True
+    assert report["default_job"]["mechanisms"]["network"] == "proxies"
 
 
 def test_what_the_default_job_lacks_is_named_for_programs() -> None:

@@ -128,5 +128,5 @@ def test_a_disk_is_only_lost_where_a_broker_is_no_controller(
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "disk-loss", "--controllers", "3", "--combined", "--store", str(tmp_path / "store")])
     assert ended.value.code == 2
-    told = "disk-loss needs a broker that is no controller, too, found 3 brokers of which 3 are"
-    assert told in capsys.readouterr().err
+    expected = "disk-loss needs a broker that is no controller, too, found 3 brokers of which 3 are"
+    assert expected in capsys.readouterr().err

@@ -33,11 +33,11 @@ def test_the_command_of_this_interpreter_can_be_run_from_anywhere(tmp_path: Path
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: capabilities are dropped")
 def test_a_process_without_capabilities_knows_that_root_has_none() -> None:
-    told = (
+    program = (
         "from harness.doctor.remedies.here import inspect_machine; here = inspect_machine(); "
         "print(here.confined, here.no_new_privileges)"
     )
-    command = ["setpriv", "--bounding-set", "-sys_admin", "--no-new-privs", sys.executable, "-c", told]
+    command = ["setpriv", "--bounding-set", "-sys_admin", "--no-new-privs", sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["True", "True"], done.stderr
     if inspect_machine().bounding & CAP_SYS_ADMIN:

@@ -58,16 +58,16 @@ def test_the_table_in_the_documentation_is_the_one_that_is_printed(capsys: pytes
 
 
 def test_every_cause_is_named_on_a_terminal() -> None:
-    told = document.plain()
+    text = document.plain()
     for capability, rows in TABLE.items():
-        assert TITLES[capability] in told
-        assert all(f"({row.name})" in told for row in rows)
+        assert TITLES[capability] in text
+        assert all(f"({row.name})" in text for row in rows)
 
 
 @pytest.mark.parametrize(
     ("capability", "cause", "here", "remedy"),
     [
-        # The machine of a stranger on a plain Debian 12: user namespaces work, both devices are closed.
+        # A plain user on Debian 12 as installed: user namespaces work, both devices are closed.
         ("shaping", Refused(errno.EACCES, "/dev/net/tun"), MachineState(), "sudo chmod a+rw /dev/net/tun"),
         ("fuse", Refused(errno.EACCES, "/dev/fuse"), MachineState(), "sudo chmod a+rw /dev/fuse"),
         ("fuse", Missing("program", "fusermount3"), MachineState(), "sudo apt-get install -y fuse3"),

@@ -63,7 +63,7 @@ def test_all_is_every_family() -> None:
 
 @pytest.mark.usefixtures("poor")
 @pytest.mark.parametrize(
-    ("faults", "told"),
+    ("faults", "expected"),
     [
         ("clock", "faults: expected a fault of clock that can be injected, found none of its kinds; leave it out"),
         ("network,clock,kill", "faults: expected a fault of clock that can be injected"),
@@ -71,14 +71,14 @@ def test_all_is_every_family() -> None:
     ],
 )
 def test_what_cannot_be_injected_is_refused_before_anything_starts(
-    faults: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    faults: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--faults", faults])
     assert ended.value.code == Exit.USAGE
     line = capsys.readouterr().err
-    assert line.startswith(f"harrow: {told}")
+    assert line.startswith(f"harrow: {expected}")
     assert line.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

@@ -47,10 +47,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_status_tells_of_nodes_and_where_brokers_are(store: Path) -> None:
-    told = harrow(store, "cluster", "status").stdout.splitlines()
-    assert told[0].startswith("brokers at 127.")
-    assert [line.split(" (")[0] for line in told[1:4]] == ["node 1", "node 2", "node 100"]
-    assert all(line.endswith(" serves") for line in told[1:4])
+    lines = harrow(store, "cluster", "status").stdout.splitlines()
+    assert lines[0].startswith("brokers at 127.")
+    assert [line.split(" (")[0] for line in lines[1:4]] == ["node 1", "node 2", "node 100"]
+    assert all(line.endswith(" serves") for line in lines[1:4])
 
 
 def test_logs_are_those_of_the_node(store: Path) -> None:

@@ -14,7 +14,7 @@ USUAL = Traits()
 REPLICA = ReplicaState("harrow", 0, "follower", 1, 3, 0, 50, 50, (1, 2, 3), (), 9)
 
 
-class Told:
+class GivenReplicas:
     """A system whose replicas are given."""
 
     def __init__(self, replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> None:
@@ -30,7 +30,7 @@ def plans() -> list[NodePlan]:
 
 
 def ended(replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> PartitionEnd:
-    (end,) = partition_ends(Told(replicas, traits), plans(), [VIEW])
+    (end,) = partition_ends(GivenReplicas(replicas, traits), plans(), [VIEW])
     return end
 
 

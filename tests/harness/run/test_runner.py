@@ -278,8 +278,8 @@ def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypa
 
 def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.run.phases.recovery.AGREE_S", 0.3)
-    told = FakeSystem.replicas
-    monkeypatch.setattr(FakeSystem, "replicas", lambda self, plan: () if plan.node_id == 3 else told(self, plan))
+    original = FakeSystem.replicas
+    monkeypatch.setattr(FakeSystem, "replicas", lambda self, plan: () if plan.node_id == 3 else original(self, plan))
     outcome = play.run()
     assert outcome.troubles == ["the replicas do not agree on the end of harrow-0, harrow-1, harrow-2"]
     assert not any(row["agreed"] for row in play.table("ends"))

@@ -17,7 +17,7 @@ ROOT = Path(harness.__file__).parents[1]
 
 
 class Clock:
-    """Advances by a tenth of a second each time somebody looks."""
+    """Advances by a tenth of a second each time it is read."""
 
     def __init__(self) -> None:
         self.ns = 0

@@ -12,7 +12,7 @@ from harness.run.stopping import RunFailed
 from harness.run.workers import Worker, acked
 from tests.support.fake_environment import FakeProcess
 
-COMMAND = ("python", "-m", "workloads.worker", "orders.json")
+COMMAND = ("python", "-m", "workloads.worker", "config.json")
 
 
 def worker(tmp_path: Path, number: int = 0) -> tuple[Worker, FakeProcess]:
@@ -32,14 +32,14 @@ def test_reports_are_heard_and_the_latest_of_each_kind_counts(tmp_path: Path) ->
     assert workers[0].latest("drained") is None
 
 
-def test_a_command_is_told_and_answered(tmp_path: Path) -> None:
-    told, process = worker(tmp_path)
-    told.send("drain")
+def test_a_command_is_sent_and_answered(tmp_path: Path) -> None:
+    handle, process = worker(tmp_path)
+    handle.send("drain")
     assert process.heard == ["drain"]
-    assert soon(lambda: told.latest("drained") is not None)
+    assert soon(lambda: handle.latest("drained") is not None)
 
 
-def test_a_worker_that_is_gone_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_worker_that_is_gone_is_reported_with_its_last_line(tmp_path: Path) -> None:
     (tmp_path / "worker.log").write_text("one\nworker: no broker could be reached\n")
     gone, process = worker(tmp_path)
     process.end(4)
@@ -49,7 +49,7 @@ def test_a_worker_that_is_gone_is_told_with_its_last_words(tmp_path: Path) -> No
 
 
 def test_a_worker_whose_pipe_is_closed_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told, process = worker(tmp_path)
+    handle, process = worker(tmp_path)
 
     def broken(_data: bytes) -> None:
         raise BrokenPipeError
@@ -57,24 +57,24 @@ def test_a_worker_whose_pipe_is_closed_is_gone(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(process.stdin, "write", broken)
     process.end(-9)
     with pytest.raises(RunFailed, match="ended with status -9"):
-        told.send("drain")
+        handle.send("drain")
 
 
-def test_a_worker_is_stopped_in_good_order(tmp_path: Path) -> None:
-    told, process = worker(tmp_path)
-    told.stop()
-    told.stop()
+def test_a_worker_is_stopped_by_sigterm(tmp_path: Path) -> None:
+    handle, process = worker(tmp_path)
+    handle.stop()
+    handle.stop()
     assert process.terminated
     assert process.status == 0
 
 
-def test_a_worker_that_does_not_heed_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told, process = worker(tmp_path)
+def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle, process = worker(tmp_path)
 
     def never(_timeout_s: float) -> int:
         raise TimeoutError
 
     monkeypatch.setattr(process, "terminate", lambda: None)
     monkeypatch.setattr(process, "wait", never)
-    told.stop()
+    handle.stop()
     assert process.status == -9

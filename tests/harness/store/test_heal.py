@@ -21,7 +21,7 @@ _GONE_S = 10.0
 
 
 @pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process
         process.kill()
@@ -93,7 +93,7 @@ def _kill_a_harness(
     ],
 )
 def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partition(
-    tmp_path: Path, network: str, page_cache: str, victims: str, stranger: subprocess.Popen[bytes], held: ExitStack
+    tmp_path: Path, network: str, page_cache: str, victims: str, bystander: subprocess.Popen[bytes], held: ExitStack
 ) -> None:
     need(network)
     need(page_cache)
@@ -122,31 +122,31 @@ def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partiti
         assert (directory / "nodes/1/data/a").stat().st_size == 1000
     assert is_finished(list(read_journal(directory)))
     assert heal(directory) == []
-    assert stranger.poll() is None
+    assert bystander.poll() is None
 
 
 def test_a_process_that_has_the_number_of_one_of_ours_is_left_alone(
-    tmp_path: Path, stranger: subprocess.Popen[bytes]
+    tmp_path: Path, bystander: subprocess.Popen[bytes]
 ) -> None:
-    started = process_identity.start_time(stranger.pid)
+    started = process_identity.start_time(bystander.pid)
     assert started is not None
-    _write_journal(tmp_path, what="node 1", pid=stranger.pid, start_time=started - 1)
+    _write_journal(tmp_path, what="node 1", pid=bystander.pid, start_time=started - 1)
     assert heal(tmp_path) == [f"{tmp_path.name}: nothing was left"]
-    assert stranger.poll() is None
+    assert bystander.poll() is None
 
 
-def test_a_process_that_was_written_down_is_killed(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
-    _write_journal(tmp_path, what="node 1", pid=stranger.pid, start_time=process_identity.start_time(stranger.pid))
-    assert heal(tmp_path) == [f"{tmp_path.name}: node 1 killed, process {stranger.pid}"]
-    assert stranger.wait(_GONE_S) == -signal.SIGKILL
+def test_a_process_that_was_written_down_is_killed(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
+    _write_journal(tmp_path, what="node 1", pid=bystander.pid, start_time=process_identity.start_time(bystander.pid))
+    assert heal(tmp_path) == [f"{tmp_path.name}: node 1 killed, process {bystander.pid}"]
+    assert bystander.wait(_GONE_S) == -signal.SIGKILL
 
 
-def test_a_run_that_finished_is_not_looked_at(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
+def test_a_run_that_finished_is_not_looked_at(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
     journal = Journal(tmp_path)
-    journal.record("process", what="node 1", pid=stranger.pid, start_time=process_identity.start_time(stranger.pid))
+    journal.record("process", what="node 1", pid=bystander.pid, start_time=process_identity.start_time(bystander.pid))
     journal.finish()
     assert heal(tmp_path) == []
-    assert stranger.poll() is None
+    assert bystander.poll() is None
 
 
 def test_a_store_is_healed_run_by_run(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def test_a_whole_suite_runs_every_cell_and_tells_of_it_in_three_ways(stage: Stag
     suite = load_suite(state.directory)
     assert (suite.verdict, suite.canary_found, suite.ended) == ("valid", True, "finished")
     page = Page(state.directory / "index.html").source
-    for told in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "-003-local-one-1-seed-1/report.html", "1,234"):
-        assert told in page
+    for text in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "-003-local-one-1-seed-1/report.html", "1,234"):
+        assert text in page
     found = cases(state)
     assert len(found) == 11
     assert found["ssh.one kill, seed 1"].find("skipped").get("message") == "no machines <here>"
@@ -228,8 +228,8 @@ def test_a_history_that_breaks_the_checkers_takes_no_other_along(stage: Stage, m
 
     monkeypatch.setattr(stage, "judge", broken)
     _, ended = stage.perform()
-    told = [result.reasons for result in ended.results if result.verdict == "crashed"]
-    assert told == [("the checkers failed: no such column",)] * 4
+    reasons = [result.reasons for result in ended.results if result.verdict == "crashed"]
+    assert reasons == [("the checkers failed: no such column",)] * 4
 
 
 def test_output_that_is_no_answer_is_a_crash(stage: Stage) -> None:
@@ -297,6 +297,6 @@ def test_the_page_of_a_suite_that_has_just_begun_is_a_page(stage: Stage) -> None
 def test_words_that_are_no_xml_are_told_all_the_same(stage: Stage) -> None:
     stage.play = lambda *_: ProcessResult(4, 1.0, "", ("\x1b[31mred\x00",))
     state, _ = stage.perform()
-    told = cases(state)["local.one kill, seed 1"].find("error").text
-    assert "[31mred" in told
-    assert "\x1b" not in told
+    message = cases(state)["local.one kill, seed 1"].find("error").text
+    assert "[31mred" in message
+    assert "\x1b" not in message

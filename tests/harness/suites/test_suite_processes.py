@@ -89,9 +89,9 @@ def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: P
     log = "suites/small/*/logs/*simulation-default*/stdout.txt"
     assert wait_until(lambda: bool(list(store.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
     suite.send_signal(signal.SIGINT)
-    _, told = suite.communicate(timeout=PATIENCE_S)
+    _, output = suite.communicate(timeout=PATIENCE_S)
     assert suite.returncode == Exit.UNKNOWN
-    assert f"`harrow suite {file} --store '{store}'` resumes the suite" in told
+    assert f"`harrow suite {file} --store '{store}'` resumes the suite" in output
 
 
 @pytest.mark.slow

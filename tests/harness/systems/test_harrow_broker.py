@@ -179,18 +179,18 @@ def partition(**values: object) -> dict[str, object]:
 
 
 def state(*partitions: dict[str, object], **values: object) -> dict[str, object]:
-    told = {"node": 1, "role": "broker", "lifecycle": "running", "broker_epoch": 77, "controller": 100}
-    return {**told, "metadata_offset": 5, "partitions": list(partitions), **values}
+    common = {"node": 1, "role": "broker", "lifecycle": "running", "broker_epoch": 77, "controller": 100}
+    return {**common, "metadata_offset": 5, "partitions": list(partitions), **values}
 
 
 SYSTEM = HarrowBroker(Spec(seed=1))
 
 
 def test_a_broker_is_ready_when_it_says_that_it_runs(tmp_path: Path) -> None:
-    told = state(lifecycle="recovery")
-    with answering(plan(tmp_path).socket, lambda *_: told):
+    reported = state(lifecycle="recovery")
+    with answering(plan(tmp_path).socket, lambda *_: reported):
         assert not SYSTEM.is_ready(plan(tmp_path))
-        told["lifecycle"] = "running"
+        reported["lifecycle"] = "running"
         assert SYSTEM.is_ready(plan(tmp_path))
 
 

@@ -17,7 +17,7 @@ from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.scenario import SimulationOutcome, run
 from simulation.workload.clients import TOPIC
 
-DULL: dict[str, object] = {
+SIMPLEST: dict[str, object] = {
     "brokers": 3,
     "controllers": 3,
     "combined": False,
@@ -68,7 +68,7 @@ def observe(
 ) -> SimulationOutcome:
     """Simulate with the observer behind the plants."""
     watching = [*plants, observer or PropertyObserver()]
-    return run(ChoiceSequence(seed), overrides={**DULL, **overrides}, faults=list(faults), observers=watching)
+    return run(ChoiceSequence(seed), overrides={**SIMPLEST, **overrides}, faults=list(faults), observers=watching)
 
 
 def replica_of(cluster: SimulatedCluster, step: EventStep, role: Role | None = None) -> Replica | None:

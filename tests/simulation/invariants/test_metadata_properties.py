@@ -63,9 +63,12 @@ TRANSITIONS: dict[str, tuple[str, Callable[[PartitionState], PartitionState]]] =
     "the leader epoch goes back": ("P-19", lambda state: state._replace(leader_epoch=3)),
     "another leader in the same epoch": ("P-19", lambda state: state._replace(leader=2)),
     "in the ISR and in the ELR": ("P-17", lambda state: state._replace(isr=(1,), elr=(1, 2))),
-    "a stranger in the ISR": ("P-16", lambda state: state._replace(isr=(1, 2, 9))),
-    "a stranger in the ELR": ("P-23", lambda state: state._replace(isr=(1,), elr=(9,))),
-    "a stranger last known": ("P-17", lambda state: state._replace(isr=(1,), elr=(2,), last_known_elr=(9,))),
+    "a non-replica in the ISR": ("P-16", lambda state: state._replace(isr=(1, 2, 9))),
+    "a non-replica in the ELR": ("P-23", lambda state: state._replace(isr=(1,), elr=(9,))),
+    "a non-replica last known": (
+        "P-17",
+        lambda state: state._replace(isr=(1,), elr=(2,), last_known_elr=(9,)),
+    ),
 }
 
 

@@ -38,7 +38,7 @@ def main():
         sys.exit(7)
     print(sys.stdin.readline().strip())
     left, kept = os.pipe()
-    words = [sys.executable, "-m", "told", "once", "more"]
+    words = [sys.executable, "-m", "greeter", "once", "more"]
     forked = forks.start(words, {**os.environ, "WORD": "said"}, (None, None, None), [kept])
     print(json.dumps([kept, forked.wait(20), type(forked).__name__]))
     started = forks.start([sys.executable, "-c", "import sys; sys.exit(5)"], os.environ, (None, None, None))
@@ -53,11 +53,11 @@ _SLOW = "import time\n\ndef main():\n    time.sleep(60)\n"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Path]:
-    (tmp_path / "told.py").write_text(_PROGRAM)
+    (tmp_path / "greeter.py").write_text(_PROGRAM)
     (tmp_path / "slow.py").write_text(_SLOW)
     socket = tmp_path / "server"
     path = os.pathsep.join([str(tmp_path), *sys.path])
-    command = [sys.executable, "-m", "harness.environments.ssh.agent.fork_server", str(socket), "told", "slow"]
+    command = [sys.executable, "-m", "harness.environments.ssh.agent.fork_server", str(socket), "greeter", "slow"]
     running = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
     try:
         assert wait_until(socket.exists, 20.0)
@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_program_is_a_fork_of_the_server_and_so_is_what_it_starts(server: Path) -> None:
-    client = [sys.executable, "-IS", str(fork_client.__file__), str(server), "told"]
+    client = [sys.executable, "-IS", str(fork_client.__file__), str(server), "greeter"]
     done = subprocess.run(client, input="hello\n", capture_output=True, text=True, check=False, timeout=30)
     heard, about, forked, started, slow = done.stdout.splitlines()
     assert heard == "hello"
@@ -93,7 +93,7 @@ def test_a_client_ends_as_its_program_did_and_serves_others_meanwhile(server: Pa
     running = int((server.parent / "pid").read_text())
     with subprocess.Popen([*client, "slow"]) as slow:
         assert wait_until(lambda: len(_children(running)) == 1, 20.0)
-        done = subprocess.run([*client, "told"], input=b"hello\n", capture_output=True, check=False, timeout=30)
+        done = subprocess.run([*client, "greeter"], input=b"hello\n", capture_output=True, check=False, timeout=30)
         assert done.returncode == 1
         assert slow.poll() is None
         (program,) = _children(running)

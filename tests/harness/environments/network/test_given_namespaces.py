@@ -45,11 +45,11 @@ def test_it_is_wired_to_the_others_and_its_links_can_be_cut(guest: subprocess.Po
 
 
 def test_only_its_processes_end_with_the_supervisor(guest: subprocess.Popen[bytes]) -> None:
-    with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as stranger:
+    with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as outsider:
         _supervisor(f"/proc/{guest.pid}/ns/net").close()
         assert guest.wait(10) == -signal.SIGKILL
-        assert stranger.poll() is None
-        stranger.kill()
+        assert outsider.poll() is None
+        outsider.kill()
 
 
 def test_the_machines_own_namespace_is_refused() -> None:

@@ -1,21 +1,21 @@
 #!/bin/sh
-# A stranger's first minutes on a reduced machine, and what they leave behind. Run there as root; /out takes what happened.
+# A new user's session on a reduced machine, and what it leaves behind. Run there as root; results go to /out.
 #
 # From the environment: LOAD is how many processes keep the processors busy, HOME_IS `writable` or `read-only`,
-# LIVES_AS `stranger` (a plain user) or `root`; the rest is for `stranger.sh`.
+# ACCOUNT `newuser` (a plain user) or `root`; the rest is for `new_user.sh`.
 set -eu
 
-if [ "$LIVES_AS" = stranger ]; then
-  id stranger >/dev/null 2>&1 || useradd --create-home --uid 4321 --shell /bin/sh stranger
-  home=/home/stranger
-  as() { setpriv --reuid stranger --regid stranger --init-groups env HOME="$home" USER=stranger "$@"; }
+if [ "$ACCOUNT" = newuser ]; then
+  id newuser >/dev/null 2>&1 || useradd --create-home --uid 4321 --shell /bin/sh newuser
+  home=/home/newuser
+  as() { setpriv --reuid newuser --regid newuser --init-groups env HOME="$home" USER=newuser "$@"; }
 else
   home=/root
   as() { env HOME="$home" USER=root "$@"; }
 fi
-mkdir -p "$PLACE"
+mkdir -p "$DIRECTORY"
 as true
-chown "$LIVES_AS:" "$PLACE"
+chown "$ACCOUNT:" "$DIRECTORY"
 chmod 777 /out
 if [ "$HOME_IS" = read-only ]; then
   mount --bind "$home" "$home"
@@ -30,7 +30,7 @@ while [ "$LOAD" -gt 0 ]; do
 done
 mounts() { cut -d ' ' -f 5 /proc/self/mountinfo | sort; }
 mounts >/tmp/mounts-before
-as sh /machines/stranger.sh
+as sh /machines/new_user.sh
 [ -z "$busy" ] || kill $busy
 
 others() { # processes but for those of this script
@@ -43,7 +43,7 @@ others() { # processes but for those of this script
     [ -z "$command" ] || echo "process $pid: $command"
   done
 }
-for _ in $(seq 30); do # what was told to end may take a moment
+for _ in $(seq 30); do # processes that were asked to end may take a moment
   [ -n "$(others)" ] || break
   sleep 1
 done
