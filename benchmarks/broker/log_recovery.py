@@ -1,7 +1,7 @@
 """Measures the recovery of a log after an unclean stop: `python -m benchmarks.broker.log_recovery [MB per log]`.
 
 The log is in the page cache. Recovery reads every byte, checks every checksum, and rebuilds indexes, leader epochs
-and producer state; a clean opening of the same log is measured beside it. Of five rounds the fastest counts.
+and producer state; a clean opening of the same log is measured for comparison. Of five rounds the fastest counts.
 """
 
 from __future__ import annotations

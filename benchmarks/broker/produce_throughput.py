@@ -1,7 +1,7 @@
 """Measures a cluster of three brokers and a controller on this machine.
 
     python -m benchmarks.broker.produce_throughput operations  acknowledged operations a second, and their latency
-    python -m benchmarks.broker.produce_throughput partition   throughput of one partition, beside that of a bare server
+    python -m benchmarks.broker.produce_throughput partition   throughput of one partition and of a bare server
     python -m benchmarks.broker.produce_throughput idle        CPU of a cluster that has nothing to do
     python -m benchmarks.broker.produce_throughput failover    from the death of a leader to the next acknowledged write
 

@@ -4,7 +4,7 @@
     python -m benchmarks.checkers.check --events 10000000
 
 An operation is two events, as Jepsen counts them: it begins, and it ends. Prints the time of each step, events a
-second, and the most memory that the Java process held, beside measurements of Jepsen's checker. The run is that of
+second, and the most memory that the Java process held, next to measurements of Jepsen's checker. The run is that of
 `benchmarks.checkers.long_history`.
 """
 
