@@ -1,4 +1,4 @@
-"""The reduced machines of the matrix: what each has, and has not."""
+"""The reduced machines of the matrix: what each has and lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic runs, built once; a test that spoils one works on a copy."""
+"""Synthetic runs, built once; a test that damages one works on a copy."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The tool that compiles the simulator; what it compiles is compared with the source by itself, seed by seed."""
+"""The tool that compiles the simulator. (It compares the compiled copy with the source itself, seed by seed.)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tests/conftest.py` promises: the default job is never skipped; what shares a session runs in one process."""
+"""`tests/conftest.py`: the default job is never skipped; tests that share a Spark session run in one process."""
 
 from __future__ import annotations
 

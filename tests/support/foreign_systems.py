@@ -1,4 +1,4 @@
-"""Definitions of systems for tests, and clusters of them that are only thought of."""
+"""Definitions of systems for tests, and plans of clusters that are never started."""
 
 from __future__ import annotations
 

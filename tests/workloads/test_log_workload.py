@@ -1,4 +1,4 @@
-"""The logical processes of the `log` workload, with a client and a clock that the test moves."""
+"""The logical processes of the `log` workload, with a client and a clock that the test controls."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""An administrator of topics, with a cluster and traffic that the test plays."""
+"""An administrator of topics, with a cluster and traffic that the test simulates."""
 
 import json
 import threading

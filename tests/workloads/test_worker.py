@@ -176,7 +176,7 @@ def test_a_worker_whose_harness_died_closes_its_history(broker, tmp_path):
     assert len(table(tmp_path, "operations")) == table(tmp_path, "workers")[0]["operations"]
 
 
-def test_a_worker_that_is_killed_leaves_a_history_that_says_it_is_not_whole(broker, tmp_path):
+def test_a_killed_worker_leaves_a_history_marked_as_incomplete(broker, tmp_path):
     with worker(config(broker, tmp_path)) as running:
         running.wait_for("counts", has_acked(20))
         running.wait_for("counts", lambda _: any((tmp_path / "history").glob("operations/part-*")))

@@ -51,6 +51,6 @@ def test_a_flaw_keeps_the_generation_that_it_is_put_into() -> None:
     assert not rules_for("K3", ("unclean-election",)).elections.recovers_by_log()
 
 
-def test_an_unknown_flaw_is_told_from_those_that_exist() -> None:
+def test_an_unknown_flaw_is_refused() -> None:
     with pytest.raises(UnknownRules, match="found 'gremlin'"):
         rules_for("K5", ("gremlin",))

@@ -129,7 +129,7 @@ def test_a_group_resumes_where_it_committed(cluster, topic, join):
     assert read(join(), 20) == list(range(40, 60))
 
 
-def test_a_group_goes_on_through_the_death_of_its_coordinator(cluster, topic, join):
+def test_a_group_continues_after_the_death_of_its_coordinator(cluster, topic, join):
     produce(cluster, topic, range(40))
     first = join()
     assert read(first, 40) == list(range(40))

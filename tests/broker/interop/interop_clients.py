@@ -1,4 +1,4 @@
-"""Four clients behind one narrow face: produce numbers with acks=all, read everything back.
+"""One interface to four client libraries: produce numbers with acks=all, read everything back.
 
 They are the libraries' own ways to do it, with the settings that a user would choose who wants every record once.
 """

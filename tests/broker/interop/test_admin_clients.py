@@ -1,4 +1,4 @@
-"""What the libraries' own administration clients ask, and what they make of the answers."""
+"""The administration clients of the libraries, against a real cluster."""
 
 from __future__ import annotations
 

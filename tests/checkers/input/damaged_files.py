@@ -1,4 +1,4 @@
-"""Histories of other tools, small, and what spoils them."""
+"""Small histories of other tools, and random damage to them."""
 
 from __future__ import annotations
 

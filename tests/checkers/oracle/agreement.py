@@ -1,4 +1,4 @@
-"""Whether the checkers find what the oracle finds, in many small random histories at once, in one Spark job."""
+"""Compares the checkers with the oracle on many small random histories in one Spark job."""
 
 from __future__ import annotations
 

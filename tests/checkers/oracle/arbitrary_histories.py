@@ -1,4 +1,4 @@
-"""Small random histories of one partition and one group, well formed and otherwise as wrong as chance has it."""
+"""Small random histories of one partition and one group: well formed, with arbitrary contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a small history, as the oracle looks at them."""
+"""The rows of a small history, joined for the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short history is suspect to the driver where it is suspect to Spark, whatever is wrong with its rows."""
+"""Both implementations of screening, in this process and on Spark, mark the same as suspect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contract says of findings that no sample and no fault can excuse or blame."""
+"""The contract's decision on findings for which there are neither samples nor faults."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_an_unknown_name_is_a_usage_error(
 
 
 @pytest.mark.parametrize("arguments", ["--model spaceship", "--format runes", "--profile elle"])
-def test_an_unknown_name_is_told_before_anything_is_fetched(
+def test_an_unknown_name_is_refused_before_anything_is_fetched(
     arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fetch(*_: object) -> None:

@@ -29,7 +29,7 @@ def test_a_violation_is_drawn(read, drawn, tmp_path):
     assert all("fits nowhere" in path.read_text() for path in pictures.iterdir())
 
 
-def test_a_place_that_cannot_be_written_to_is_told_in_one_line(tmp_path):
+def test_a_directory_that_cannot_be_written_to_is_an_error_of_one_line(tmp_path):
     history = tmp_path / "etcd.log"
     history.write_text(STALE.replace("{read}", "nil") + "\n")
     result = CliRunner().invoke(check, ["--pictures", str(history / "below"), str(history)])

@@ -126,7 +126,7 @@ def test_debug_shows_where_an_error_comes_from(capsys: pytest.CaptureFixture[str
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_an_error_that_nobody_foresaw_is_one_line_too(
+def test_an_unforeseen_error_is_one_line_too(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_arguments: object, **_settings: object) -> None:
@@ -138,7 +138,7 @@ def test_an_error_that_nobody_foresaw_is_one_line_too(
     assert output == "harrow: RuntimeError: the sky is falling; --debug shows the trace\n"
 
 
-def test_a_machine_without_java_is_told_before_anything_starts(
+def test_without_java_one_line_says_so_before_anything_starts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("checkers.spark.java_found", lambda: None)
@@ -201,7 +201,9 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_store_that_cannot_be_made_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_created_is_an_error_of_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     assert harrow("run", "--store", "file") == Exit.USAGE
     output = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Suites, system definitions and schedules have names; a file of one's own with such a name comes first."""
+"""Suites, system definitions and schedules have names; a user's file with such a name takes precedence."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_specification_names_a_system_so_that_every_folder_finds_it(
     assert selection.with_defaults({"system": own.system})["system"] == own.system
 
 
-def test_a_stored_specification_takes_the_definition_that_was_kept_beside_it(tmp_path: Path) -> None:
+def test_a_stored_specification_uses_the_definition_stored_with_it(tmp_path: Path) -> None:
     spec = specs.resolve(selection.with_defaults({"system": "redpanda"}), 7)
     (tmp_path / "spec.json").write_text(specs.to_json(spec, {}, ""))
     assert specs.from_file(tmp_path / "spec.json")["system"] == "redpanda"

@@ -202,7 +202,7 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
     assert harrow(*arguments) == Exit.USAGE, "parts of two sweeps are not mixed"
 
 
-def test_a_sweep_heeds_its_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_keeps_its_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow("sim", "--seeds", "1:100000", "--jobs", 2, "--time-limit", "2s", "--json", *FINE) == Exit.VALID
     data = json.loads(capsys.readouterr().out)
     assert 0 < data["seeds"] < 100_000
@@ -253,7 +253,7 @@ def test_a_stored_run_is_replayed(capsys: pytest.CaptureFixture[str], failing_ru
     assert re.search(r"^equal: every event was repeated, hash [0-9a-f]{16}$", output, re.MULTILINE)
 
 
-def test_a_run_that_goes_differently_names_its_first_difference(
+def test_a_differing_replay_names_its_first_difference(
     capsys: pytest.CaptureFixture[str], failing_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = stored.read_moments(failing_run)

@@ -1,4 +1,4 @@
-"""What a trial meets decides which remedy it names."""
+"""The error of a probe decides which cause and remedy it names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECKOUT = Path(harness.__file__).parents[1]
 REFUSING = CHECKOUT / "tests" / "machines" / "doctor" / "refusing.py"
 
 
-def test_a_filter_of_system_calls_is_met_by_the_trial_itself() -> None:
+def test_the_probe_itself_detects_a_filter_of_system_calls() -> None:
     ask = (
         "import json\n"
         "from harness.environments.causes import to_json\n"
@@ -54,7 +54,7 @@ def _compiler(directory: Path, script: str) -> Path:
         ('case "$*" in *-E*) exit 0;; *) echo "internal error" >&2; exit 1;; esac', None),
     ],
 )
-def test_a_compiler_without_headers_is_told_from_one_that_fails(
+def test_a_compiler_without_headers_is_distinguished_from_one_that_fails(
     script: str, cause: Missing | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", str(_compiler(tmp_path, script)))
@@ -63,7 +63,7 @@ def test_a_compiler_without_headers_is_told_from_one_that_fails(
     assert caught.value.cause == cause
 
 
-def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wall_clock, "find_compiler", lambda: None)
     trial = feature_probes.try_clock.__wrapped__()
     assert trial.cause == Missing("program", "C compiler")
@@ -71,7 +71,7 @@ def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path, monkeypatch: py
     assert "gcc" in str(trial)
 
 
-def test_a_trial_tells_the_cause_in_words_and_the_remedy_in_one_line() -> None:
+def test_a_probe_returns_the_cause_and_the_remedy_in_one_line() -> None:
     def refused() -> str:
         raise PermissionError(errno.EACCES, "Permission denied", "/dev/net/tun")
 

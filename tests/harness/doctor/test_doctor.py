@@ -78,7 +78,7 @@ def test_what_is_missing_comes_with_its_cause_and_what_adds_it() -> None:
 
 
 @pytest.mark.usefixtures("trials_are_quick")
-def test_a_trial_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_probe_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hanging = threading.Event()
 
     def hang() -> ProbeResult:
@@ -115,7 +115,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
 
 
 @pytest.mark.usefixtures("trials_are_quick")
-def test_a_trial_that_breaks_is_told_like_one_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_probe_that_raises_is_reported_like_one_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken() -> ProbeResult:
         raise ZeroDivisionError("by 0")
 
@@ -124,7 +124,7 @@ def test_a_trial_that_breaks_is_told_like_one_that_fails(monkeypatch: pytest.Mon
     assert findings["docker"].found == "ZeroDivisionError: by 0"
 
 
-def test_a_hanging_trial_does_not_keep_the_command_from_ending() -> None:
+def test_a_hanging_probe_does_not_keep_the_command_from_ending() -> None:
     code = (
         "import time\n"
         "from harness.doctor import examination\n"
@@ -230,7 +230,9 @@ def test_a_store_that_cannot_be_is_refused(tmp_path: Path) -> None:
     assert trial.explanation.cause == "not-writable"
 
 
-def test_a_disk_without_room_is_told_with_what_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_disk_without_room_is_reported_with_the_space_that_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(basics, "DISK_BYTES", usage.total + 1)
     trial = basics.try_store(tmp_path / "store")
@@ -279,7 +281,7 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
     assert basics.try_packages().cause == Missing("Python package", "no-such")
 
 
-def test_an_import_that_kills_the_interpreter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_kills_the_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(basics, "_IMPORT", "import os; os.kill(os.getpid(), 4)")
     assert basics.try_packages().found == "importing Python packages ended by SIGILL"
 
@@ -301,7 +303,7 @@ def control_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Files:
     return plant
 
 
-def test_without_limits_there_is_nothing_to_tell(control_groups: Files) -> None:
+def test_without_limits_nothing_is_reported(control_groups: Files) -> None:
     assert limits.memory_available() is None  # no control groups at all
     control_groups({"membership": "0::/\n", "memory.max": "max\n", "memory.current": "5\n"})
     assert limits.memory_available() is None

@@ -95,7 +95,7 @@ def test_a_fault_that_the_mechanism_cannot_inject_is_one_line_before_anything_st
     assert not (tmp_path / "store").exists()
 
 
-def test_a_fault_that_the_machine_lacks_the_means_for_is_told_with_the_cause_and_the_remedy(
+def test_a_fault_that_the_machine_cannot_inject_is_refused_with_cause_and_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = ProbeResult(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))

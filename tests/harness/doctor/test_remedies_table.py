@@ -127,7 +127,7 @@ def test_a_device_that_a_container_was_not_given_is_not_made_inside() -> None:
     assert "--device /dev/net/tun" in found.remedy.text
 
 
-def test_a_cause_that_nobody_knows_has_no_remedy() -> None:
+def test_an_unknown_cause_has_no_remedy() -> None:
     assert explain("namespaces", Refused(errno.EIO, "/proc/sys/net/ipv4/ip_forward"), MachineState()) is None
     assert explain("namespaces", None, MachineState()) is None
     assert explain("proxies", Refused(errno.EPERM, UNSHARE_USER), MachineState()) is None

@@ -98,7 +98,7 @@ def test_an_installation_without_metadata_names_the_package_alone(monkeypatch: p
     assert distributions() == {}
 
 
-def test_what_harrow_requires_is_told_with_the_modules_that_it_brings() -> None:
+def test_requirements_are_listed_with_their_modules() -> None:
     found = distributions()
     assert found["kafka-python"] == "kafka"
     assert found["pyspark"] == "pyspark"

@@ -1,4 +1,4 @@
-"""A cluster that stands until it is taken down, from the command line."""
+"""An interactive cluster, from `harrow cluster up` to `down`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         heal(place)
 
 
-def test_status_tells_of_nodes_and_where_brokers_are(store: Path) -> None:
+def test_status_lists_nodes_and_addresses_of_brokers(store: Path) -> None:
     lines = harrow(store, "cluster", "status").stdout.splitlines()
     assert lines[0].startswith("brokers at 127.")
     assert [line.split(" (")[0] for line in lines[1:4]] == ["node 1", "node 2", "node 100"]
@@ -60,7 +60,7 @@ def test_logs_are_those_of_the_node(store: Path) -> None:
     assert "found no node 77" in refused.stderr
 
 
-def test_a_fault_by_hand_takes_hold_and_heals(store: Path) -> None:
+def test_a_fault_by_hand_takes_effect_and_heals(store: Path) -> None:
     done = harrow(store, "fault", "pause", "--target", "broker", "--lasts", "0.3")
     assert done.returncode == Exit.VALID, done.stderr
     assert "the kernel reports node 1 stopped" in done.stdout
@@ -74,7 +74,7 @@ def test_a_fault_that_finds_no_target_did_not_take_hold(store: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_second_cluster_is_refused_while_one_stands(store: Path) -> None:
+def test_a_second_cluster_is_refused_while_one_runs(store: Path) -> None:
     refused = harrow(store, "cluster", "up")
     assert refused.returncode == Exit.USAGE
     assert f"found one that runs; harrow cluster down --store {store}" in refused.stderr

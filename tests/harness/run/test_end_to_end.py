@@ -135,7 +135,7 @@ class Doomed(HarrowBroker):
             settings.write_text(settings.read_text().replace(str(plan.data), str(settings)))
 
 
-def test_a_node_that_will_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_node_that_does_not_start_is_reported_with_its_last_log_lines(tmp_path: Path) -> None:
     spec = Spec(seed=1, page_cache="page-cache")
     plan = Plan(spec, Schedule(()), tmp_path, "harrow run")
     system = Doomed(spec)

@@ -102,7 +102,7 @@ def test_an_end_that_is_not_agreed_is_the_highest_that_is_committed() -> None:
     assert ended({1: [REPLICA], 2: [behind], 3: [behind]}).end_offset == 50
 
 
-def test_workers_are_told_ends_by_topic_and_partition() -> None:
+def test_workers_get_ends_by_topic_and_partition() -> None:
     found = [
         PartitionEnd("a", 0, 5, agreed=True),
         PartitionEnd("a", 1, 6, agreed=True),
@@ -111,7 +111,7 @@ def test_workers_are_told_ends_by_topic_and_partition() -> None:
     assert by_topic(found) == {"a": {"0": 5, "1": 6}, "b": {"0": 7}}
 
 
-def test_where_followers_do_not_tell_the_leader_decides_on_the_end() -> None:
+def test_where_followers_do_not_report_the_leader_decides_on_the_end() -> None:
     leader = {1: [replace(REPLICA, role="leader")]}
     assert ended(leader, Traits(reports_followers=False)) == PartitionEnd("harrow", 0, 50, True)
     assert not ended(leader).agreed

@@ -1,4 +1,4 @@
-"""The runner against an environment of nothing: phases, tables, and what is left when something goes wrong."""
+"""The runner in a fake environment: phases, tables, and what is left after a failure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Play:
         return finished and ended and self.environment.torn_down == 1 and not self.environment.is_up
 
 
-def test_a_node_that_a_fault_strikes_while_it_is_looked_at_has_not_died_of_itself(tmp_path: Path) -> None:
+def test_a_node_that_a_fault_kills_during_a_check_has_not_died_by_itself(tmp_path: Path) -> None:
     context = RunContext(*([None] * 8))
     context.environment = FakeEnvironment(tmp_path)
     noted: list[tuple[str, str]] = []
@@ -111,7 +111,7 @@ def test_phases_follow_one_another_on_one_clock(play: Play) -> None:
         assert before["started_ns"] <= before["ended_ns"] <= after["started_ns"]
 
 
-def test_workers_share_rate_and_processes_and_are_told_what_to_do(play: Play) -> None:
+def test_workers_share_rate_and_processes_and_get_their_configuration(play: Play) -> None:
     play.run()
     orders = [json.loads((play.directory / "clients" / f"worker-{each}.json").read_text()) for each in (0, 1)]
     assert [order["producers"] for order in orders] == [3, 2]
@@ -134,7 +134,7 @@ def test_a_run_without_faults_wants_none(tmp_path: Path) -> None:
     assert play.table("runs")[0]["faults_wanted"] is False
 
 
-def test_progress_tells_phases_and_faults(play: Play) -> None:
+def test_progress_shows_phases_and_faults(play: Play) -> None:
     play.run()
     said = play.said.getvalue()
     assert "main: 1 s, 1 fault" in said
@@ -163,7 +163,7 @@ def test_a_cluster_that_cannot_be_set_up_is_torn_down(play: Play) -> None:
     assert play.table("runs")
 
 
-def test_a_node_that_will_not_start_is_told_with_its_last_words(play: Play) -> None:
+def test_a_node_that_does_not_start_is_reported_with_its_last_log_lines(play: Play) -> None:
     play.environment.cluster.nodes[3].alive = False
     with pytest.raises(RunFailed, match="expected node 3 to go on, found that it died of itself") as caught:
         play.run()
@@ -179,7 +179,7 @@ def when_the_main_phase_begins(monkeypatch: pytest.MonkeyPatch, act: Callable[[]
 ALL_PHASES = ["set-up", "main", "recovery", "final", "tear-down"]
 
 
-def test_a_node_that_dies_of_itself_is_recorded_and_the_others_are_read(
+def test_a_node_that_dies_by_itself_is_recorded_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play = Play(tmp_path)
@@ -285,7 +285,7 @@ def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypa
     assert not any(row["agreed"] for row in play.table("ends"))
 
 
-def test_a_cluster_that_does_not_recover_is_noted_and_the_run_goes_on(
+def test_a_cluster_that_does_not_recover_is_recorded_and_the_run_continues(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.run.phases.recovery.RECOVERED_S", 0.3)

@@ -1,4 +1,4 @@
-"""What the sampler writes down of the controllers: each change of their standing, once."""
+"""The sampler records each change of a controller's role once."""
 
 from __future__ import annotations
 

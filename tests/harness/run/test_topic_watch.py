@@ -1,4 +1,4 @@
-"""A topic that a system has lost is created again, once everybody serves and nobody knows it."""
+"""A topic that a system has lost is created again, once all nodes serve and none knows it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_topic_that_is_there_is_left_alone(scene: Scene, monkeypatch: pytest.M
     assert scene.created == 0
 
 
-def test_a_topic_that_nobody_knows_for_a_while_is_created_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_no_node_knows_for_a_while_is_created_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     lose_the_topic(scene, monkeypatch)
     scene.look_after(1.0)
     assert scene.created == 0, "a node that has just started may not know it yet"
@@ -68,7 +68,7 @@ def test_a_topic_that_nobody_knows_for_a_while_is_created_again(scene: Scene, mo
     assert scene.created == 1
 
 
-def test_while_a_node_does_not_serve_nobody_can_say_that_the_topic_is_gone(
+def test_while_a_node_does_not_serve_a_topic_does_not_count_as_gone(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_the_topic(scene, monkeypatch)
@@ -78,7 +78,7 @@ def test_while_a_node_does_not_serve_nobody_can_say_that_the_topic_is_gone(
     assert scene.created == 0
 
 
-def test_harrows_own_broker_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harrows_own_broker_is_not_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = scene_of(tmp_path, "harrow")
     lose_the_topic(scene, monkeypatch)
     for _ in range(5):

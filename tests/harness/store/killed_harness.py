@@ -1,4 +1,4 @@
-"""A harness that sets a cluster up, breaks what can be broken at once, says so, and waits to be killed."""
+"""A harness that sets up a cluster, injects faults, reports that, and waits to be killed."""
 
 from __future__ import annotations
 

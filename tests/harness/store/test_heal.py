@@ -141,7 +141,7 @@ def test_a_process_that_was_written_down_is_killed(tmp_path: Path, bystander: su
     assert bystander.wait(_GONE_S) == -signal.SIGKILL
 
 
-def test_a_run_that_finished_is_not_looked_at(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
+def test_a_finished_run_is_not_healed(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
     journal = Journal(tmp_path)
     journal.record("process", what="node 1", pid=bystander.pid, start_time=process_identity.start_time(bystander.pid))
     journal.finish()

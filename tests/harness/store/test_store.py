@@ -58,7 +58,7 @@ def test_a_run_is_named_for_what_it_is(given: dict[str, object], name: str) -> N
     assert of_run(resolve(given, 1)) == name
 
 
-def test_a_schedule_stands_for_the_faults() -> None:
+def test_a_schedule_replaces_the_drawn_faults() -> None:
     assert of_run(Spec(seed=1), schedule="last-replica-standing") == "local-log-last-replica-standing"
 
 

@@ -1,4 +1,4 @@
-"""What a suite's file may say, and what becomes of it."""
+"""Suite files: the cells of valid ones, and the errors of invalid ones."""
 
 from __future__ import annotations
 

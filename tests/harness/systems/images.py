@@ -1,4 +1,4 @@
-"""Images for tests, made of nothing but what this machine has."""
+"""Builds images for tests from files of this machine alone."""
 
 from __future__ import annotations
 

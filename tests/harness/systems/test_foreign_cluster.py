@@ -198,7 +198,7 @@ def test_a_node_is_the_broker_itself_with_its_environment_and_a_sidecar(standing
     assert "a line of 1" in node.log_tail()
 
 
-def test_a_paused_node_is_silent_and_serves_again_when_it_goes_on(standing: Standing) -> None:
+def test_a_paused_node_is_silent_and_serves_again_when_resumed(standing: Standing) -> None:
     node = standing.environment.cluster.nodes[2]
     node.pause()
     assert not node.is_ready()

@@ -78,7 +78,7 @@ def test_nodes_are_reached_where_this_node_reaches_them(tmp_path: Path) -> None:
     ]
 
 
-def test_clients_are_told_where_clients_reach_a_broker(tmp_path: Path) -> None:
+def test_clients_get_the_address_of_the_client_listener(tmp_path: Path) -> None:
     settings = configured(tmp_path, Spec(seed=1))
     assert ("CLIENT", "127.0.0.1", 1000) in [tuple(each) for each in settings.advertised_listeners]
 
@@ -202,7 +202,7 @@ def test_a_node_that_is_not_there_is_not_ready_and_believes_nothing(tmp_path: Pa
     assert list(SYSTEM.log(plan(tmp_path), "harrow", 0)) == []
 
 
-def test_what_a_broker_believes_is_told_with_its_epoch(tmp_path: Path) -> None:
+def test_a_replicas_state_is_read_with_its_broker_epoch(tmp_path: Path) -> None:
     with answering(plan(tmp_path).socket, lambda *_: state(partition())):
         (replica,) = SYSTEM.replicas(plan(tmp_path))
     assert (replica.role, replica.log_end, replica.high_watermark) == ("leader", 7, 6)
@@ -242,7 +242,7 @@ def test_of_two_that_believe_to_lead_the_quorum_the_newer_is_believed(tmp_path: 
     assert view.leader == 2
 
 
-def test_a_standby_is_asked_when_nobody_leads_the_quorum(tmp_path: Path) -> None:
+def test_another_controller_is_queried_when_the_quorum_has_no_leader(tmp_path: Path) -> None:
     everyone = [plan(tmp_path, node) for node in (1, 100)]
     candidate = quorum_state(100, "candidate", -1, 5, partition(leader=3, leader_epoch=6))
     with (

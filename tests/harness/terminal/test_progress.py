@@ -53,7 +53,7 @@ def test_on_a_terminal_one_line_lives(time: Time) -> None:
     assert "\x1b[2K" in output.getvalue(), "the line is wiped when it is over"
 
 
-def test_a_note_with_brackets_is_told_as_it_is(time: Time) -> None:
+def test_a_message_with_brackets_is_printed_unchanged(time: Time) -> None:
     output = io.StringIO()
     with Progress(Console(file=output, width=200)) as progress:
         progress.log("ISR [1, 2] and [bold]")

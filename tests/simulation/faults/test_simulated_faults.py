@@ -142,7 +142,7 @@ def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: Simula
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
 
 
-def test_a_fault_that_is_due_before_the_cluster_is_up_waits_for_it_and_time_goes_on() -> None:
+def test_a_fault_that_is_due_before_the_cluster_is_up_waits_for_it_and_time_never_goes_back() -> None:
     outcome = simulated(SimulatedFault(1, "pause", 0, 2_000, 0))
     moments = [at_us for at_us, _, _ in outcome.log_entries]
     assert moments == sorted(moments)

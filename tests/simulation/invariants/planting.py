@@ -1,4 +1,4 @@
-"""Planting a violation in a simulated cluster: something is wrong in one node's memory, at one moment of its life."""
+"""Plants a violation in a simulated cluster: it changes one node's memory at one moment."""
 
 from __future__ import annotations
 

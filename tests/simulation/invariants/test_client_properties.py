@@ -163,7 +163,7 @@ def test_a_sequence_number_that_is_committed_twice_or_left_out_breaks_p_14(seque
     assert observe(Plant(repeat)).failed_property == "P-14"
 
 
-def test_an_acknowledgement_that_fewer_replicas_than_min_isr_stand_behind_breaks_p_15() -> None:
+def test_an_acknowledgement_by_fewer_replicas_than_min_isr_breaks_p_15() -> None:
     everything = (
         change_rules("high_watermark", may_advance=lambda current, candidate, *_rest: candidate > current),
         change_rules("produce", refuse=lambda *_asked: ErrorCode.NONE),

@@ -87,7 +87,7 @@ def test_older_generations_break_only_what_they_are_known_for(generation: str) -
     assert [failure for failure in found if not is_documented(failure)] == []
 
 
-def test_the_last_replica_standing_of_k3_is_reported_as_what_it_is() -> None:
+def test_the_loss_of_the_last_replica_of_k3_is_reported_as_documented() -> None:
     faults = [
         SimulatedFault(5_000, "kill", 1, 9_000, 0),
         SimulatedFault(5_100, "kill", 2, 9_000, 0),
@@ -99,7 +99,7 @@ def test_the_last_replica_standing_of_k3_is_reported_as_what_it_is() -> None:
     assert observe(faults=faults, generation="K5").failure is None
 
 
-def test_a_last_replica_standing_of_k3_that_crashed_twice_is_reported_as_what_it_is() -> None:
+def test_the_loss_of_a_last_replica_of_k3_that_crashed_twice_is_reported_as_documented() -> None:
     """Its second crash cost nothing more; with the first it had lost what it then led without."""
     (finding, *_) = simulate(4727, {"generation": "K3"}, observed=True).findings
     assert is_documented(finding.what)

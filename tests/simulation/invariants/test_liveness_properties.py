@@ -1,4 +1,4 @@
-"""What keeps a cluster from being whole is named by the most basic property that is missing (V-1 … V-9)."""
+"""A cluster that does not become whole is reported by the most basic property that it lacks (V-1 … V-9)."""
 
 from __future__ import annotations
 

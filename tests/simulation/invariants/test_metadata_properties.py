@@ -36,7 +36,7 @@ def test_before_elr_the_last_member_of_the_isr_may_be_fenced(generation: str) ->
     assert observe(faults=faults, generation=generation).failure is None
 
 
-def test_an_elr_beside_a_sufficient_isr_breaks_p_17() -> None:
+def test_an_elr_with_a_sufficient_isr_breaks_p_17() -> None:
     outcome = observe(faults=LAST_ONE_LEFT, flaws=("eligible-never-emptied",))
     assert outcome.failed_property == "P-17"
 

@@ -1,4 +1,4 @@
-"""What logs and histories show, by small histories made by hand."""
+"""Findings in final logs and clients' histories, on small histories made by hand."""
 
 from __future__ import annotations
 

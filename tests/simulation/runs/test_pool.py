@@ -1,4 +1,4 @@
-"""The pool of processes: nothing that a task does ends it."""
+"""The pool of processes survives everything that a task does."""
 
 from __future__ import annotations
 

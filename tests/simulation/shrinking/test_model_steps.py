@@ -1,4 +1,4 @@
-"""What counts as a step of a model, and what stutters."""
+"""Which events count as a step of a model, and which do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of one node that answers clients from memory and misbehaves to order.
+"""A broker of one node that answers clients from memory and misbehaves on command.
 
 It speaks enough of the protocol for kafka-python (by kafka-python's own codec) to append, to read by
 assignment and to ask for offsets. A test decides per produce request and partition what happens, so that every

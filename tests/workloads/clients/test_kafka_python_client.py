@@ -1,4 +1,4 @@
-"""kafka-python against a broker that misbehaves to order: what is concluded must agree with what was appended."""
+"""kafka-python against a broker that misbehaves on command: recorded outcomes must agree with what was appended."""
 
 import queue
 import random
@@ -70,7 +70,7 @@ def script(broker, *ends):
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_an_acknowledged_send_tells_offset_and_node(broker, connect, idempotence):
+def test_an_acknowledged_send_has_offset_and_node(broker, connect, idempotence):
     producer = connect(idempotence=idempotence)
     assert send(producer, 1, 2) == [SendOutcome("ok", 0, None, NODE), SendOutcome("ok", 1, None, NODE)]
     assert send(producer, 3) == [SendOutcome("ok", 2, None, NODE)]

@@ -64,7 +64,7 @@ def read(consumer, count):
     return rows
 
 
-def test_an_acknowledged_send_tells_its_offsets(producer, broker):
+def test_an_acknowledged_send_has_its_offsets(producer, broker):
     assert send(producer, 1, 2) == [SendOutcome("ok", 0), SendOutcome("ok", 1)]
     assert broker.values(*P0) == [encode_value(1), encode_value(2)]
 

@@ -121,7 +121,7 @@ def test_a_consumer_without_topic_ids_asks_by_name():
     assert through_request(FETCH, 12, request)[1] == request
 
 
-def test_a_follower_tells_its_broker_epoch_when_it_knows_the_topic_ids():
+def test_a_follower_sends_its_broker_epoch_when_it_knows_the_topic_ids():
     partition = FetchPartition("t", 0, 5, 1000, 3, 2, 1, TOPIC_ID)
     request = FetchRequest((partition,), replica_id=2, replica_epoch=41, max_wait_ms=100)
     version = FETCH.own_version(request)
@@ -168,7 +168,7 @@ def test_diverging_epoch_and_leader_and_snapshot_survive(version):
     assert FETCH.decode_response(body, 0, version) == FetchResponse((fetched,), 0, 9)
 
 
-def test_the_new_leader_is_told_to_producers_that_can_hear_it():
+def test_producers_that_support_it_get_the_new_leader():
     result = ProducedPartition("t", 0, 6, current_leader=(2, 5), error_message="moved")
     for version, expected in ((7, result._replace(current_leader=None, error_message=None)), (10, result)):
         body = b"".join(PRODUCE.encode_response(ProduceResponse((result,)), version))
@@ -202,7 +202,7 @@ def test_between_nodes_settings_are_altered_in_the_new_way():
     assert codec_of(IncrementalAlterConfigsRequest(())) is INCREMENTAL_ALTER_CONFIGS
 
 
-def test_a_setting_tells_where_it_comes_from():
+def test_a_setting_has_its_origin():
     chosen, given = DescribedConfig("a", "1", is_default=False), DescribedConfig("b", None, is_default=True)
     results = tuple(DescribedResource(0, None, kind, "x", (chosen, given)) for kind in (2, 4))
     body = b"".join(DESCRIBE_CONFIGS.encode_response(DescribeConfigsResponse(results), 4))

@@ -37,7 +37,7 @@ def listed(cluster: Cluster, version: int) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("version", range(7, 12))
-def test_the_first_record_with_the_largest_timestamp_is_told(cluster: Cluster, version: int) -> None:
+def test_the_first_record_with_the_largest_timestamp_is_returned(cluster: Cluster, version: int) -> None:
     epoch = cluster.replica(cluster.leader())["leader_epoch"]
     assert listed(cluster, version) == (ErrorCode.NONE, 9000, 1, epoch)
 
@@ -46,7 +46,7 @@ def test_versions_before_it_was_invented_do_not_know_it(cluster: Cluster) -> Non
     assert listed(cluster, 6)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_what_is_not_committed_is_not_told() -> None:
+def test_uncommitted_records_are_not_returned() -> None:
     cluster = Cluster()
     cluster.create_topic()
     leader = cluster.leader()

@@ -14,7 +14,7 @@ TOPIC = "orders"
 pytestmark = pytest.mark.cluster
 
 
-def test_a_broker_goes_on_with_the_directory_that_is_left(request):
+def test_a_broker_continues_with_its_remaining_directory(request):
     settings = {"default_replication_factor": "2", "min_insync_replicas": "1", "num_partitions": "4"}
     cluster = LocalCluster(
         brokers=2,

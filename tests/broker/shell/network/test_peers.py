@@ -267,7 +267,7 @@ def test_an_answer_that_is_not_understood_fails_the_request_and_the_connection(a
     asyncio.run(scenario())
 
 
-def test_an_answer_that_nobody_asked_for_closes_the_connection():
+def test_an_unexpected_answer_closes_the_connection():
     async def scenario():
         closed = asyncio.Event()
 

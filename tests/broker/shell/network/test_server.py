@@ -187,7 +187,7 @@ def test_hundreds_of_pipelined_requests_are_answered_without_recursion():
     asyncio.run(scenario())
 
 
-def test_produce_without_acknowledgement_gets_no_answer_and_the_next_request_goes_on():
+def test_produce_without_acknowledgement_gets_no_answer_and_the_next_request_is_served():
     async def scenario():
         async with running() as run:
             client = await RawClient.connect(run.port)

@@ -102,7 +102,7 @@ def test_offset_and_limit_have_defaults(socket_path):
         ("/log?topic=missing&partition=0", "GET", 404, "expected a replica that is here"),
     ],
 )
-def test_what_is_not_there_is_said_so(socket_path, target, method, status, text):
+def test_an_unknown_path_or_partition_is_an_error(socket_path, target, method, status, text):
     found, body = ask(socket_path, target, method)
     assert found == status
     assert text in body["error"]

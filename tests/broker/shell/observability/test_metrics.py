@@ -46,7 +46,7 @@ def parse(text):
     return found
 
 
-def test_a_broker_tells_of_its_partitions(flusher):
+def test_a_broker_reports_its_partitions(flusher):
     cluster = Cluster()
     cluster.create_topic()
     leader = cluster.leader()
@@ -88,7 +88,7 @@ def test_elections_are_counted(flusher):
     assert elections() == before + 1
 
 
-def test_a_controller_tells_of_the_quorum(flusher):
+def test_a_controller_reports_the_quorum(flusher):
     cluster = Cluster()
     cluster.run(2_000)
     node = cluster.machines[CONTROLLER].node

@@ -96,7 +96,7 @@ def test_files_have_the_same_path_inside_and_outside(environment: DockerEnvironm
     assert "serving" in (plan.directory / "node.log").read_text()
 
 
-def test_a_program_beside_the_node_runs_in_its_container(environment: DockerEnvironment) -> None:
+def test_an_additional_program_of_a_node_runs_in_its_container(environment: DockerEnvironment) -> None:
     node, found = environment.cluster.nodes[3], environment.plans[2].directory / "found"
     script = f"import os; open({str(found)!r}, 'w').write(os.readlink('/proc/1/ns/net'))"
     node._host.run_beside([sys.executable, "-c", script], found.with_suffix(".log"))

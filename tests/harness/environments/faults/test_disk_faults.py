@@ -259,7 +259,7 @@ def test_a_stalled_disk_answers_when_it_is_over_and_not_before(environment: Mach
 
 
 @pytest.mark.parametrize(("first", "answers"), [("lies", [None, None]), ("fails", ["EIO", None])])
-def test_a_disk_that_lies_loses_what_it_said_was_synced(
+def test_a_lying_disk_loses_what_it_reported_as_synced(
     environment: MachineEnvironment, site: Site, first: str, answers: list[str | None]
 ) -> None:
     can(environment, "disk-trouble")

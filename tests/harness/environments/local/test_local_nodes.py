@@ -83,7 +83,7 @@ def test_a_controlled_stop_gives_the_exit_status(make_environment: MakeEnvironme
     assert not environment.cluster.nodes[1].is_alive()
 
 
-def test_a_node_that_does_not_stop_in_time_is_killed_and_said_to_be(make_environment: MakeEnvironment) -> None:
+def test_a_node_that_does_not_stop_in_time_is_killed_and_reported(make_environment: MakeEnvironment) -> None:
     environment = make_environment(StandIn(deaf_to_sigterm=True), brokers=1)
     environment.set_up()
     environment.await_ready(_READY_S)

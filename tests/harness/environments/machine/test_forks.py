@@ -106,7 +106,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_a_fork_that_goes_on_is_waited_for_only_so_long(tmp_path: Path) -> None:
+def test_waiting_for_a_fork_ends_at_the_timeout(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(_SLOW)
     script = (
         "import subprocess, os\n"

@@ -98,7 +98,7 @@ def test_a_large_stream_arrives_whole_while_the_reader_is_slow(proxied: _Proxied
         sender.join(5)
 
 
-def test_one_end_may_finish_while_the_other_goes_on(proxied: _Proxied) -> None:
+def test_one_end_may_finish_while_the_other_continues(proxied: _Proxied) -> None:
     near, far = proxied.connect()
     with near, far:
         near.sendall(b"question")

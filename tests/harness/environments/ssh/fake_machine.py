@@ -1,4 +1,4 @@
-"""A machine of a fleet without a machine: its agent is a thread, and it loses its power when the test says so."""
+"""A fake machine of a fleet: its agent is a thread, and the test decides when it loses power."""
 
 from __future__ import annotations
 

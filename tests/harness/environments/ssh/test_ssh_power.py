@@ -71,7 +71,7 @@ def machine(fleet: FakeFleet, tmp_path: Path) -> Iterator[Machine]:
     ],
     ids=["alive", "paused", "ready", "pid"],
 )
-def test_a_node_whose_power_is_cut_while_it_is_looked_at_is_dead_and_no_error(
+def test_a_node_whose_power_is_cut_during_a_check_is_dead_and_no_error(
     agent: _Agent, machine: Machine, tmp_path: Path, look: Callable[[SshNode], object], seen: object
 ) -> None:
     node = SshNode(machine, StandIn(), Journal(tmp_path), own_power=True)
