@@ -26,7 +26,7 @@ start = ["sleep", "60"]
 
 
 class Links:
-    """Everybody reaches everybody by another address than the one that is bound."""
+    """All nodes reach each other at other addresses than those that are bound."""
 
     def bind(self, node_id: int, listener: str) -> tuple[str, int]:
         ports = {"CLIENT": 9092, "BROKER": 9093, "CONTROLLER": 9094, "RPC": 9095, "ADMIN": 9096}

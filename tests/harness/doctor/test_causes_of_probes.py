@@ -27,9 +27,9 @@ def test_the_probe_itself_detects_a_filter_of_system_calls() -> None:
         "import json\n"
         "from harness.environments.causes import to_json\n"
         "from harness.environments.machine.feature_probes import try_namespaces\n"
-        "trial = try_namespaces()\n"
-        "known = trial.explanation\n"
-        "print(json.dumps([to_json(trial.cause), known and known.cause, known and known.remedy.text]))\n"
+        "result = try_namespaces()\n"
+        "known = result.explanation\n"
+        "print(json.dumps([to_json(result.cause), known and known.cause, known and known.remedy.text]))\n"
     )
     command = [sys.executable, REFUSING, "unshare", "EPERM", sys.executable, "-c", ask]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
@@ -65,19 +65,19 @@ def test_a_compiler_without_headers_is_distinguished_from_one_that_fails(
 
 def test_without_a_compiler_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wall_clock, "find_compiler", lambda: None)
-    trial = feature_probes.try_clock.__wrapped__()
-    assert trial.cause == Missing("program", "C compiler")
-    assert trial.explanation == explain("clock", trial.cause)
-    assert "gcc" in str(trial)
+    result = feature_probes.try_clock.__wrapped__()
+    assert result.cause == Missing("program", "C compiler")
+    assert result.explanation == explain("clock", result.cause)
+    assert "gcc" in str(result)
 
 
 def test_a_probe_returns_the_cause_and_the_remedy_in_one_line() -> None:
     def refused() -> str:
         raise PermissionError(errno.EACCES, "Permission denied", "/dev/net/tun")
 
-    trial = attempt("shaping", refused)
-    assert str(trial).startswith(
+    result = attempt("shaping", refused)
+    assert str(result).startswith(
         "this user may not open `/dev/net/tun` ([Errno 13] Permission denied: '/dev/net/tun'); "
     )
-    assert "chmod a+rw /dev/net/tun" in str(trial)
+    assert "chmod a+rw /dev/net/tun" in str(result)
     assert str(attempt("shaping", lambda: "works")) == "works"

@@ -39,8 +39,8 @@ def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_here", MachineState)
 
 
-def finding(trial: ProbeResult, capability: str) -> Finding:
-    return Finding.of(trial, capability, TITLES[capability], needed=capability in NEEDED)
+def finding(result: ProbeResult, capability: str) -> Finding:
+    return Finding.of(result, capability, TITLES[capability], needed=capability in NEEDED)
 
 
 def all_fine_but(**planted: ProbeResult) -> list[Finding]:
@@ -102,9 +102,9 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
     begin = examination._start
     begun: list[Future[ProbeResult]] = []
 
-    def begin_when_all_have_ended(trial: Callable[[], ProbeResult]) -> Future[ProbeResult]:
+    def begin_when_all_have_ended(probe: Callable[[], ProbeResult]) -> Future[ProbeResult]:
         assert all(future.done() for future in begun)
-        begun.append(begin(trial))
+        begun.append(begin(probe))
         return begun[-1]
 
     monkeypatch.setattr(examination, "_start", begin_when_all_have_ended)
@@ -224,10 +224,10 @@ def test_what_the_default_job_lacks_is_named_for_programs() -> None:
 
 def test_a_store_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    trial = basics.try_store(tmp_path / "file" / "store")
-    assert trial.cause == Refused(errno.ENOTDIR, str(getattr(trial.cause, "what", "")))
-    assert trial.explanation is not None
-    assert trial.explanation.cause == "not-writable"
+    result = basics.try_store(tmp_path / "file" / "store")
+    assert result.cause == Refused(errno.ENOTDIR, str(getattr(result.cause, "what", "")))
+    assert result.explanation is not None
+    assert result.explanation.cause == "not-writable"
 
 
 def test_a_disk_without_room_is_reported_with_the_space_that_is_needed(
@@ -235,10 +235,10 @@ def test_a_disk_without_room_is_reported_with_the_space_that_is_needed(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(basics, "DISK_BYTES", usage.total + 1)
-    trial = basics.try_store(tmp_path / "store")
-    assert isinstance(trial.cause, TooLittle)
-    assert trial.explanation is not None
-    assert str(tmp_path) in trial.explanation.remedy.text
+    result = basics.try_store(tmp_path / "store")
+    assert isinstance(result.cause, TooLittle)
+    assert result.explanation is not None
+    assert str(tmp_path) in result.explanation.remedy.text
 
 
 def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -247,25 +247,25 @@ def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(basics.tempfile, "tempdir", str(long))
     assert basics.try_temporary_directory().available  # sockets are elsewhere then
     monkeypatch.setattr(basics.tempfile, "tempdir", str(tmp_path / "none"))
-    trial = basics.try_temporary_directory()
-    assert isinstance(trial.cause, Refused)
-    assert trial.explanation is not None
-    assert "TMPDIR" in trial.explanation.remedy.text
+    result = basics.try_temporary_directory()
+    assert isinstance(result.cause, Refused)
+    assert result.explanation is not None
+    assert "TMPDIR" in result.explanation.remedy.text
 
 
 def test_memory_is_what_the_machine_and_the_control_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "memory_available", lambda: 100 << 20)
-    trial = basics.try_memory()
-    assert trial.cause == TooLittle("memory", basics.MEMORY_BYTES, 100 << 20, "control group")
+    result = basics.try_memory()
+    assert result.cause == TooLittle("memory", basics.MEMORY_BYTES, 100 << 20, "control group")
     monkeypatch.setattr(limits, "memory_available", lambda: None)
     monkeypatch.setattr(basics, "MEMORY_BYTES", 1 << 60)
-    trial = basics.try_memory()
-    assert isinstance(trial.cause, TooLittle)
-    assert trial.cause.where == ""
+    result = basics.try_memory()
+    assert isinstance(result.cause, TooLittle)
+    assert result.cause.where == ""
 
 
 def _under(limit: str, call: str) -> str:
-    """What a trial finds in a process that a shell's limit holds for."""
+    """What a probe finds in a process that a shell's limit holds for."""
     code = f"from harness.doctor import basics; print(basics.{call}().cause)"
     return subprocess.run(
         ["sh", "-c", f'{limit}; exec "$0" "$@"', sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -64,8 +64,8 @@ def test_a_far_machine_has_mechanisms_of_its_own(kind: str, mechanisms: str) -> 
 def test_what_this_machine_cannot_do_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for trial in ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock"):
-        monkeypatch.setattr(capabilities, trial, lambda: ProbeResult(False, "not on this machine"))
+    for probe in ("try_namespaces", "try_shaping", "try_ext4", "try_fuse", "try_clock"):
+        monkeypatch.setattr(capabilities, probe, lambda: ProbeResult(False, "not on this machine"))
     monkeypatch.setattr(docker, "try_docker", lambda: ProbeResult(False, "no Docker engine answers"))
     monkeypatch.setattr(ssh, "try_vms", lambda: ProbeResult(False, "no QEMU"))
     with pytest.raises(SystemExit):

@@ -35,7 +35,7 @@ def harrow(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = tmp_path_factory.mktemp("standing")
+    place = tmp_path_factory.mktemp("interactive")
     begun = harrow(place, "cluster", "up", "--brokers", "2", "--page-cache", "page-cache")
     try:
         assert begun.returncode == Exit.VALID, begun.stderr

@@ -26,7 +26,7 @@ LAG = (
     ScheduledFault(1, 2_000, "pause", FaultTarget("in-sync-follower"), 5_500, {}),
     ScheduledFault(2, 7_000, "kill", FaultTarget("in-sync-replicas"), 6_000, {}, beside=True),
 )
-"""A follower leaves the ISR; as it comes back, everybody who has everything goes."""
+"""A follower leaves the ISR; as it comes back, all replicas that have all records are taken away."""
 
 
 def test_brokers_that_break_a_rule_are_found_out(tmp_path: Path, spark: SparkSession) -> None:

@@ -113,10 +113,10 @@ def test_phases_follow_one_another_on_one_clock(play: Play) -> None:
 
 def test_workers_share_rate_and_processes_and_get_their_configuration(play: Play) -> None:
     play.run()
-    orders = [json.loads((play.directory / "clients" / f"worker-{each}.json").read_text()) for each in (0, 1)]
-    assert [order["producers"] for order in orders] == [3, 2]
-    assert sum(order["rate"] for order in orders) == SPEC.rate
-    assert orders[0]["bootstrap"] == ["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"]
+    configs = [json.loads((play.directory / "clients" / f"worker-{each}.json").read_text()) for each in (0, 1)]
+    assert [config["producers"] for config in configs] == [3, 2]
+    assert sum(config["rate"] for config in configs) == SPEC.rate
+    assert configs[0]["bootstrap"] == ["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"]
     for worker in play.environment.workers:
         drain, final = worker.heard
         assert drain == "drain"

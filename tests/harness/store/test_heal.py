@@ -57,7 +57,7 @@ def held() -> Iterator[ExitStack]:
 def _kill_a_harness(
     directory: Path, network: str, page_cache: str, victims: str, held: ExitStack
 ) -> tuple[list[int], Path, set[str]]:
-    """Run a doomed harness until it has cut its cluster in two, then SIGKILL it (and its keeper, if so wanted)."""
+    """Run a harness until it has cut its cluster in two, then SIGKILL it and, on request, its supervisor."""
     harness = subprocess.Popen(
         [sys.executable, "-m", "tests.harness.store.killed_harness", str(directory), network, page_cache],
         stdout=subprocess.PIPE,
@@ -101,7 +101,7 @@ def test_nothing_is_left_of_a_harness_that_was_killed_in_the_middle_of_a_partiti
     pids, sockets, namespaces = _kill_a_harness(directory, network, page_cache, victims, held)
     assert len(namespaces) == (0 if network == "proxies" else 4)
 
-    if victims == "harness":  # its keeper sees to that
+    if victims == "harness":  # the supervisor ends them
         assert process_identity.wait_until(lambda: all(process_identity.states(pid) <= {"Z"} for pid in pids), _GONE_S)
 
     lines = heal(directory)

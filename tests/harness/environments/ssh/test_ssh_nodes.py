@@ -25,7 +25,7 @@ from nemesis.capabilities.cluster import NodeError
 from nemesis.faults.base import Site
 from tests.harness.environments.conftest import need
 from tests.support.foreign_systems import made
-from tests.support.real_faults import all_links, fire, fresh_site, standing
+from tests.support.real_faults import all_links, fire, fresh_site, running_cluster
 from tests.support.ssh_lab import FarStandIn, NamespaceFleet, lacking, server_on_loopback
 from tests.support.stand_in import order, reply_is
 
@@ -58,7 +58,7 @@ def make(place: Path, brokers: int, controllers: int, *, installed: bool = True)
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnvironment]:
     need_servers()
-    with standing(make(tmp_path_factory.mktemp("ssh"), 2, 1), _READY_S) as made:
+    with running_cluster(make(tmp_path_factory.mktemp("ssh"), 2, 1), _READY_S) as made:
         yield made
 
 

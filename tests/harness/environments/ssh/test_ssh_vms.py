@@ -21,7 +21,7 @@ from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
 from nemesis.capabilities.shapes import Shape
 from nemesis.faults.base import Site
-from tests.support.real_faults import all_links, fire, fresh_site, standing
+from tests.support.real_faults import all_links, fire, fresh_site, running_cluster
 from tests.support.stand_in import order
 
 pytestmark = [pytest.mark.qemu, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -49,7 +49,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshEnviron
         needs=frozenset({"clock"}),
         journal=Journal(place / "run"),
     )
-    with standing(made, _READY_S):
+    with running_cluster(made, _READY_S):
         yield made
     assert not list(of_run(made._token))
 
