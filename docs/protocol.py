@@ -2,7 +2,7 @@
 
 Run from the root of the repository: `python -m docs.protocol > docs/protocol.md`. Sections and rules are data in
 docs/protocol.toml; statements of properties are those that the simulator's observer reports. A test
-(tests/test_protocol_page.py) compares the page with both and with the code.
+(tests/repository/test_protocol_page.py) compares the page with both and with the code.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _RULE = re.compile(
 _RANGE = re.compile(r"\b([A-Z]{1,3})-(R?)(\d+) (?:…|to) (?:\1-)?(?:\2)?(\d+)\b")
 _SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
 _REPLACEMENTS = ("broker/core/rules/flaws", "broker/core/rules/generations.py")
-"""Where rules are taken out; a rule is decided elsewhere."""
+"""Modules that replace rules, and do not decide them."""
 
 _PREAMBLE = """# The protocol
 
 The rules by which the broker replicates, and the properties that must hold, in the order of the protocol. A section
 number in a docstring (§5.1) is a section here; a rule id (BL-8) or property id (P-12) in code, reports and failures is
-a row here. *Where* is the code that names the id: decisions are methods in
-[broker/core/rules](../broker/core/rules), so that a protocol version or a [known flaw](flaws.md) can replace them; the
-rest of `broker/core` carries them out.
+a row here. *Where* is the code that names the id. Decisions are methods in
+[broker/core/rules](../broker/core/rules), which a protocol version or a [known flaw](reference/flaws.md) can replace;
+the rest of `broker/core` carries them out.
 
 Sources: *KIP-n* and *KAFKA-n* are Kafka's improvement proposals and issues; *description* is Jack Vanlightly's
 description of the replication protocol and *TLA+* his formal specification (github.com/Vanlightly/kafka-tlaplus);

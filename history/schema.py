@@ -295,7 +295,7 @@ TABLES: dict[str, pa.Schema] = {
 ANOMALIES = pa.schema(
     [
         _KEY,
-        ("anomaly", pa.string()),  # name as in docs/checkers.md
+        ("anomaly", pa.string()),  # name as in docs/reference/checkers.md
         ("within_contract", pa.bool_()),
         ("topic", pa.string()),
         ("partition", pa.int32()),

@@ -22,7 +22,7 @@ def broker(file: Path) -> None:
                                       listeners=CLIENT://127.0.0.1:9092,BROKER://127.0.0.1:9192
       log.dirs=/var/tmp/node-100      log.dirs=/var/tmp/node-1
 
-    SIGTERM shuts it down in a controlled way. All settings: docs/broker.md.
+    SIGTERM shuts it down in a controlled way. All settings: docs/reference/broker.md.
     """  # noqa: D301 (\b is for click)
     from harness.systems.harrow_broker import run_node
 

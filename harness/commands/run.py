@@ -138,7 +138,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     harrow run --acks 1 --faults kill,isolate          losses that acks=1 allows
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
     harrow run --controllers 3 --combined              three nodes, each broker and controller
-    harrow run --system apache-kafka                   another broker; see docs/systems.md
+    harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
     harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json

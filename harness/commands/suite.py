@@ -30,8 +30,8 @@ _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashe
 def suite(named: str, store: Path, fresh: bool) -> None:
     """Run all cells of a suite, check them, and write one page, a JUnit file and a summary in Markdown.
 
-    SUITE is a name (see `harrow suites`) or a TOML file; see docs/suites.md. An interrupted suite is resumed: cells
-    that have ended are not run again.
+    SUITE is a name (see `harrow suites`) or a TOML file; see docs/guide/suites.md. An interrupted suite is resumed:
+    cells that have ended are not run again.
 
     \b
     harrow suite smoke            a few minutes

@@ -70,7 +70,7 @@ def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
         if needs & cannot:
             raise SpecError(
                 f"faults: {name} needs {', '.join(sorted(needs & cannot))}, which {system.name} does not go along with "
-                f"by {' and '.join(mechanisms)}; leave it out of --faults, or see docs/systems.md"
+                f"by {' and '.join(mechanisms)}; leave it out of --faults, or see docs/guide/systems.md"
             )
 
 

@@ -1,4 +1,4 @@
-"""Reads a suite's file: the matrix of runs, their configurations, the budget, the canary (docs/suites.md)."""
+"""Reads a suite's file: the matrix of runs, their configurations, the budget, the canary (docs/guide/suites.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from naming import SpecError
 
 KNOWN_ENVIRONMENTS: Final = (SIMULATION, "local", "docker", "ssh")
 
-_SEE: Final = "see docs/suites.md"
+_SEE: Final = "see docs/guide/suites.md"
 _SEEDS: Final = re.compile(r"(\d+)(?::(\d+))?")
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}

@@ -1,6 +1,6 @@
 """Reads a node's admin endpoint: the Unix socket at which it, or its sidecar, reports its state.
 
-docs/broker.md describes the answers. A paused or dead node does not answer, and is left out.
+docs/reference/broker.md describes the answers. A paused or dead node does not answer, and is left out.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.scenario.rules import check_names
 
 _TYPES: Mapping[str, str] = {field.name: str(field.type) for field in fields(Configuration)}
-SETTINGS_LISTED_BY = "docs/simulation.md"
+SETTINGS_LISTED_BY = "docs/guide/simulation.md"
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LOWEST = {"acks": -1}
 _AT_LEAST_ONE = frozenset({

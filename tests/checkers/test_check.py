@@ -23,9 +23,9 @@ from checkers.input.tables import REQUIRED_TABLES, survey
 from checkers.verdict.verdict import AnomalyCount, RunResult
 from history.reader import read_table
 from history.schema import ANOMALIES, TABLES
-from tests.checkers.garbage import write_garbage
 from tests.checkers.histories import MS, History
-from tests.checkers.spoilt_files import SEEDS, mutate
+from tests.checkers.input.damaged_files import SEEDS, mutate
+from tests.checkers.input.garbage import write_garbage
 
 BROKEN = ("torn", "truncated", "mistyped", "short", "bare")
 ODD_NAME = "braces{a,b}[1] *"

@@ -1,4 +1,4 @@
-"""The picture beside a run's page of objects that no order explains."""
+"""The picture of objects that no order explains, next to a run's page."""
 
 import json
 

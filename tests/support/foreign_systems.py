@@ -1,4 +1,4 @@
-"""Definitions of systems for tests, and clusters of them that are only thought of."""
+"""Definitions of systems for tests, and plans of clusters that are never started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ start = ["sleep", "60"]
 
 
 class Links:
-    """Everybody reaches everybody by another address than the one that is bound."""
+    """All nodes reach each other at other addresses than those that are bound."""
 
     def bind(self, node_id: int, listener: str) -> tuple[str, int]:
         ports = {"CLIENT": 9092, "BROKER": 9093, "CONTROLLER": 9094, "RPC": 9095, "ADMIN": 9096}
@@ -100,4 +100,4 @@ broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=400
 """
 '''
-"""Harrow's own broker, as somebody would define it who knows nothing of its admin endpoint."""
+"""Harrow's own broker, defined without its admin endpoint, as a third-party broker."""

@@ -33,7 +33,7 @@ class Fired:
 
 
 @contextmanager
-def standing(environment: EnvironmentT, ready_s: float) -> Iterator[EnvironmentT]:
+def running_cluster(environment: EnvironmentT, ready_s: float) -> Iterator[EnvironmentT]:
     """A cluster that serves; taken down at the end."""
     try:
         environment.set_up()

@@ -1,14 +1,14 @@
-"""The workloads `register` and `queue`: what becomes of commands, with a client and a log that the test moves."""
+"""The workloads `register` and `queue`: outcomes of commands, with a client and a log that the test controls."""
 
 import random
 
 import pytest
-from fake_client import FakeLibrary, FakeTime
-from kept_objects import operations
 
 from checkers.linearizability.check import check_history
 from history import HistoryWriter
 from history.reader import load_table
+from tests.workloads.fake_client import FakeLibrary, FakeTime
+from tests.workloads.kept_objects import operations
 from workloads.clients.base import Partition, PolledPartition, PolledRecord, SendOutcome
 from workloads.log.senders import Senders, SendPlan
 from workloads.objects.commands import COMMANDS_PER_KEY, Commands
@@ -138,7 +138,7 @@ def test_a_command_with_a_result_is_over_only_when_the_log_has_been_read_up_to_i
     assert len(register.producer.pending) == 1
 
 
-def test_compare_and_set_tells_whether_it_swapped(register):
+def test_compare_and_set_returns_whether_it_swapped(register):
     first, second = (register.commands.load(process, P0, [process], CAS)[0] for process in (1, 2))
     register.log.extend([first, second])
     register.read()

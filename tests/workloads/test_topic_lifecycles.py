@@ -1,13 +1,13 @@
-"""An administrator of topics, with a cluster and traffic that the test plays."""
+"""An administrator of topics, with a cluster and traffic that the test simulates."""
 
 import json
 import threading
 
 import pytest
-from fake_client import FakeTime
 
 from history import HistoryWriter
 from history.reader import load_table
+from tests.workloads.fake_client import FakeTime
 from workloads.admin.lifecycles import PREFIX, TopicLifecycles, TopicPlan
 from workloads.clients.administration import Placement, admin_library
 from workloads.clients.base import ClientError, ClientMissingError, Partition

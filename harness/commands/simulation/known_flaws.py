@@ -70,7 +70,7 @@ def known_flaws(
     \b
     harrow known-flaws --seeds 200 --no-check             a first overview
     harrow known-flaws --flaw unclean-election --flaw late-fetch-applied
-    harrow known-flaws --seeds 5000 --out docs/zoo.md     the page of the documentation; it takes hours
+    harrow known-flaws --seeds 5000 --out docs/reference/flaws-by-seed.md   the documentation's page; takes hours
     harrow known-flaws --seeds 5000 --notes hunts.json    … and continues where it was interrupted
 
     Exit status: 0 every flaw was found, but for those that a rule masks, and the correct build passed, 1 otherwise,

@@ -61,7 +61,7 @@ def configuration_flags(command: _Command) -> _Command:
             "settings_given",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Set one part of the configuration that the seed would draw; see docs/simulation.md. Repeatable.",
+            help="Set one part of the configuration instead of drawing it; see docs/guide/simulation.md. Repeatable.",
         ),
         click.option(
             "--faults",
@@ -115,7 +115,9 @@ def _played(named: str) -> Path:
 @click.option(
     "--schedule", "named", metavar="NAME|FILE", help="A schedule in steps, see `harrow schedules`, or a choice file."
 )
-@click.option("--exhaustive", is_flag=True, help="Every order of events of small models; see docs/exhaustive.md.")
+@click.option(
+    "--exhaustive", is_flag=True, help="Every order of events of small models; see docs/reference/exhaustive.md."
+)
 @click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
 @configuration_flags
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes of a sweep (one per core).")

@@ -7,7 +7,6 @@ import logging
 import time
 
 import pytest
-from shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
 
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -36,6 +35,7 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import StorageError
 from broker.shell.host import EXIT_CRASHED, NodeHost
+from tests.broker.shell.shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
 
 STOP = [Exit(0, "done")]
 
@@ -65,7 +65,7 @@ def test_the_first_event_is_the_start():
     assert isinstance(node.events[0][1], Started)
 
 
-def test_the_start_tells_the_time_of_day():
+def test_the_start_event_carries_the_time_of_day():
     earliest_ms = time.time_ns() // 1_000_000
     (started,) = run(on(Started, STOP))[0].seen(Started)
     assert earliest_ms <= started.wall_clock_ms <= time.time_ns() // 1_000_000
@@ -166,7 +166,7 @@ def test_time_never_runs_backwards():
     assert times == sorted(times)
 
 
-def test_a_flush_ends_in_its_event_while_the_node_goes_on():
+def test_a_flush_ends_with_its_event_while_the_node_continues():
     files = GatedFiles()
     gate = files.gate("slow")
 
@@ -185,7 +185,7 @@ def test_a_flush_ends_in_its_event_while_the_node_goes_on():
     assert node.seen(FlushDone) == [FlushDone("one", None)]
 
 
-def test_a_disk_that_refuses_a_flush_is_told_to_the_node():
+def test_a_failed_flush_is_reported_to_the_node():
     files = GatedFiles({"a": StorageError("I/O error")})
     script = lambda event: [Flush(7, ("a",))] if isinstance(event, Started) else STOP  # noqa: E731
     assert run(script, files=files)[0].seen(FlushDone) == [FlushDone(7, "I/O error")]

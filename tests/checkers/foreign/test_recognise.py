@@ -1,4 +1,4 @@
-"""The format of a file follows from what is in it."""
+"""The format of a file is recognised by its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite's file may say, and what becomes of it."""
+"""Suite files: the cells of valid ones, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ BARE = {
 
 
 def test_a_run_is_the_command_that_a_person_would_give(tmp_path: Path) -> None:
-    told = "harrow run --seed 5 --name 003-local-c-5 --acks 1 --faults kill,page-cache-loss --rate 9 --flaw"
-    assert list(command_line(cell())) == [*told.split(), "unclean-election"]
+    command = "harrow run --seed 5 --name 003-local-c-5 --acks 1 --faults kill,page-cache-loss --rate 9 --flaw"
+    assert list(command_line(cell())) == [*command.split(), "unclean-election"]
     assert list(arguments(cell(), tmp_path))[-3:] == ["--no-check", "--store", str(tmp_path)]
 
 
@@ -116,7 +116,7 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (f'budget = "1m"\n{CANARY}', "name: expected a string, found none"),
         (f'name = "../x"\nbudget = "1m"\n{CANARY}', "name: expected up to 32 letters"),
@@ -141,7 +141,7 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
         ),
         (
             f"{HEAD}[[matrix]]\nenvironments = ['simulation']\nfaults = ['all']\nsettings = {{simulation = {{x = 1}}}}",
-            "expected a setting of the simulation (see docs/simulation.md), found 'x'",
+            "expected a setting of the simulation (see docs/guide/simulation.md), found 'x'",
         ),
         (
             'name = "s"\nbudget = "1m"\n[canary]\nenvironment = "local"\nfaults = "kill"',
@@ -155,7 +155,7 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
     ],
 )
 def test_what_is_wrong_with_a_suite_is_one_line_and_status_2(
-    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "suite.toml"
     path.write_text(text)
@@ -163,6 +163,6 @@ def test_what_is_wrong_with_a_suite_is_one_line_and_status_2(
         cli.main(["suite", str(path), "--store", str(tmp_path / "store")])
     assert ended.value.code == Exit.USAGE
     line = capsys.readouterr().err
-    assert told in line
+    assert expected in line
     assert line.count("\n") == 1
     assert not (tmp_path / "store").exists()

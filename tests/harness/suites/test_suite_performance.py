@@ -1,4 +1,4 @@
-"""A suite from its first cell to its page, with processes that only pretend: matrix, budget, canary, resumption."""
+"""A suite from its first cell to its page, with fake processes: matrix, budget, canary, resumption."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def cases(state: SuiteState) -> dict[str, ET.Element]:
     return {f"{case.get('classname')} {case.get('name')}": case for case in root.iter("testcase")}
 
 
-def test_a_whole_suite_runs_every_cell_and_tells_of_it_in_three_ways(stage: Stage) -> None:
+def test_a_suite_runs_every_cell_and_writes_three_reports(stage: Stage) -> None:
     state, ended = stage.perform()
     assert ended.status == Exit.VALID
     assert [result.verdict for result in ended.results].count("valid") == 8
@@ -126,8 +126,8 @@ def test_a_whole_suite_runs_every_cell_and_tells_of_it_in_three_ways(stage: Stag
     suite = load_suite(state.directory)
     assert (suite.verdict, suite.canary_found, suite.ended) == ("valid", True, "finished")
     page = Page(state.directory / "index.html").source
-    for told in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "-003-local-one-1-seed-1/report.html", "1,234"):
-        assert told in page
+    for text in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "-003-local-one-1-seed-1/report.html", "1,234"):
+        assert text in page
     found = cases(state)
     assert len(found) == 11
     assert found["ssh.one kill, seed 1"].find("skipped").get("message") == "no machines <here>"
@@ -206,7 +206,7 @@ def test_an_anomaly_outweighs_everything(stage: Stage) -> None:
     ],
     ids=["killed", "failed", "silent", "overdue"],
 )
-def test_a_run_that_crashes_is_told_and_the_others_go_on(
+def test_a_run_that_crashes_is_reported_and_the_others_continue(
     stage: Stage, made: Callable[[], ProcessResult], why: str
 ) -> None:
     def one_crashes(arguments: list[str], directory: Path) -> ProcessResult:
@@ -228,8 +228,8 @@ def test_a_history_that_breaks_the_checkers_takes_no_other_along(stage: Stage, m
 
     monkeypatch.setattr(stage, "judge", broken)
     _, ended = stage.perform()
-    told = [result.reasons for result in ended.results if result.verdict == "crashed"]
-    assert told == [("the checkers failed: no such column",)] * 4
+    reasons = [result.reasons for result in ended.results if result.verdict == "crashed"]
+    assert reasons == [("the checkers failed: no such column",)] * 4
 
 
 def test_output_that_is_no_answer_is_a_crash(stage: Stage) -> None:
@@ -253,7 +253,7 @@ def test_what_does_not_fit_into_the_budget_is_skipped_and_the_suite_undecided(
     assert load_suite(state.directory).verdict == "unknown"
 
 
-def test_an_interrupted_suite_goes_on_where_it_was_and_repeats_nothing(stage: Stage) -> None:
+def test_an_interrupted_suite_resumes_and_repeats_nothing(stage: Stage) -> None:
     def until_the_third(arguments: list[str], directory: Path) -> ProcessResult:
         if len(stage.ran) == 4:
             stage.stop.request()
@@ -277,7 +277,7 @@ def test_an_interrupted_suite_goes_on_where_it_was_and_repeats_nothing(stage: St
     assert stage.ran[first] == stage.ran[first - 1], "but for the run that was interrupted"
 
 
-def test_a_finished_suite_begins_anew_and_so_does_a_changed_one(stage: Stage) -> None:
+def test_a_finished_suite_starts_again_and_so_does_a_changed_one(stage: Stage) -> None:
     first, _ = stage.perform()
     head = json.loads((first.directory / "suite.json").read_text())
     assert head["ended"] == "finished"
@@ -294,9 +294,9 @@ def test_the_page_of_a_suite_that_has_just_begun_is_a_page(stage: Stage) -> None
     assert cases(state)["canary a planted flaw is found"].find("skipped") is not None
 
 
-def test_words_that_are_no_xml_are_told_all_the_same(stage: Stage) -> None:
+def test_text_that_is_no_xml_is_written_all_the_same(stage: Stage) -> None:
     stage.play = lambda *_: ProcessResult(4, 1.0, "", ("\x1b[31mred\x00",))
     state, _ = stage.perform()
-    told = cases(state)["local.one kill, seed 1"].find("error").text
-    assert "[31mred" in told
-    assert "\x1b" not in told
+    message = cases(state)["local.one kill, seed 1"].find("error").text
+    assert "[31mred" in message
+    assert "\x1b" not in message

@@ -1,4 +1,4 @@
-"""The processes of a suite for real: a child that ends, is ended, or ends with us; a small suite from the command."""
+"""Real processes of a suite: children that end, are killed, or end with their parent; a small suite by command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ settings = { simulation = { operations = 20, polls = 20, duration_ms = 6000 } }
 """
 
 
-def test_a_child_that_ends_tells_its_status_and_what_it_said(tmp_path: Path) -> None:
+def test_the_status_and_output_of_a_child_are_returned(tmp_path: Path) -> None:
     ending = run(["faults"], tmp_path / "a", PATIENCE_S, Stop())
     assert (ending.status, ending.overdue, ending.stopped) == (0, False, False)
     assert "page-cache-loss" in ending.stdout
@@ -58,7 +58,7 @@ def test_a_child_is_ended_when_we_are_asked_to_end(tmp_path: Path) -> None:
     assert ending.status != 0
 
 
-def test_a_suite_that_is_killed_takes_its_child_along_and_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_killed_suite_ends_its_child_and_can_be_resumed(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))
     command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(tmp_path / "store")]
@@ -81,7 +81,7 @@ def test_a_suite_that_is_killed_takes_its_child_along_and_is_gone_on_with(tmp_pa
     assert len(list((directory / "cells").glob("*.json"))) == 1, "the canary had ended"
 
 
-def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: Path) -> None:
+def test_an_interrupted_suite_prints_the_command_that_resumes_it(tmp_path: Path) -> None:
     file, store = tmp_path / "small.toml", tmp_path / "a store"
     file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))
     command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(store)]
@@ -89,9 +89,9 @@ def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: P
     log = "suites/small/*/logs/*simulation-default*/stdout.txt"
     assert wait_until(lambda: bool(list(store.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
     suite.send_signal(signal.SIGINT)
-    _, told = suite.communicate(timeout=PATIENCE_S)
+    _, output = suite.communicate(timeout=PATIENCE_S)
     assert suite.returncode == Exit.UNKNOWN
-    assert f"`harrow suite {file} --store '{store}'` resumes the suite" in told
+    assert f"`harrow suite {file} --store '{store}'` resumes the suite" in output
 
 
 @pytest.mark.slow

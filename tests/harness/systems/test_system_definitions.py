@@ -189,7 +189,7 @@ def test_a_ledger_of_what_was_synced_is_kept_by_our_own_broker_alone(written: Wr
     assert "page-cache-loss" not in system.cannot("namespaces", "fuse")
 
 
-def test_proxies_can_stand_only_before_a_lone_broker_that_advertises_them(written: Written) -> None:
+def test_proxies_work_only_for_a_lone_broker_that_advertises_them(written: Written) -> None:
     assert "network" in made(written(MINIMAL)).cannot("proxies", "fuse")
     lone = MINIMAL.replace('"60"', '"60", "{{ advertised.CLIENT }}"')
     assert "network" not in made(written(lone)).cannot("proxies", "fuse")

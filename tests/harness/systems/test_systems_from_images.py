@@ -18,8 +18,8 @@ from harness.environments.machine.feature_probes import ProbeResult
 from harness.systems.from_image import BrokerFromImage
 from harness.terminal.exits import Exit
 from naming import SpecError
+from tests.harness.systems.images import image_on
 from tests.support.foreign_systems import MINIMAL, Links, made, plans_of
-from tests.support.images import image_on
 
 pytestmark = pytest.mark.docker
 

