@@ -14,18 +14,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import find_anomalies
-from checkers.anomalies.malformed import malformed_history
+from checkers.anomalies.bookkeeping import RESOLVED, malformed_history, resolved_findings
 from checkers.anomalies.objects import decide, nonlinearizable, write_verdict
-from checkers.explanations.anomalies import explanation, faults_near
-from checkers.findings import unite
-from checkers.input.datasets import survey_dataset
+from checkers.explanations.explanation import explanation, faults_near
+from checkers.input.frames import unite
 from checkers.input.run_facts import RunFacts, facts_of
 from checkers.input.sizes import Size, partitions_for, settings_for, size_of
-from checkers.input.tables import RunFiles, survey
+from checkers.input.tables import RunFiles, survey, survey_dataset
 from checkers.relations.base import base_relations
-from checkers.relations.resolved_outcomes import NAME as RESOLVED
-from checkers.relations.resolved_outcomes import resolved_findings
-from checkers.screening.short import Short, screened_short
+from checkers.screening.in_driver import DriverScreening, screen_in_driver
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
 from checkers.verdict.collect import Collected, Row, collect_findings, held_at, positions_of
 from checkers.verdict.contract import classified
@@ -64,9 +61,9 @@ def check(
     results: dict[Path, RunResult] = {}
     batches = _with_distinct_ids(surveyed)
     with ThreadPoolExecutor(1) as reader:  # Java takes seconds to start, and this process has nothing else to do
-        short = [reader.submit(_screened_if_short, batch) for batch in batches]
+        screenings = [reader.submit(_screened_in_driver, batch) for batch in batches]
         session = _session(spark, master, surveyed)
-        for batch, screened in zip(batches, short, strict=True):
+        for batch, screened in zip(batches, screenings, strict=True):
             for result in _check_batch(
                 session, batch, acknowledged_min, screened.result(), resolve_outcomes=resolve_outcomes
             ):
@@ -91,7 +88,7 @@ def check_dataset(
     for run in runs:
         run.directory.mkdir(parents=True, exist_ok=True)
     session = _session(spark, master, runs)
-    return _check_batch(session, runs, acknowledged_min, _screened_if_short(runs))
+    return _check_batch(session, runs, acknowledged_min, _screened_in_driver(runs))
 
 
 def _session(spark: SparkSession | None, master: str | None, runs: Sequence[RunFiles]) -> SparkSession:
@@ -100,8 +97,8 @@ def _session(spark: SparkSession | None, master: str | None, runs: Sequence[RunF
     return start_session(master, large=size_of(runs) is Size.LONG)
 
 
-def _screened_if_short(runs: Sequence[RunFiles]) -> Short | None:
-    return screened_short(runs) if size_of(runs) is Size.SHORT else None
+def _screened_in_driver(runs: Sequence[RunFiles]) -> DriverScreening | None:
+    return screen_in_driver(runs) if size_of(runs) is Size.SHORT else None
 
 
 def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
@@ -119,7 +116,7 @@ def _check_batch(
     spark: SparkSession,
     runs: Sequence[RunFiles],
     acknowledged_min: int,
-    short: Short | None,
+    in_driver: DriverScreening | None,
     *,
     resolve_outcomes: bool = True,
 ) -> list[RunResult]:
@@ -127,7 +124,9 @@ def _check_batch(
     for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
         spark.conf.set(name, value)
     facts = [facts_of(run) for run in runs]
-    relations = base_relations(spark, runs, facts, resolve_outcomes=resolve_outcomes, screening=True, short=short)
+    relations = base_relations(
+        spark, runs, facts, resolve_outcomes=resolve_outcomes, screening=True, in_driver=in_driver
+    )
     decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
     counting = metrics(relations).coalesce(partitions)
@@ -148,7 +147,7 @@ def _check_batch(
         numbers = _numbers_by_run(counted.result())
     resolved = {run_id: of_run.take(RESOLVED) for run_id, of_run in collected.items()}
     positions = positions_of([row for of_run in collected.values() for row in of_run.rows])
-    replicas = held_at(relations, positions) if short is None else short.held_at(positions)
+    replicas = held_at(relations, positions) if in_driver is None else in_driver.held_at(positions)
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):
         of_run = collected.get(run.run_id, Collected())

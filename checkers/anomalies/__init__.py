@@ -1,4 +1,4 @@
-"""Finds anomalies, one function each: base relations in, findings out (`checkers.findings`). None raises."""
+"""Finds anomalies, one function each: base relations in, findings out (`checkers.anomalies.rows`). None raises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from checkers.anomalies import availability, epochs, groups, loss, offsets, order, reads, replicas
+from checkers.anomalies import availability, groups, loss, offsets, order, reads, replicas
 from checkers.relations.base import Relations
 
 AnomalyFunction = Callable[[Relations], DataFrame]
@@ -34,8 +34,8 @@ ANOMALIES: tuple[AnomalyFunction, ...] = (
     order.nonmonotonic_poll,
     order.skipped_poll,
     replicas.divergent_replicas,
-    epochs.epoch_regression,
-    epochs.two_leaders,
+    replicas.epoch_regression,
+    replicas.two_leaders,
     availability.no_acknowledged_write,
     availability.no_progress_of_readers,
     availability.isr_not_full,
@@ -74,17 +74,21 @@ SHOWN_BY: dict[str, tuple[AnomalyFunction, ...]] = {
         order.skipped_poll,
         replicas.corrupt_record,
         replicas.divergent_replicas,
-        epochs.epoch_regression,
+        replicas.epoch_regression,
     ),
     "sends": (order.reordered_send, order.nonmonotonic_send, order.stale_read),
     "time": (availability.no_acknowledged_write, availability.no_progress_of_readers, availability.isr_not_full),
 }
-"""What must not be ruled out (`Relations.ruled_out`) for an anomaly to exist; all others are always looked for."""
+"""What an anomaly needs in the history to exist: it is not looked for in one that is free of it (`Relations.free_of`).
+
+All others are always looked for."""
 
 
 def find_anomalies(relations: Relations) -> list[DataFrame]:
     """Return the findings of all anomaly functions that can find anything."""
-    vain = {anomaly for what in relations.ruled_out for anomaly in SHOWN_BY.get(what, ())}
+    impossible = {anomaly for what in relations.free_of for anomaly in SHOWN_BY.get(what, ())}
     wanted = ANOMALIES if relations.groups is None else (*ANOMALIES, *GROUP_ANOMALIES)
     with ThreadPoolExecutor(PLANNERS) as planners:
-        return list(planners.map(lambda anomaly: anomaly(relations), (each for each in wanted if each not in vain)))
+        return list(
+            planners.map(lambda anomaly: anomaly(relations), (each for each in wanted if each not in impossible))
+        )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation
+from checkers.anomalies.rows import findings, one_promise, operation
+from checkers.input.frames import KEY
 from checkers.relations.base import Relations
+from history.schema import ACKS_ALL
 
 
 def lost_acked_write(relations: Relations) -> DataFrame:
@@ -110,13 +112,13 @@ def unseen_numbers(relations: Relations) -> DataFrame:
 
 
 def _unseen(relations: Relations) -> DataFrame:
-    complete = relations.finals.where("complete").select(*KEY)
+    complete = relations.final_reads.where("complete").select(*KEY)
     values = relations.values.where("acknowledged and reads = 0")
     return values.join(fn.broadcast(complete), list(KEY), "left_anti")
 
 
 def _shown(relations: Relations) -> DataFrame:
-    return relations.finals.select(*KEY, "complete", "started_ns", "log_start")
+    return relations.final_reads.select(*KEY, "complete", "started_ns", "log_start")
 
 
 def _before_final(column: str) -> Column:

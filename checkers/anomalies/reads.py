@@ -6,9 +6,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from checkers.anomalies.loss import never_acknowledged_and_gone
-from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation
+from checkers.anomalies.rows import findings, one_promise, operation
+from checkers.input.frames import KEY
+from checkers.input.polls import lagging_samples, not_yet_committed
 from checkers.relations.base import Relations
-from checkers.relations.commitment import lagging_samples, not_yet_committed
+from history.schema import ACKS_ALL
 
 
 def phantom_read(relations: Relations) -> DataFrame:

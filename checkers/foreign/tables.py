@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.foreign.events import Value
-from checkers.foreign.kafka import SUBSCRIPTIONS, KafkaOperation, KafkaRecord
+from checkers.foreign.operations import SUBSCRIPTIONS, KafkaOperation, KafkaRecord
 from history.reader import load_table
 from history.schema import ACKS_ALL, TABLES
 

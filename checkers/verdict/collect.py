@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.findings import KEY
+from checkers.input.frames import KEY
 from checkers.relations.base import Relations
 
 ROWS_MAX = 1_000

@@ -1,6 +1,6 @@
 """Draws a history that no order explains, as one self-contained HTML file.
 
-It is drawn from a verdict as JSON (`checkers/linearizability/exchange.py`): operations as bars, one lane a
+It is drawn from a verdict as JSON (`checkers/linearizability/evidence.py`): operations as bars, one lane a
 process; the longest legal orders to choose from, with the state after every step; the operation that fits nowhere.
 
 Time is not to scale. Each instant at which something began or ended is one step to the right, so that

@@ -1,38 +1,94 @@
-"""Explains each finding in one to three sentences, for a reader who did not watch the run."""
+"""Says what happened, one function for each anomaly: one or two sentences from a finding and its details."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from checkers.explanations.groups import GROUP_EXPLANATIONS
-from checkers.explanations.wording import Details, Row, by, invoked, partition, seconds, times
-from checkers.input.run_facts import RecordedFault
-from checkers.relations.resolved_outcomes import NAME as RESOLVED
-from history.anomalies import CATALOGUE, MALFORMED
+from checkers.anomalies.bookkeeping import RESOLVED
+from history.anomalies import MALFORMED
 
-
-def explanation(row: Row, details: Details, faults: Sequence[RecordedFault], replicas: Mapping[int, int | None]) -> str:
-    """Say what happened, what the replicas' logs hold there, and which faults were near."""
-    explain = EXPLANATIONS.get(row["anomaly"], _unexplained)
-    sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row)]
-    if row["at_ns"] is not None and row["anomaly"] not in (MALFORMED, RESOLVED):
-        sentences.append(_on_faults(faults, row["at_ns"]))
-    return " ".join(sentence for sentence in sentences if sentence)
+Details = Mapping[str, Any]
+Row = Mapping[str, Any]
 
 
-def faults_near(faults: Sequence[RecordedFault], at_ns: int | None) -> list[tuple[str, RecordedFault]]:
-    """Return the faults active at a time, the last one before it and the first one after it, each with this word."""
-    if at_ns is None:
-        return []
-    active = [fault for fault in faults if fault.started_ns <= at_ns and (fault.ended_ns or at_ns) >= at_ns]
-    before = [fault for fault in faults if fault.ended_ns is not None and fault.ended_ns < at_ns]
-    after = [fault for fault in faults if fault.started_ns > at_ns]
-    near = [("active", fault) for fault in active]
-    if before:
-        near.append(("before", max(before, key=lambda fault: (fault.ended_ns or 0, fault.number))))
-    if after:
-        near.append(("after", after[0]))
-    return near
+def partition(row: Row) -> str:
+    """Name the partition of a finding."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+def seconds(ns: int | None) -> str:
+    """Format a time of the run."""
+    return "an unknown time" if ns is None else f"{ns / 1e9:.3f} s"
+
+
+def by(broker: int | None) -> str:
+    """Name the broker that did it, if known."""
+    return "" if broker is None else f" by broker {broker}"
+
+
+def invoked(details: Details) -> str:
+    """Say when the operation of a finding began."""
+    return seconds(details.get("operation", {}).get("invoked_ns"))
+
+
+def times(number: int) -> str:
+    """Format how often something happened."""
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _lost_commit(row: Row, details: Details) -> str:
+    last = details.get("last_acknowledged", {})
+    asked = "" if row["broker"] is None else f" broker {row['broker']}"
+    return (
+        f"Process {row['process']} asked{asked} at {invoked(details)} for the committed offset of "
+        f"{_whose(details)} and got {_offset(details)}, although process {last.get('process')} had its commit of "
+        f"{last.get('offset')} acknowledged{by(last.get('node'))} at {seconds(last.get('completed_ns'))}, and no "
+        "commit that may have come after that explains the answer."
+    )
+
+
+def _committed_offset_regression(row: Row, details: Details) -> str:
+    earlier = details.get("earlier", {})
+    since = seconds(earlier.get("completed_ns"))
+    if details.get("generation") is not None:
+        return (
+            f"Process {row['process']}, a member of generation {details['generation']}, had its commit of "
+            f"{_offset(details)} for {_whose(details)} acknowledged{by(row['broker'])} at {seconds(row['at_ns'])}, "
+            f"although generation {earlier.get('generation')} had begun and had {earlier.get('offset')} acknowledged "
+            f"at {since}: the coordinator had to refuse it."
+        )
+    return (
+        f"The committed offset of {_whose(details)} was {earlier.get('offset')} by {since}, as process "
+        f"{earlier.get('process')} was answered{by(earlier.get('node'))}; process {row['process']} asked after that, "
+        f"at {invoked(details)}, and got {_offset(details)}{by(row['broker'])}. No commit in between can "
+        "have set that."
+    )
+
+
+def _double_ownership(row: Row, details: Details) -> str:
+    earlier = details.get("earlier", {})
+    return (
+        f"In generation {details.get('generation')} two members owned {_whose(details)} at once: "
+        f"{earlier.get('member')} until {seconds(earlier.get('until_ns'))}, and {details.get('member')} from "
+        f"{seconds(row['at_ns'])} on."
+    )
+
+
+def _whose(details: Details) -> str:
+    return f"group {details.get('group')} for {details.get('of_topic')}-{details.get('of_partition')}"
+
+
+def _offset(details: Details) -> str:
+    offset = details.get("offset")
+    return "no offset" if offset is None or offset < 0 else str(offset)
+
+
+GROUP_EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
+    "lost-commit": _lost_commit,
+    "committed-offset-regression": _committed_offset_regression,
+    "double-ownership": _double_ownership,
+}
 
 
 def _lost_acked_write(row: Row, details: Details) -> str:
@@ -214,7 +270,7 @@ def _epoch_regression(row: Row, details: Details) -> str:
 def _two_leaders(row: Row, details: Details) -> str:
     epoch = details.get("epoch")
     if details.get("leaders"):
-        return f"{_brokers(details['leaders']).capitalize()} both led {partition(row)} in leader epoch {epoch}."
+        return f"{brokers_named(details['leaders']).capitalize()} both led {partition(row)} in leader epoch {epoch}."
     values = " and ".join(str(value) for value in details.get("values", ()))
     return (
         f"The logs of two replicas hold the values {values} at offset {row['offset']} of {partition(row)}, both "
@@ -262,7 +318,8 @@ def _nonlinearizable(row: Row, details: Details) -> str:
     )
 
 
-def _unexplained(row: Row, _details: Details) -> str:
+def unexplained(row: Row, _details: Details) -> str:
+    """Say where an anomaly was found that has no explanation of its own."""
     return f"{row['anomaly']} at offset {row['offset']} of {partition(row)}."
 
 
@@ -295,45 +352,8 @@ EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
 """Anomaly → the function that explains it."""
 
 
-def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
-    if not replicas or row["offset"] is None:
-        return ""
-    by_value: dict[int | None, list[int]] = {}
-    for broker, value in sorted(replicas.items()):
-        by_value.setdefault(value, []).append(broker)
-    parts = [
-        f"{_brokers(brokers)} {'a foreign record' if value is None else f'value {value}'}"
-        for value, brokers in by_value.items()
-    ]
-    return f"At offset {row['offset']} the logs hold after the run: {'; '.join(parts)}."
-
-
-def _on_contract(row: Row) -> str:
-    if row.get("stale_because"):
-        age_ms = row["stale_for_ns"] / 1e6
-        return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
-    known = CATALOGUE.get(row["anomaly"])
-    if row["within_contract"] and known is not None and known.excused_by_loss:
-        return "Within the contract: the configuration does not promise that records survive what happened."
-    return ""
-
-
-def _on_faults(faults: Sequence[RecordedFault], at_ns: int) -> str:
-    words = {"active": "Active then", "before": "Last fault before", "after": "First fault after"}
-    near = faults_near(faults, at_ns)
-    if not near:
-        return "There were no faults." if not faults else ""
-    return " ".join(f"{words[when]}: {_fault(fault)}." for when, fault in near)
-
-
-def _fault(fault: RecordedFault) -> str:
-    until = "never seen healed" if fault.ended_ns is None else f"until {seconds(fault.ended_ns)}"
-    missed = "" if fault.took_hold else ", which did not take effect"
-    since = seconds(fault.started_ns)
-    return f"#{fault.number} {fault.kind} of {_brokers(fault.targets)} from {since} {until}{missed}"
-
-
-def _brokers(brokers: Sequence[int]) -> str:
+def brokers_named(brokers: Sequence[int]) -> str:
+    """Name brokers, or say that there is none."""
     if not brokers:
         return "no node"
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {', '.join(str(broker) for broker in brokers)}"

@@ -1,4 +1,4 @@
-"""Screens a history on Spark, and selects the rows that need a full check."""
+"""Screens a long history on Spark: brings its rows to the tasks that screen stretches, and collects their notes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.findings import KEY, unite
-from checkers.relations.commitment import lagging_samples, not_yet_committed
-from checkers.relations.polls import furthest_reads, uneven_paths
-from checkers.screening import kernel
-from checkers.screening.summaries import Suspicion, suspicion_of
+from checkers.input.frames import KEY, unite
+from checkers.input.polls import furthest_reads, lagging_samples, not_yet_committed, uneven_paths
+from checkers.screening import stretches
+from checkers.screening.stretches import Suspicion, suspicion_of
 
 POLLS_BROADCAST_MAX = 4_000_000
 """Up to so many polls are broadcast to every task; more are joined with their records by a shuffle."""
@@ -24,9 +23,6 @@ TASKS_MIN = 2
 
 _DUPLICATE = -1
 """Kind of note: an operation or a value occurs twice."""
-
-
-_OF_A_DISORDER = ("partition_key", "offset_min", "invoked_ns_max")
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class ScreenedAnswers:
     polls: DataFrame
     """Examined."""
     returned: DataFrame
-    """`checkers.relations.polls.returned_by_poll`."""
+    """`checkers.input.polls.returned_by_poll`."""
     cluster: DataFrame
     """Examined."""
 
@@ -74,11 +70,11 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
         _watermarks(history.replicas),
         _notes(
             [answers.sends.where("problem is not null").select(partition_key()), *_odd_answers(answers)],
-            kernel.SUSPECT_PARTITION,
+            stretches.SUSPECT_PARTITION,
         ),
         _notes(
             [_malformed(frame) for frame in (answers.operations, answers.polls, answers.cluster)],
-            kernel.MALFORMED,
+            stretches.MALFORMED,
         ),
         _notes([_twice(answers.operations, "op"), _twice(answers.sends, "value")], _DUPLICATE),
     ])  # fmt: skip
@@ -91,8 +87,8 @@ def screened(history: Screened, spark: SparkSession) -> Suspicion | None:
 def notes_of_answers(answers: ScreenedAnswers) -> pa.Table:
     """Return the notes on polls and samples alone, which are few."""
     return unite([
-        _notes(_odd_answers(answers), kernel.SUSPECT_PARTITION),
-        _notes([_malformed(frame) for frame in (answers.polls, answers.cluster)], kernel.MALFORMED),
+        _notes(_odd_answers(answers), stretches.SUSPECT_PARTITION),
+        _notes([_malformed(frame) for frame in (answers.polls, answers.cluster)], stretches.MALFORMED),
     ]).toArrow()  # fmt: skip
 
 
@@ -140,9 +136,9 @@ def in_partitions(frame: DataFrame, spark: SparkSession, partition_keys: frozens
 
 def under_suspicion(frame: DataFrame, spark: SparkSession, suspicion: Suspicion) -> DataFrame:
     """Keep the rows of suspect partitions, and those of suspect values in the other partitions."""
-    close = in_partitions(frame, spark, suspicion.partition_keys)
+    of_suspect_partitions = in_partitions(frame, spark, suspicion.partition_keys)
     if not suspicion.values:
-        return close
+        return of_suspect_partitions
     partition_keys, values = zip(*suspicion.values, strict=True)
     wanted = spark.createDataFrame(
         pa.table({"partition_key": pa.array(partition_keys, pa.int64()), "value": pa.array(values, pa.int64())})
@@ -150,88 +146,28 @@ def under_suspicion(frame: DataFrame, spark: SparkSession, suspicion: Suspicion)
     suspect = frame.withColumn("partition_key", partition_key()).join(
         fn.broadcast(wanted), ["partition_key", "value"], "left_semi"
     )
-    return close.unionByName(suspect.drop("partition_key"))
-
-
-@dataclass(frozen=True)
-class Disorder:
-    """The least offset and the latest invocation among the operations of a partition that may be out of order.
-
-    Whatever contradicts them has no lower offset and began no later.
-    """
-
-    partition_key: int
-    offset_min: int
-    invoked_ns_max: int
-
-
-def disorders(sends: DataFrame, resolved: DataFrame, polls: DataFrame) -> list[Disorder]:
-    """Return one disorder for each partition in which an answer may contradict an earlier one.
-
-    ::
-
-        offsets:   … 47 ───── 50 …
-        time:      asked      answered    47 was asked for after 50 had been answered: out of order
-
-    Sends and queries are sorted by falling offset; each gets the earliest completion of all sends above it.
-    """
-    key = partition_key().alias("partition_key")
-    happened = sends.where("status = 'ok' and offset is not null and completed_ns is not null").select(
-        key, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns"
-    )
-    resolved_sends = resolved.select(key, "offset", fn.lit(0).alias("turn"), "invoked_ns", "completed_ns")
-    asked = polls.where("status = 'ok' and (kind = 'latest' or records = 0)").select(
-        key,
-        fn.when(fn.col("kind") == "latest", fn.col("next_position")).otherwise(fn.col("position")).alias("offset"),
-        fn.lit(1).alias("turn"),
-        "invoked_ns",
-        fn.lit(None).cast("bigint").alias("completed_ns"),
-    )
-    above = (
-        Window.partitionBy("partition_key")
-        .orderBy(fn.desc("offset"), "turn")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )  # fmt: skip
-    out_of_order = (
-        happened.union(resolved_sends)
-        .union(asked)
-        .withColumn("answered_ns", fn.min("completed_ns").over(above))
-        .where("answered_ns <= invoked_ns")
-        .groupBy("partition_key")
-        .agg(fn.min("offset").alias("offset_min"), fn.max("invoked_ns").alias("invoked_ns_max"))
-    )
-    return [Disorder(**row.asDict()) for row in out_of_order.collect()]
-
-
-def at_disorders(sends: DataFrame, spark: SparkSession, found: Sequence[Disorder]) -> DataFrame:
-    """Keep the sends that may be out of order, and those that may contradict them."""
-    columns = {name: pa.array([getattr(each, name) for each in found], pa.int64()) for name in _OF_A_DISORDER}
-    within = (fn.col("offset") >= fn.col("offset_min")) & (fn.col("invoked_ns") <= fn.col("invoked_ns_max"))
-    placed = sends.withColumn("partition_key", partition_key())
-    return (
-        placed.join(fn.broadcast(spark.createDataFrame(pa.table(columns))), "partition_key")
-        .where(within)
-        .drop(*columns)
-    )
+    return of_suspect_partitions.unionByName(suspect.drop("partition_key"))
 
 
 def _notes_of_kernel(history: Screened) -> DataFrame:
     rows = unite([_sends(history), _reads(history), _logs(history.logs)])
     # Records without an offset agree or disagree with no others, and may be many, so values spread them over tasks.
-    known = fn.col("offset") != kernel.NOWHERE
-    stretch = fn.when(known, fn.shiftright("offset", kernel.STRETCH_BITS)).otherwise(fn.col("value"))
+    known = fn.col("offset") != stretches.NOWHERE
+    stretch = fn.when(known, fn.shiftright("offset", stretches.STRETCH_BITS)).otherwise(fn.col("value"))
     tasks = max(TASKS_MIN, history.rows_number // ROWS_OF_A_TASK)
-    return rows.repartition(tasks, "partition_key", stretch).mapInArrow(kernel.screen_batches, kernel.NOTES_SCHEMA)
+    return rows.repartition(tasks, "partition_key", stretch).mapInArrow(
+        stretches.screen_batches, stretches.NOTES_SCHEMA
+    )
 
 
 def _sends(history: Screened) -> DataFrame:
     acknowledged = fn.coalesce((fn.col("status") == "ok") & fn.col("acks").isin(-1, 1), fn.lit(False))
     return _rows(
         history.answers.sends.where("problem is null"),
-        kernel.SEND,
-        offset=fn.coalesce("offset", fn.lit(kernel.NOWHERE)),
+        stretches.SEND,
+        offset=fn.coalesce("offset", fn.lit(stretches.NOWHERE)),
         value=fn.col("value"),
-        marks=_marks((kernel.ACKNOWLEDGED, acknowledged)),
+        marks=_marks((stretches.ACKNOWLEDGED, acknowledged)),
     )
 
 
@@ -244,12 +180,14 @@ def _reads(history: Screened) -> DataFrame:
     bad = _nowhere(reads) | fn.col("final").isNull()
     return _rows(
         reads,
-        kernel.READ,
+        stretches.READ,
         offset=fn.when(bad, fn.lit(0)).otherwise(fn.col("offset")),
         value=fn.coalesce("value", fn.lit(0)),
         epoch=fn.col("leader_epoch"),
         detail=fn.coalesce("op", fn.lit(0)),
-        marks=_marks((kernel.BAD, bad), (kernel.FINAL, fn.col("final")), (kernel.VALUELESS, fn.col("value").isNull())),
+        marks=_marks(
+            (stretches.BAD, bad), (stretches.FINAL, fn.col("final")), (stretches.VALUELESS, fn.col("value").isNull())
+        ),
     )
 
 
@@ -258,11 +196,11 @@ def _logs(logs: DataFrame) -> DataFrame:
     valueless = fn.col("value").isNull() & ~fn.col("topic").startswith("__")
     return _rows(
         logs,
-        kernel.LOG,
+        stretches.LOG,
         offset=fn.when(bad, fn.lit(0)).otherwise(fn.col("offset")),
         value=fn.coalesce("value", fn.lit(0)),
         epoch=fn.col("leader_epoch"),
-        marks=_marks((kernel.BAD, bad), (kernel.VALUELESS, valueless)),
+        marks=_marks((stretches.BAD, bad), (stretches.VALUELESS, valueless)),
         detail=fn.coalesce("crc", fn.lit(-1)),
         broker=fn.coalesce("broker", fn.lit(0)),
     )
@@ -291,10 +229,10 @@ def _rows(
     detail: Column | None = None,
     broker: Column | None = None,
 ) -> DataFrame:
-    tag = fn.lit(kind) + fn.shiftleft(marks, kernel.MARKS_SHIFT)
+    tag = fn.lit(kind) + fn.shiftleft(marks, stretches.MARKS_SHIFT)
     if broker is not None:
-        tag = tag + fn.shiftleft(broker.cast("bigint"), kernel.BROKER_SHIFT)
-    no_epoch = fn.lit(kernel.NO_EPOCH)
+        tag = tag + fn.shiftleft(broker.cast("bigint"), stretches.BROKER_SHIFT)
+    no_epoch = fn.lit(stretches.NO_EPOCH)
     given = {
         "partition_key": partition_key(),
         "offset": offset,
@@ -309,7 +247,7 @@ def _rows(
 def _watermarks(replicas: DataFrame) -> DataFrame:
     zero = fn.lit(0).cast("bigint")
     return replicas.where("broker is not null").select(
-        fn.lit(kernel.WATERMARK).alias("note"),
+        fn.lit(stretches.WATERMARK).alias("note"),
         partition_key().alias("partition_key"),
         zero.alias("stretch"),
         fn.col("broker").cast("bigint").alias("a"),

@@ -1,7 +1,7 @@
 """Screens a short history in the driver, from its files, while Spark starts: without a plan or a Python worker.
 
-This module computes column by column what `checkers.screening.screen` has Spark compute row by row for the kernel. Both
-must mark the same rows; `checkers.input.validation` has the rules in words.
+This module computes column by column what `checkers.screening.on_spark` has Spark compute row by row. Both must mark
+the same rows; `checkers.input.validation` has the rules in words.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.findings import KEY
+from checkers.input.frames import KEY
 from checkers.input.tables import RunFiles
-from checkers.screening import kernel
+from checkers.screening import stretches
 from checkers.screening.columns import Flags, Groups, Longs, among, distinct, known, numbers, read_parts, texts
-from checkers.screening.kernel import Rows, ScreeningNote
+from checkers.screening.stretches import Rows, ScreeningNote
 from history.schema import TABLES
 
 _READ: Final = ("operations", "sends", "reads", "logs", "cluster")
@@ -26,14 +26,14 @@ _READ: Final = ("operations", "sends", "reads", "logs", "cluster")
 
 @dataclass(frozen=True)
 class Records:
-    """Rows of a table of records, and the partition of each: a row of `Short.partitions`."""
+    """Rows of a table of records, and the partition of each: a row of `DriverScreening.partitions`."""
 
     rows: pa.Table
     partition_key: Longs
 
 
 @dataclass(frozen=True)
-class Short:
+class DriverScreening:
     """What can be screened of a short history without Spark, polls and samples."""
 
     partitions: pa.Table
@@ -41,9 +41,9 @@ class Short:
     reads: Records
     logs: Records
     returned: pa.Table
-    """As `checkers.relations.polls.returned_by_poll` returns it."""
+    """As `checkers.input.polls.returned_by_poll` returns it."""
     replicas: pa.Table
-    """As `checkers.screening.screen.replicas_of` returns it."""
+    """As `checkers.screening.on_spark.replicas_of` returns it."""
     notes: tuple[ScreeningNote, ...]
     """Notes of the kernel; the `partition_key` of a note is a row of `partitions`."""
     malformed: bool
@@ -66,7 +66,7 @@ class Short:
         return found
 
 
-def screened_short(runs: Sequence[RunFiles]) -> Short | None:
+def screen_in_driver(runs: Sequence[RunFiles]) -> DriverScreening | None:
     """Screen the files of some runs; None if some are on another machine or cannot be read."""
     if any(run.large[table].remote for run in runs for table in _READ):
         return None
@@ -80,7 +80,7 @@ def _read(runs: Sequence[RunFiles], table: str) -> pa.Table:
     return read_parts([file for run in runs for file in run.large[table].files], TABLES[table])
 
 
-def _screened(read: Mapping[str, pa.Table]) -> Short:
+def _screened(read: Mapping[str, pa.Table]) -> DriverScreening:
     operations, sends, reads, logs, cluster = (read[table] for table in _READ)
     run_of_operations, *of_records = texts([operations, sends, reads, logs], "run_id")
     partitions, (of_sends, of_reads, of_logs) = _partitions([sends, reads, logs], of_records)
@@ -96,8 +96,8 @@ def _screened(read: Mapping[str, pa.Table]) -> Short:
             _rows_of_logs(logs, of_logs),
         ]
         together = {name: np.concatenate([each[name] for each in rows]) for name in rows[0]}
-        notes = (*kernel.screen(together), *_watermarks(replicas, of_replicas))
-    return Short(
+        notes = (*stretches.screen(together), *_watermarks(replicas, of_replicas))
+    return DriverScreening(
         partitions=partitions,
         reads=Records(reads, of_reads),
         logs=Records(logs, of_logs),
@@ -180,11 +180,11 @@ def _good(operations: pa.Table) -> Flags:
 def _rows_of_sends(sends: pa.Table, partition_key: Longs, performed: _Performed) -> Rows:
     of_a_send = performed.that_are(performed.of("kind", "send"))[performed.of_sends]
     ok = performed.that_are(performed.good & performed.of("status", "ok"))[performed.of_sends]
-    offset = numbers(sends, "offset", kernel.NOWHERE)
+    offset = numbers(sends, "offset", stretches.NOWHERE)
     bad = ~known(sends, "topic", "partition", "value") | ~of_a_send | ~among(sends, "acks", -1, 0, 1)
     bad |= known(sends, "offset") & (offset < 0)
-    marks = kernel.ACKNOWLEDGED * (ok & among(sends, "acks", -1, 1)) + kernel.BAD * bad
-    return _rows(kernel.SEND, partition_key, offset, numbers(sends, "value"), marks)
+    marks = stretches.ACKNOWLEDGED * (ok & among(sends, "acks", -1, 1)) + stretches.BAD * bad
+    return _rows(stretches.SEND, partition_key, offset, numbers(sends, "value"), marks)
 
 
 def _rows_of_reads(reads: pa.Table, partition_key: Longs, performed: _Performed) -> Rows:
@@ -192,24 +192,24 @@ def _rows_of_reads(reads: pa.Table, partition_key: Longs, performed: _Performed)
     final = good_poll & performed.of("status", "ok") & performed.of("phase", "final")
     bad = _nowhere(reads) | ~performed.that_are(good_poll)[performed.of_reads]
     marks = (
-        kernel.BAD * bad
-        + kernel.FINAL * performed.that_are(final)[performed.of_reads]
-        + kernel.VALUELESS * ~known(reads, "value")
+        stretches.BAD * bad
+        + stretches.FINAL * performed.that_are(final)[performed.of_reads]
+        + stretches.VALUELESS * ~known(reads, "value")
     )
     offset = np.where(bad, 0, numbers(reads, "offset"))
-    epoch = numbers(reads, "leader_epoch", kernel.NO_EPOCH)
-    return _rows(kernel.READ, partition_key, offset, numbers(reads, "value"), marks, epoch, numbers(reads, "op"))
+    epoch = numbers(reads, "leader_epoch", stretches.NO_EPOCH)
+    return _rows(stretches.READ, partition_key, offset, numbers(reads, "value"), marks, epoch, numbers(reads, "op"))
 
 
 def _rows_of_logs(logs: pa.Table, partition_key: Longs) -> Rows:
     bad = _nowhere(logs) | ~known(logs, "broker")
     of_the_cluster = pc.starts_with(plain(logs.select(["topic"])).column(0), "__").fill_null(True)
     ours = ~np.asarray(of_the_cluster.to_numpy(), np.bool_)
-    marks = kernel.BAD * bad + kernel.VALUELESS * (~known(logs, "value") & ours)
+    marks = stretches.BAD * bad + stretches.VALUELESS * (~known(logs, "value") & ours)
     offset = np.where(bad, 0, numbers(logs, "offset"))
-    epoch = numbers(logs, "leader_epoch", kernel.NO_EPOCH)
+    epoch = numbers(logs, "leader_epoch", stretches.NO_EPOCH)
     crc, broker = numbers(logs, "crc", -1), numbers(logs, "broker")
-    return _rows(kernel.LOG, partition_key, offset, numbers(logs, "value"), marks, epoch, crc, broker)
+    return _rows(stretches.LOG, partition_key, offset, numbers(logs, "value"), marks, epoch, crc, broker)
 
 
 def _nowhere(table: pa.Table) -> Flags:
@@ -234,7 +234,7 @@ def _rows(
         "offset": offset,
         "value": value,
         "marks": marks.astype(np.int64),
-        "epoch": np.full(partition_key.size, kernel.NO_EPOCH, np.int64) if epoch is None else epoch,
+        "epoch": np.full(partition_key.size, stretches.NO_EPOCH, np.int64) if epoch is None else epoch,
         "op": detail,
         "crc": detail,
         "broker": nothing if broker is None else broker,
@@ -265,7 +265,7 @@ def _returned(reads: pa.Table, partition_key: Longs, op: Longs) -> pa.Table:
 
 
 def _replicas(logs: pa.Table, partition_key: Longs) -> tuple[pa.Table, Longs]:
-    """Return what `Short.replicas` holds, and the partition of each replica."""
+    """Return what `DriverScreening.replicas` holds, and the partition of each replica."""
     replica, examples = distinct(partition_key, known(logs, "broker").astype(np.int64), numbers(logs, "broker"))
     groups = Groups(replica)
     everything = np.ones(partition_key.size, np.bool_)
@@ -283,7 +283,7 @@ def _replicas(logs: pa.Table, partition_key: Longs) -> tuple[pa.Table, Longs]:
 def _watermarks(replicas: pa.Table, partition_key: Longs) -> list[ScreeningNote]:
     columns = (replicas.column(name).to_pylist() for name in ("broker", "watermark_min", "watermark_max"))
     return [
-        ScreeningNote(kernel.WATERMARK, number, a=broker, b=low, c=high)
+        ScreeningNote(stretches.WATERMARK, number, a=broker, b=low, c=high)
         for number, broker, low, high in zip(partition_key.tolist(), *columns, strict=True)
         if broker is not None
     ]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
-
-KEY = ("run_id", "topic", "partition")
 
 PROMISE = "struct<acks:int,at_ns:bigint>"
 """A promise that a record lasts: by acks, made for a record that was invoked (or read) at this time."""
@@ -34,8 +32,6 @@ _COLUMNS = {
     "promises_needed": "int",
     "staleness": STALENESS,
 }
-
-ACKS_ALL = -1
 
 
 def findings(
@@ -88,11 +84,3 @@ def operation(prefix: str = "") -> Column:
     """Describe an operation from the columns `op`, `process`, `status`, `node`, `invoked_ns` and `completed_ns`."""
     names = ("op", "process", "status", "node", "invoked_ns", "completed_ns")
     return fn.struct(*(fn.col(prefix + name).alias(name) for name in names))
-
-
-def unite(frames: Sequence[DataFrame]) -> DataFrame:
-    """Concatenate frames of one shape."""
-    first, *rest = frames
-    for frame in rest:
-        first = first.union(frame)
-    return first

@@ -1,14 +1,15 @@
-"""Screens the rows of some stretches of offsets: returns suspects, and a summary of each stretch.
+"""Finds suspects in stretches of offsets, and combines what all stretches tell of a whole history.
 
 A *partition key* is the number of a partition of a run. A *stretch* is a range of `1 << STRETCH_BITS` offsets of a
-partition. One task has all rows of a stretch, so what has to agree at one offset is decided here; for what has to agree
-along a whole partition the kernel returns summaries, which the driver compares (`checkers.screening.summaries`).
+partition. One task has all rows of a stretch, so what has to agree at one offset is decided in it (`screen`); of what
+has to agree along a whole partition it returns notes, which the driver compares (`suspicion_of`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -226,3 +227,73 @@ def _changed(column: Longs) -> Flags:
     changed = np.ones(column.size, np.bool_)
     np.not_equal(column[1:], column[:-1], out=changed[1:])
     return changed
+
+
+VALUES_OF_A_PARTITION_MAX: Final = 100_000
+"""If more values are suspect, the whole partition is: looking each of them up would cost more."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """What needs a full check."""
+
+    partition_keys: frozenset[int]
+    values: tuple[tuple[int, int], ...]
+    """Partition key and value, of partitions that are not suspect as a whole."""
+    malformed: bool = False
+    """Whether rows of operations, polls or samples are malformed. Those of others make their partition suspect."""
+
+
+def suspicion_of(notes: pa.Table) -> Suspicion:
+    """Put the notes of the kernel together (`checkers.screening.stretches.NOTES_SCHEMA`)."""
+    of_kind: dict[int, list[tuple[int, ...]]] = {}
+    for note, *rest in zip(*(column.to_pylist() for column in notes.columns), strict=True):
+        of_kind.setdefault(note, []).append(tuple(rest))
+    partition_keys = {partition_key for partition_key, *_ in of_kind.get(SUSPECT_PARTITION, ())}
+    partition_keys |= set(_with_falling_epochs(of_kind.get(EPOCHS, ())))
+    watermarks = {
+        (partition_key, broker): (low, high) for partition_key, _, broker, low, high, _ in of_kind.get(WATERMARK, ())
+    }
+    partition_keys |= {partition_key for (partition_key, _), (low, high) in watermarks.items() if low != high}
+    partition_keys |= set(_with_holes(of_kind.get(STRETCH, ()), of_kind.get(REPLICA, ()), watermarks))
+    values: dict[int, set[int]] = {}
+    for partition_key, _, value, *_ in of_kind.get(SUSPECT_VALUE, ()):
+        values.setdefault(partition_key, set()).add(value)
+    partition_keys |= {
+        partition_key for partition_key, suspect in values.items() if len(suspect) > VALUES_OF_A_PARTITION_MAX
+    }
+    pairs = (
+        (partition_key, value)
+        for partition_key, suspect in values.items()
+        if partition_key not in partition_keys
+        for value in suspect
+    )
+    return Suspicion(frozenset(partition_keys), tuple(sorted(pairs)), MALFORMED in of_kind)
+
+
+def _with_falling_epochs(stretches: Iterable[tuple[int, ...]]) -> Iterable[int]:
+    """Find partitions in which a later stretch has a lower epoch than an earlier one."""
+    before: dict[tuple[int, int], int] = {}
+    for partition_key, _, kind, least, greatest, _ in sorted(stretches):
+        highest = before.get((partition_key, kind), least)
+        if least < highest:
+            yield partition_key
+        before[partition_key, kind] = max(highest, greatest)
+
+
+def _with_holes(
+    stretches: Iterable[tuple[int, ...]],
+    replicas: Iterable[tuple[int, ...]],
+    watermarks: Mapping[tuple[int, int], tuple[int, int]],
+) -> Iterable[int]:
+    """Find partitions in which a replica may lack a record below its high watermark that another has.
+
+    A replica is there if any of its log is; it need not have what begins at its high watermark.
+    """
+    held: dict[int, dict[int, dict[int, int]]] = {}
+    for partition_key, stretch, broker, count, _, _ in replicas:
+        held.setdefault(partition_key, {}).setdefault(broker, {})[stretch] = count
+    for partition_key, stretch, taken, first, _, _ in stretches:
+        for broker, counts in held[partition_key].items():
+            if counts.get(stretch, 0) != taken and first < watermarks[partition_key, broker][1]:
+                yield partition_key

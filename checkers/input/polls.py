@@ -1,7 +1,7 @@
-"""Summarises what each poll returned per partition: enough to follow a reader without reading its records.
+"""Derives from polls what each returned, how far the path of its reader was even, and what was not yet committed.
 
 Most polls are *level*: their records are at successive offsets, in the order in which they were returned. If all
-are, the first and the last offset of each poll describe all of a reader's path.
+are, the first and the last offset of each poll describe all of a reader's path, without reading its records.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.findings import KEY
+from checkers.input.frames import KEY
 
 POLL = ("run_id", "op", "topic", "partition")
 
@@ -104,3 +104,44 @@ def furthest_reads(polls: DataFrame, returned: DataFrame) -> DataFrame:
 
 def _assigned() -> Column:
     return fn.coalesce(fn.col("assigned"), fn.lit(False))
+
+
+def lagging_samples(cluster: DataFrame) -> DataFrame:
+    """Return the samples of leaders: `sampled_ns`, `sampled_hw`, and since when (`since_ns`) they were known to lead.
+
+    What a sample shows was so at some moment since the sample before it (`shown_ns`).
+    """
+    samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
+    leadership = Window.partitionBy(*KEY, "broker", "leader_epoch")
+    return (
+        cluster.withColumn("shown_ns", fn.lag("at_ns").over(samples_of_one))
+        .where("role = 'leader' and leader_epoch is not null")
+        .withColumn("since_ns", fn.min("at_ns").over(leadership))
+        .where("shown_ns is not null and high_watermark is not null")
+        .select(
+            *KEY,
+            fn.col("broker").alias("node"),
+            "since_ns",
+            "shown_ns",
+            fn.col("at_ns").alias("sampled_ns"),
+            fn.col("high_watermark").alias("sampled_hw"),
+        )
+    )
+
+
+def not_yet_committed(polls: DataFrame, samples: DataFrame) -> DataFrame:
+    """Join each poll with the first sample of its broker after it, if that broker led in the same epoch before it.
+
+    The last record of a poll, in the column `furthest`, is enough to find it.
+    """
+    key = [*KEY, "node"]
+    moments = samples.withColumn("moment", fn.col("shown_ns")).unionByName(
+        polls.withColumn("moment", fn.col("completed_ns")), allowMissingColumns=True
+    )
+    backwards = Window.partitionBy(*key).orderBy(fn.desc("moment")).rowsBetween(Window.unboundedPreceding, -1)
+    sample = fn.when(fn.col("sampled_ns").isNotNull(), fn.struct("sampled_ns", "sampled_hw", "since_ns"))
+    return (
+        moments.withColumn("next", fn.last(sample, ignorenulls=True).over(backwards))
+        .where("furthest is not null and next.since_ns <= invoked_ns and next.sampled_hw <= furthest.offset")
+        .select(*key, "op", "process", "furthest", "completed_ns", "next.sampled_ns", "next.sampled_hw")
+    )

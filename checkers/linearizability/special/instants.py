@@ -1,16 +1,20 @@
-"""Decides append-only logs whose appends return their offsets.
+"""Decides append-only logs and sets that only grow: every offset or element has one instant from which it is there.
 
-The order of the appends is known, so only their instants are asked for: t(0) ≤ t(1) ≤ … Each append gives its offset an
-interval: a read of a record comes no earlier than its append, so the record was there before the read completed; a
-query that found the end there comes no later, so the record was missing when that query was invoked. There is an order
-exactly if no offset must be later than an offset after it may be. An append that never returned has an offset if a
-client read its value, or if it alone can fill a gap.
+Of a log whose appends return their offsets, the order of the appends is known, so only their instants are asked for:
+t(0) ≤ t(1) ≤ … Each append gives its offset an interval: a read of a record comes no earlier than its append, so the
+record was there before the read completed; a query that found the end there comes no later, so the record was missing
+when that query was invoked. There is an order exactly if no offset must be later than an offset after it may be. An
+append that never returned has an offset if a client read its value, or if it alone can fill a gap.
+
+An element of a set is missing before its instant and there after. Each operation on it limits that instant from one
+side. Reads of all elements form a chain, each a part of the next, and stand between the elements that they lack and
+those that they have. There is an order exactly if along that chain nothing must be later than what follows may be.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from checkers.linearizability.models import State
@@ -144,3 +148,95 @@ def _decide_instants(at: Sequence[Operation], operations: Sequence[Operation]) -
         if latest[offset][0] != FOREVER and after > latest[offset][0]:
             return contradiction([because, latest[offset][1], at[offset]], closed=False)
     return LINEARIZABLE
+
+
+class _Element:
+    """When an element came in: no earlier than, no later than, and which operations show it."""
+
+    __slots__ = ("add", "latest", "latest_by", "missing", "missing_by")
+
+    def __init__(self) -> None:
+        self.add: Operation | None = None
+        self.latest: Time = FOREVER
+        self.latest_by: Operation | None = None
+        self.missing: Time = ALWAYS
+        self.missing_by: Operation | None = None
+
+    def there_by(self, operation: Operation) -> None:
+        if completion(operation) < self.latest:
+            self.latest, self.latest_by = completion(operation), operation
+
+    def earliest(self) -> tuple[Time, Operation | None]:
+        added: Time = FOREVER if self.add is None else self.add.invoked_ns
+        return (added, self.add) if added >= self.missing else (self.missing, self.missing_by)
+
+
+def decide_set(operations: Sequence[Operation], initial: State) -> Contradiction | Linearizable | None:
+    """Decide additions, lookups and reads; None if something is removed, or was there at first."""
+    if initial != frozenset() or any(operation.function == "remove" for operation in operations):
+        return None
+    elements: dict[State, _Element] = {}
+    reads: dict[frozenset[State], list[Operation]] = {}
+    for operation in operations:
+        if operation.result is UNKNOWN and operation.function != "add":
+            continue
+        if operation.function == "read":
+            reads.setdefault(frozenset(operation.result), []).append(operation)
+            continue
+        element = elements.setdefault(operation.argument, _Element())
+        if operation.function == "add":
+            element.there_by(operation)
+            if element.add is None or operation.invoked_ns < element.add.invoked_ns:
+                element.add = operation
+        elif operation.result:
+            element.there_by(operation)
+        elif operation.invoked_ns > element.missing:
+            element.missing, element.missing_by = operation.invoked_ns, operation
+    for element in elements.values():
+        since, because = element.earliest()
+        if since > element.latest:
+            return contradiction([because, element.latest_by, element.add])
+    return _decide_chain(elements, reads)
+
+
+def _decide_chain(
+    elements: dict[State, _Element], reads: dict[frozenset[State], list[Operation]]
+) -> Contradiction | Linearizable:
+    after: Time = ALWAYS
+    because: Operation | None = None
+    before: frozenset[State] = frozenset()
+    first_before: Operation | None = None
+    for found, of_found in sorted(reads.items(), key=lambda item: len(item[0])):
+        if not before <= found:
+            return contradiction([first_before, of_found[0]], closed=False)
+        for name in found - before:
+            if name not in elements or elements[name].add is None:
+                return contradiction([of_found[0]], closed=False)
+        placed = _insert([elements[name] for name in found - before], after, because)
+        if isinstance(placed, Contradiction):
+            return placed
+        after, because = placed
+        since = after
+        for read in of_found:
+            if since > completion(read):
+                return contradiction([because, read], closed=False)
+        latest = max(of_found, key=lambda read: read.invoked_ns)
+        if latest.invoked_ns > after:
+            after, because = latest.invoked_ns, latest
+        before, first_before = found, of_found[0]
+    rest = _insert([element for name, element in elements.items() if name not in before], after, because)
+    return rest if isinstance(rest, Contradiction) else LINEARIZABLE
+
+
+def _insert(
+    elements: Iterable[_Element], after: Time, because: Operation | None
+) -> tuple[Time, Operation | None] | Contradiction:
+    """Add elements after an instant. Return the instant after which everything that follows must be."""
+    latest, latest_by = after, because
+    for element in elements:
+        if after > element.latest:
+            return contradiction([because, element.latest_by, element.add], closed=False)
+        since, by = element.earliest()
+        if since > latest:
+            latest, latest_by = since, by
+    return latest, latest_by
