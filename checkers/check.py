@@ -47,7 +47,7 @@ def check(
     """Check runs; write `anomalies/`, `repairs/` and `results.json` into each directory; return the results in order.
 
     `resolve_outcomes`: a send of unknown outcome whose record was read is taken to have happened
-    (`checkers.relations.resolved_outcomes`). Without `spark`, or if one of its calls was interrupted, a session is
+    (`checkers.relations.records`). Without `spark`, or if one of its calls was interrupted, a session is
     started on `master` (all cores of this machine by default) and kept for the next call.
     No content of a history raises. Raises `NoHistoryError` for a directory without a history,
     `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.

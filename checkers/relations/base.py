@@ -84,7 +84,7 @@ class Relations:
     replicas: DataFrame
     """One row per replica with a dumped log: its partition and `broker`."""
     resolved: DataFrame
-    """Sends of unknown outcome that were read (`checkers.relations.resolved_outcomes`)."""
+    """Sends of unknown outcome that were read (`checkers.relations.records`)."""
     conflicts: DataFrame
     """One row per offset at which the dumped logs differ (`checkers.relations.ends`)."""
     deleted: DataFrame

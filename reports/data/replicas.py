@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.data.columns import rows_where
-from reports.data.stored_run import Run
+from reports.data.stored_run import Run, rows_where
 
 NO_LEADER = -1
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from history.anomalies import CATALOGUE, MALFORMED
-from reports.data.columns import counts_by
-from reports.data.stored_run import Run
+from reports.data.stored_run import Run, counts_by
 
 
 class AnomalyTotal(NamedTuple):

@@ -10,6 +10,7 @@ concurrent operations can be distinguished, however unequal the times are.
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, Final
 import jinja2
 
 from reports import templating
+from reports.data.stored_run import Run
 
 STEP_INSIDE: Final = 0.18
 """The distance, in columns, of neighbouring points of one order at least."""
@@ -99,4 +101,32 @@ def _within(steps: list[dict[str, Any]], bars: Sequence[Json]) -> list[dict[str,
 
 @functools.cache
 def _template() -> jinja2.Template:
-    return templating.environment().get_template("linearizability.html")
+    return templating.environment().get_template("linearizability/page.html")
+
+
+VERDICT: Final = "linearizability.json"
+PICTURE: Final = "linearizability.html"
+
+
+def picture_name(run: Run) -> str | None:
+    """Return the name of the picture that belongs beside the page; None if there is nothing to draw."""
+    return None if _violation(run) is None else PICTURE
+
+
+def draw_objects(run: Run) -> None:
+    """Write the picture, or remove an outdated one. Raises `OSError` if it cannot be written."""
+    verdict = _violation(run)
+    if verdict is None:
+        (run.directory / PICTURE).unlink(missing_ok=True)
+    else:
+        render_picture(verdict, run.directory / PICTURE, str(run.settings.get("name") or run.directory.name))
+
+
+def _violation(run: Run) -> Mapping[str, Any] | None:
+    try:
+        verdict = json.loads((run.directory / VERDICT).read_text())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(verdict, dict) or not isinstance(verdict.get("evidence"), list):
+        return None
+    return verdict if verdict.get("outcome") == "invalid" else None

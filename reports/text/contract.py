@@ -22,8 +22,8 @@ def contract_sentences(run: Run) -> list[str]:
         )
     sentences.append(
         "Reads are linearizable per partition, with two exceptions: a leader that was replaced and cannot know it yet"
-        " may serve old but committed data, and a new leader may hold a poll back until its high watermark has caught"
-        " up. Such a stale read is within the contract, any other is a violation."
+        " may serve old but committed data (BL-10), and a new leader may hold a poll back until its high watermark has"
+        " caught up (HW-6, FE-8). Such a stale read is within the contract, any other is a violation."
     )
     return sentences
 

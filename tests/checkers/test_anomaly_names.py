@@ -7,7 +7,7 @@ from pathlib import Path
 
 import checkers
 from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES, availability, objects
-from checkers.anomalies.bookkeeping import NAME as RESOLVED
+from checkers.anomalies.bookkeeping import RESOLVED
 from checkers.explanations.sentences import EXPLANATIONS
 from history.anomalies import CATALOGUE, MALFORMED, OF_THE_SYSTEM
 from tests.checkers import cases, group_cases
