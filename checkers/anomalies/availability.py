@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from checkers.anomalies.rows import findings
 from checkers.input.frames import KEY
 from checkers.relations.base import Relations
-from history.schema import ACKS_ALL
+from history.contract import ACKS_ALL
 
 _QUARTERS = 4
 

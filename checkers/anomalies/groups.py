@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 from checkers.anomalies.rows import findings, one_promise, operation
 from checkers.input.frames import FOREVER, NEVER
 from checkers.relations.base import GROUP_KEY, GroupRelations, Relations
-from history.schema import ACKS_ALL
+from history.contract import ACKS_ALL
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The topic in which a cluster stores its groups: a promise about a group is a promise about a record there."""

@@ -8,7 +8,7 @@ from pyspark.sql import functions as fn
 from checkers.anomalies.rows import findings, one_promise, operation
 from checkers.input.frames import KEY
 from checkers.relations.base import Relations
-from history.schema import ACKS_ALL
+from history.contract import ACKS_ALL
 
 
 def lost_acked_write(relations: Relations) -> DataFrame:

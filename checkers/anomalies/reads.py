@@ -10,7 +10,7 @@ from checkers.anomalies.rows import findings, one_promise, operation
 from checkers.input.frames import KEY
 from checkers.input.polls import lagging_samples, not_yet_committed
 from checkers.relations.base import Relations
-from history.schema import ACKS_ALL
+from history.contract import ACKS_ALL
 
 
 def phantom_read(relations: Relations) -> DataFrame:

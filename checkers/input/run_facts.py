@@ -8,25 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.input.tables import RunFiles
-
-LOSSY_KINDS = frozenset(
-    {
-        "page-cache-loss",
-        "torn-page-cache-loss",
-        "lying-fsync",
-        "bit-flip",
-        "file-truncation",
-        "file-loss",
-        "disk-loss",
-        "disk-rollback",
-    }
-)
-"""Kinds of fault after which a replica may lack what it had written: lossy unclean shutdowns."""
-
-ENDING_KINDS = frozenset(
-    {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "out-of-memory", "broker-removal"}
-)
-"""Further kinds of fault that end a node's process: what a system loses that keeps its records in memory alone."""
+from history.contract import ENDING_KINDS, LOSSY_KINDS
 
 _NS_PER_MS = 1_000_000
 _BOUND_MS_MAX = 10**9

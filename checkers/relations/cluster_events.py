@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 
 from checkers.input.frames import FOREVER, KEY, NEVER
 from checkers.relations.base import Relations
+from history.contract import too_many_shutdowns
 
 
 def leaderships(relations: Relations) -> DataFrame:
@@ -84,7 +85,7 @@ def excuses(relations: Relations) -> DataFrame:
         .groupBy(*KEY, "moment_ns")
         .agg(fn.sort_array(fn.collect_list("crashed_by_ns"), asc=False).alias("crashes"))
         .join(min_isr, "run_id")
-        .where(fn.size("crashes") >= fn.col("min_insync_replicas"))
+        .where(too_many_shutdowns(fn.size("crashes"), fn.col("min_insync_replicas")))
         .groupBy(*KEY)
         .agg(fn.max(fn.element_at("crashes", fn.col("min_insync_replicas"))).alias("shutdowns_ns"))
     )

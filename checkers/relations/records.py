@@ -17,7 +17,7 @@ from pyspark.sql import functions as fn
 
 from checkers.input.frames import FOREVER, KEY
 from checkers.input.polls import with_legs
-from history.schema import ACKS_ALL
+from history.contract import ACKS_ALL
 
 
 def values_of(sends: DataFrame, reads: DataFrame) -> DataFrame:

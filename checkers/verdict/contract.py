@@ -1,17 +1,11 @@
 """Decides which findings break the contract, and which are within what the configuration allows.
 
-The promises, with `min.insync.replicas` = f + 1:
+Which losses are allowed is decided by `history.contract`, here for each promise that a finding breaks, from what the
+cluster's samples show: nothing else excuses a loss.
 
-- acks=all (and every record that was read): it lasts unless more than f replicas suffered lossy unclean shutdowns
-  whose windows overlap, each from the crash until the replica is back in the ISR; with unclean election on, also
-  unless such an election happened.
-- acks=1: it lasts as long as the leader neither changes nor loses anything.
-- acks=0: nothing.
-- Reads are linearizable per partition, if the partition's leader served them. A leader that was deposed and
-  could not know it yet may serve stale, committed data (BL-10); a new leader may hold a poll back until its high
-  watermark has caught up (HW-6, FE-8), but not answer a query for the end of the log before (LO-2).
-
-Flaws and protocol versions do not change the contract. Only what the cluster's samples show excuses a loss.
+Reads are linearizable per partition, if the partition's leader served them. A leader that was deposed and could not
+know it yet may serve stale, committed data (BL-10); a new leader may hold a poll back until its high watermark has
+caught up (HW-6, FE-8), but not answer a query for the end of the log before (LO-2).
 """
 
 from __future__ import annotations
@@ -22,7 +16,7 @@ from pyspark.sql import functions as fn
 from checkers.input.frames import KEY, NEVER
 from checkers.relations.base import Relations
 from checkers.relations.cluster_events import excuses, leaderships
-from history.schema import ACKS_ALL
+from history.contract import loss_is_allowed
 
 
 def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
@@ -63,10 +57,8 @@ def _excused(promise: Column) -> Column:
     last_epoch = fn.get("led", fn.size("led") - 1).epoch
     # The leader that acknowledged it may have been deposed since, or before without knowing it yet (BL-10).
     changed = fn.exists("led", lambda led: (led.led_until_ns >= promise.at_ns) & (led.epoch < last_epoch))
-    excused = (
-        fn.when(promise.acks == ACKS_ALL, lost)
-        .when(promise.acks == 1, lost | leader_lost | fn.coalesce(changed, fn.lit(False)))
-        .otherwise(promise.acks == 0)
+    excused = loss_is_allowed(
+        promise.acks, replicas_failed=lost, leader_failed=leader_lost | fn.coalesce(changed, fn.lit(False))
     )
     return fn.coalesce(excused, fn.lit(False))
 

@@ -1,7 +1,8 @@
-"""Describes the contract: what the configuration of a run promises, and where that ends."""
+"""Describes the contract that `history.contract` decides: what a run's configuration promises, and where that ends."""
 
 from __future__ import annotations
 
+from history.contract import loss_is_allowed, shutdowns_survived
 from reports.data.stored_run import Run
 from reports.text.wording import count
 
@@ -30,9 +31,9 @@ def contract_sentences(run: Run) -> list[str]:
 
 def _durability(run: Run) -> str:
     acks = run.number("acks")
-    if acks == 0:
+    if loss_is_allowed(acks, replicas_failed=False, leader_failed=False):
         return "With acks=0 nothing was promised about any record."
-    if acks == 1:
+    if loss_is_allowed(acks, replicas_failed=False, leader_failed=True):
         return (
             "With acks=1 the leader alone vouches for a record: losing it is a violation only if the leader neither"
             " changed nor lost its disk cache."
@@ -40,7 +41,7 @@ def _durability(run: Run) -> str:
     min_isr = run.number("min_insync_replicas")
     if min_isr is None:
         return "The configuration is not known, so neither is the number of lossy shutdowns that it must survive."
-    tolerated = max(0, min_isr - 1)
+    tolerated = shutdowns_survived(min_isr)
     replicas = "replica" if tolerated == 1 else "replicas"
     return (
         f"With acks=all and min.insync.replicas = {min_isr}, an acknowledged record must survive lossy shutdowns (a"

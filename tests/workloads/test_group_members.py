@@ -3,8 +3,8 @@
 import pytest
 from fake_client import FakeTime
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
 from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Revoked, group_library
 from workloads.groups.member import FAILURES_MAX, MemberPlan, MemberSlot

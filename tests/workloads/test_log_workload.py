@@ -5,8 +5,8 @@ from fake_client import FakeConsumer, FakeLibrary, FakeTime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from workloads.base import Unread
 from workloads.clients.base import ClientError, Partition, SendOutcome
 from workloads.log.reader import FAILURES_MAX, Reader, ReadPlan

@@ -7,8 +7,8 @@ from fake_client import FakeLibrary, FakeTime
 from kept_objects import operations
 
 from checkers.linearizability.check import check_history
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from workloads.clients.base import Partition, PolledPartition, PolledRecord, SendOutcome
 from workloads.log.senders import Senders, SendPlan
 from workloads.objects.commands import COMMANDS_PER_KEY, Commands

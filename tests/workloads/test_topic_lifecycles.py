@@ -6,8 +6,8 @@ import threading
 import pytest
 from fake_client import FakeTime
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from workloads.admin.lifecycles import PREFIX, TopicLifecycles, TopicPlan
 from workloads.clients.administration import Placement, admin_library
 from workloads.clients.base import ClientError, ClientMissingError, Partition
