@@ -1,1 +1,1 @@
-"""The history of a run: schemas of its tables, writers and readers; and what is known of anomalies, rules and promises."""
+"""The history of a run: schemas of its tables, writers and readers; catalogues of anomalies, rules and promises."""

@@ -24,6 +24,8 @@ RULE_ID: Final = re.compile(
     rf"\b(?:(?:{'|'.join(sorted(FAMILIES, key=len, reverse=True))})-(?:[ES]\d*|\d+)(?![\w-])|[PV]-R?\d+\b)"
 )
 """What may be an id of a rule or property."""
+FAILURE_ID: Final = re.compile(rf"{RULE_ID.pattern}|\bB-\d+\b")
+"""What may be an id that a failure names: of a rule, a property or a flaw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +57,25 @@ class ProtocolSection:
 @functools.cache
 def protocol_sections() -> tuple[ProtocolSection, ...]:
     """Return the sections in their order."""
-    tables = tomllib.loads(resources.files(__package__).joinpath("protocol.toml").read_text(encoding="utf-8"))
-    return tuple(_section(table) for table in tables["section"])
+    return tuple(_section(table) for table in _data()["section"])
 
 
 @functools.cache
 def protocol_rules() -> Mapping[str, ProtocolRule]:
     """Return all rules and properties by id."""
     return MappingProxyType({rule.id: rule for section in protocol_sections() for rule in section.rules})
+
+
+@functools.cache
+def failure_sentences() -> Mapping[str, str]:
+    """Return what failures may name, by id: a sentence of each rule, property, and flaw of older protocol versions."""
+    flaws = {table["id"]: table["sentence"] for table in _data()["flaw"]}
+    return MappingProxyType({rule.id: rule.statement for rule in protocol_rules().values()} | flaws)
+
+
+@functools.cache
+def _data() -> Mapping[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("protocol.toml").read_text(encoding="utf-8"))
 
 
 def _section(table: Mapping[str, Any]) -> ProtocolSection:

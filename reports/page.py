@@ -13,7 +13,7 @@ from history.anomalies import MALFORMED
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
-from reports.data.replicas import PartitionHistory, partition_history
+from reports.data.partition_history import PartitionHistory, partition_history
 from reports.data.stored_run import LINES, Run, load_run, node_logs
 from reports.data.suspects import fault_parameters, fault_role
 from reports.data.totals import disagreements
@@ -23,9 +23,9 @@ from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segm
 from reports.pictures.theme import fault_family
 from reports.pictures.timeline import timeline
 from reports.rules import with_rules
-from reports.text import contract, wording
+from reports.text import configuration, wording
 from reports.text.anomalies import groups
-from reports.text.reproduce import reproduce_command
+from reports.text.configuration import reproduce_command
 from reports.text.summary import summarize
 
 PROBLEMS_SHOWN = 40
@@ -67,7 +67,7 @@ def html(run: Run) -> str:
         problems_shown=PROBLEMS_SHOWN,
         timeline=timeline(run, joined),
         diagram=sequence(run.directory),
-        contract=contract.contract_sentences(run),
+        contract=configuration.contract_sentences(run),
         groups=groups(run, joined, history_of),
         strips=partition_strips(run, histories),
         partitions=len(joined.partitions),

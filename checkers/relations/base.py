@@ -33,7 +33,7 @@ from checkers.screening.exclusions import (
     values_are_free_of,
 )
 from checkers.screening.in_driver import DriverScreening
-from checkers.screening.rows_to_check import DriverSource, SparkSource, screened_history, whole_history
+from checkers.screening.rows_to_check import rows_to_check
 from checkers.screening.stretches import Suspicion
 
 GROUP_KEY: Final = ("run_id", "group", "topic", "partition")
@@ -127,12 +127,7 @@ def base_relations(
     read = {"commands": has["commands"], "commits": has_groups, "ownerships": has_groups}
     recorded = {table: size.gathered(read_large(spark, runs, table)) for table in LARGE_TABLES if read.get(table, True)}
     deleted = _deleted_frame(spark, facts)
-    selected = None
-    if screening:
-        source = SparkSource(spark, runs, recorded, size) if in_driver is None else DriverSource(spark, in_driver, size)
-        selected = screened_history(spark, recorded, source, size)
-    if selected is None:
-        selected = whole_history(recorded, size)
+    selected = rows_to_check(spark, runs, recorded, size, screening=screening, in_driver=in_driver)
     examined = selected.examined
     operations = examined["operations"]
     if has["commands"]:

@@ -185,7 +185,24 @@ class RowsToCheck:
     suspicion: Suspicion | None
 
 
-def whole_history(recorded: Mapping[str, DataFrame], size: Size) -> RowsToCheck:
+def rows_to_check(
+    spark: SparkSession,
+    runs: Sequence[RunFiles],
+    recorded: Mapping[str, DataFrame],
+    size: Size,
+    *,
+    screening: bool,
+    in_driver: DriverScreening | None,
+) -> RowsToCheck:
+    """Select what screening suspects; everything without `screening`, or if the history cannot be screened."""
+    selected = None
+    if screening:
+        source = SparkSource(spark, runs, recorded, size) if in_driver is None else DriverSource(spark, in_driver, size)
+        selected = _suspects(spark, recorded, source, size)
+    return _everything(recorded, size) if selected is None else selected
+
+
+def _everything(recorded: Mapping[str, DataFrame], size: Size) -> RowsToCheck:
     """Select everything."""
     operations = size.kept(examined_operations(recorded["operations"]))
     examined = {
@@ -211,7 +228,7 @@ def whole_history(recorded: Mapping[str, DataFrame], size: Size) -> RowsToCheck:
     )
 
 
-def screened_history(
+def _suspects(
     spark: SparkSession, recorded: Mapping[str, DataFrame], source: RecordSource, size: Size
 ) -> RowsToCheck | None:
     """Select what screening suspects; None if the history cannot be screened."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from history.anomalies import CATALOGUE
 from reports.data.joined import UNKNOWN, Joined
-from reports.data.replicas import PartitionHistory
+from reports.data.partition_history import PartitionHistory
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.data.suspects import Suspect, suspects
 from reports.data.totals import AnomalyTotal, anomaly_totals

@@ -2,13 +2,16 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
-from history.protocol import RULE_ID, protocol_rules
+import simulation
+from broker.core.rules.flaws import FLAWS
+from history.protocol import FAILURE_ID, RULE_ID, failure_sentences, protocol_rules
 from reports import render
 from reports.rules import with_rules
-from reports.text.contract import contract_sentences
+from reports.text.configuration import contract_sentences
 from tests.support.html_check import Page
 
 PAGE = "<html><head><title>P-1</title></head><body><main>{}</main><script>const id = 'P-1';</script></body></html>"
@@ -20,11 +23,11 @@ def page_of_a_finding(directory, what):
     return Page(render(directory))
 
 
-@pytest.mark.parametrize("rule", ["P-12", "P-10", "BL-10", "V-5", "ISR-E2"])
+@pytest.mark.parametrize("rule", ["P-12", "P-10", "BL-10", "V-5", "ISR-E2", "B-52"])
 def test_a_page_with_a_finding_shows_the_sentence_of_its_rule(tmp_path, rule):
     page = page_of_a_finding(tmp_path, f"{rule}: gone")
     assert page.dangling == []
-    assert page.text.count(protocol_rules()[rule].statement) >= 1
+    assert failure_sentences()[rule] in page.text
     assert f"rule-{rule}" in page.ids
     assert f'<a class="rule" href="#rule-{rule}"><title>' in page.source
 
@@ -45,9 +48,9 @@ def test_every_rule_that_a_page_names_is_listed_once(tmp_path):
 
 
 def test_what_is_no_rule_is_not_linked(tmp_path):
-    page = page_of_a_finding(tmp_path, "P-99, KIP-98, B-52, UTF-8: gone")
+    page = page_of_a_finding(tmp_path, "P-99, KIP-98, B-99, UTF-8: gone")
     assert "rule-P-99" not in page.ids
-    assert not [href for href in page.references if re.search("KIP|B-52|UTF|P-99", href)]
+    assert not [href for href in page.references if re.search("KIP|B-99|UTF|P-99", href)]
 
 
 def test_a_page_that_names_no_rule_stays_as_it_is():
@@ -78,3 +81,16 @@ def test_every_rule_that_the_contract_names_exists(acks):
     named = {rule for sentence in contract_sentences(Settings()) for rule in RULE_ID.findall(sentence)}
     assert named
     assert named <= protocol_rules().keys()
+
+
+def test_every_flaw_that_a_failure_names_has_the_sentence_of_the_catalogue():
+    catalogue = {flaw.number: flaw.summary for flaw in FLAWS.values()}
+    flaws = {name: sentence for name, sentence in failure_sentences().items() if name not in protocol_rules()}
+    assert flaws == {name: catalogue[name] for name in flaws}
+    properties = Path(simulation.__file__).parent / "invariants" / "properties.py"
+    assert set(re.findall(r"\bB-\d+", properties.read_text())) == set(flaws)
+
+
+@pytest.mark.parametrize("name", ["P-12", "HW-3", "ISR-E2", "V-5", "P-R3", "B-52"])
+def test_the_ids_of_failures_are_recognised(name):
+    assert FAILURE_ID.findall(f"VIOLATION of {name}: gone") == [name]

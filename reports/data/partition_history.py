@@ -1,4 +1,8 @@
-"""Follows partitions through the samples of the table `cluster`: leaders, ISRs, logs that were cut."""
+"""Follows partitions through the samples of the table `cluster`: leaders, ISRs, logs that were cut.
+
+These are the stretches of time that a report draws: what the samples show. When a leadership can have begun or ended at
+most, which a verdict may rest on, is in `checkers.relations.cluster_events`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from reports.data.stored_run import Run, rows_where
 NO_LEADER = -1
 
 
-class Leadership(NamedTuple):
+class LeaderStretch(NamedTuple):
     """A stretch of time in which one leader of one epoch was seen, or none (`leader` is `NO_LEADER`)."""
 
     start_ns: int
@@ -49,13 +53,13 @@ class PartitionHistory:
 
     topic: str
     partition: int
-    leaderships: tuple[Leadership, ...]
+    leaderships: tuple[LeaderStretch, ...]
     isrs: tuple[IsrStretch, ...]
     cuts: tuple[LogCut, ...]
     claims: tuple[tuple[int, int, int], ...]
     """(time, broker, leader epoch): a broker that called itself leader in an epoch that was over."""
 
-    def leader_at(self, at_ns: int) -> Leadership | None:
+    def leader_at(self, at_ns: int) -> LeaderStretch | None:
         """Return the leadership at a moment."""
         return next(
             (leadership for leadership in self.leaderships if leadership.start_ns <= at_ns < leadership.end_ns), None
@@ -111,14 +115,14 @@ def _round_ns(rows: Sequence[dict[str, Any]]) -> int:
     return steps[len(steps) // 2] if steps else 1_000_000_000
 
 
-def _leaderships(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[Leadership]:
+def _leaderships(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[LeaderStretch]:
     for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
         epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
         if until_ns - row["at_ns"] > silence_ns:
-            yield Leadership(row["at_ns"], row["at_ns"] + silence_ns // 2, row["broker"], epoch)
-            yield Leadership(row["at_ns"] + silence_ns // 2, until_ns, NO_LEADER, epoch)
+            yield LeaderStretch(row["at_ns"], row["at_ns"] + silence_ns // 2, row["broker"], epoch)
+            yield LeaderStretch(row["at_ns"] + silence_ns // 2, until_ns, NO_LEADER, epoch)
         else:
-            yield Leadership(row["at_ns"], until_ns, row["broker"], epoch)
+            yield LeaderStretch(row["at_ns"], until_ns, row["broker"], epoch)
 
 
 def _isrs(leading: Sequence[dict[str, Any]], end_ns: int) -> Iterator[IsrStretch]:
@@ -143,8 +147,8 @@ def _cuts(samples: pa.Table) -> Iterator[LogCut]:
         last[broker] = (row["at_ns"], log_end)
 
 
-def _merged_leaderships(leaderships: Iterable[Leadership]) -> list[Leadership]:
-    merged: list[Leadership] = []
+def _merged_leaderships(leaderships: Iterable[LeaderStretch]) -> list[LeaderStretch]:
+    merged: list[LeaderStretch] = []
     for leadership in leaderships:
         if merged and (merged[-1].leader, merged[-1].leader_epoch) == (leadership.leader, leadership.leader_epoch):
             merged[-1] = merged[-1]._replace(end_ns=leadership.end_ns)
