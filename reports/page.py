@@ -14,7 +14,7 @@ from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
 from reports.data.partition_history import PartitionHistory, partition_history
-from reports.data.stored_run import LINES, Run, load_run, node_logs
+from reports.data.stored_run import LOG_LINES_MAX, Run, load_run, node_logs
 from reports.data.suspects import fault_parameters, fault_role
 from reports.data.totals import disagreements
 from reports.pictures.linearizability import draw_objects, picture_name
@@ -80,7 +80,7 @@ def html(run: Run) -> str:
         anchors=_anchors(run),
         troubles_max=TROUBLES_MAX,
         node_logs=node_logs(run.directory),
-        log_lines=LINES,
+        log_lines=LOG_LINES_MAX,
         configuration=_configuration(run),
     )
     return with_rules(page)

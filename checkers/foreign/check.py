@@ -38,6 +38,18 @@ from naming import unknown
 Verdict = Literal["valid", "invalid", "unknown"]
 
 
+PROFILES: Final[Mapping[str, str]] = {
+    "jepsen-kafka": "the kinds of the checker of Jepsen's Kafka workload",
+    "jepsen-kafka-wr": "the same without dependencies between writes that follow each other in a log",
+}
+EVENTS_MAX = 5_000_000
+"""A foreign history is held in memory; at about a kilobyte an event, this is what a small machine can hold."""
+MALFORMED_KEPT_MAX = 20
+NAMED_MAX = 5
+CheckRuns = Callable[[Sequence[Path]], list[RunResult]]
+"""Checks Harrow's own runs, all in one Spark job."""
+
+
 @dataclass(frozen=True)
 class FileVerdict:
     """The verdict on one file or directory."""
@@ -84,19 +96,6 @@ def with_malformed(judged: FileVerdict, malformed: Sequence[Malformed], total: i
         malformed_rows if judged.verdict == "valid" else f"{judged.reason}; {malformed_rows}",
         judged.decision,
     )
-
-
-PROFILES: Final[Mapping[str, str]] = {
-    "jepsen-kafka": "the kinds of the checker of Jepsen's Kafka workload",
-    "jepsen-kafka-wr": "the same without dependencies between writes that follow each other in a log",
-}
-EVENTS_MAX = 5_000_000
-"""A foreign history is held in memory; at about a kilobyte an event, this is what a small machine can hold."""
-MALFORMED_KEPT_MAX = 20
-NAMED_MAX = 5
-
-CheckRuns = Callable[[Sequence[Path]], list[RunResult]]
-"""Checks Harrow's own runs, all in one Spark job."""
 
 
 class UnknownNameError(Exception):

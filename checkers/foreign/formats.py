@@ -11,7 +11,21 @@ from typing import Final
 from checkers.foreign.edn import Form, edn_rows, forms
 from checkers.foreign.events import TYPES, Aside, Event, Malformed, Rows, event_of
 
+STORE: Final = "store"
+EDN: Final = "jepsen-edn"
+HEAD_BYTES = 1 << 16
+TEXT_BYTES_MAX = 1 << 31
+"""EDN is read as one text; a larger file must be cut, or be written as JSON lines, which are read one by one."""
 KEY_VALUE_FUNCTIONS = frozenset({"get", "put", "append"})
+EVENT = re.compile(r"(?:[^\t]* )?(?P<process>:?[\w-]+)\t:(?P<type>\w+)\t:(?P<f>[\w-]+)(?:\t(?P<value>.*))?", re.DOTALL)
+_PARTED_BY_BLANKS = re.compile(
+    r"\s*(?:[^\s{\[(#;].*?\s)??(?P<process>\d+|:?nemesis)\s+:(?P<type>invoke|ok|fail|info)\s+:(?P<f>[\w-]+)"
+    r"(?:\s+(?P<value>.*))?",
+    re.DOTALL,
+)
+_KEY_VALUE = re.compile(r"\s*\{[^\n]*:f\s+:(?:get|put|append)\b[^\n]*:key\s[^\n]*\}\s*")
+_EDN = re.compile(r"[\s,]*(?:;[^\n]*\n[\s,]*)*(?:[\[(][\s,]*)*(?:;[^\n]*\n[\s,]*)*(?:#[^\s{\"]+\s*)?\{?\s*(?::|\}|$)")
+_JSON = re.compile(r"\s*\{\s*(?:\"|\})")
 
 
 def porcupine_rows(lines: Iterable[str]) -> Rows:
@@ -26,15 +40,6 @@ def porcupine_rows(lines: Iterable[str]) -> Rows:
         if isinstance(row, Event) and row.f not in KEY_VALUE_FUNCTIONS:
             row = Malformed(number, "expected an :f among get, put and append")
         yield row
-
-
-EVENT = re.compile(r"(?:[^\t]* )?(?P<process>:?[\w-]+)\t:(?P<type>\w+)\t:(?P<f>[\w-]+)(?:\t(?P<value>.*))?", re.DOTALL)
-
-_PARTED_BY_BLANKS = re.compile(
-    r"\s*(?:[^\s{\[(#;].*?\s)??(?P<process>\d+|:?nemesis)\s+:(?P<type>invoke|ok|fail|info)\s+:(?P<f>[\w-]+)"
-    r"(?:\s+(?P<value>.*))?",
-    re.DOTALL,
-)
 
 
 def event_in(line: str) -> re.Match[str] | None:
@@ -91,17 +96,6 @@ def json_rows(lines: Iterable[str]) -> Rows:
         yield event_of(form, position, number)
         position += 1
 
-
-STORE: Final = "store"
-EDN: Final = "jepsen-edn"
-HEAD_BYTES = 1 << 16
-TEXT_BYTES_MAX = 1 << 31
-"""EDN is read as one text; a larger file must be cut, or be written as JSON lines, which are read one by one."""
-
-
-_KEY_VALUE = re.compile(r"\s*\{[^\n]*:f\s+:(?:get|put|append)\b[^\n]*:key\s[^\n]*\}\s*")
-_EDN = re.compile(r"[\s,]*(?:;[^\n]*\n[\s,]*)*(?:[\[(][\s,]*)*(?:;[^\n]*\n[\s,]*)*(?:#[^\s{\"]+\s*)?\{?\s*(?::|\}|$)")
-_JSON = re.compile(r"\s*\{\s*(?:\"|\})")
 
 _BY_LINE: Mapping[str, Callable[[Iterable[str]], Rows]] = {
     "jepsen-log": log_rows,

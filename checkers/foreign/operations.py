@@ -34,6 +34,11 @@ _MODELS_BY_FUNCTIONS: Sequence[tuple[str, frozenset[str]]] = (
 )
 
 
+TRANSACTIONS = frozenset({"send", "poll", "txn"})
+SUBSCRIPTIONS = frozenset({"assign", "subscribe"})
+OTHERS = frozenset({"crash", "debug", "debug-topic-partitions"})
+
+
 class PairedOperations(NamedTuple):
     """The operations of a history, and its malformed events."""
 
@@ -132,11 +137,6 @@ def _touches_zero(operation: Operation) -> bool:
     if operation.function == "cas":
         return isinstance(operation.argument, list | tuple) and operation.argument[:1] in ([0], (0,))
     return operation.function == "read" and operation.result == 0
-
-
-TRANSACTIONS = frozenset({"send", "poll", "txn"})
-SUBSCRIPTIONS = frozenset({"assign", "subscribe"})
-OTHERS = frozenset({"crash", "debug", "debug-topic-partitions"})
 
 
 class KafkaRecord(NamedTuple):

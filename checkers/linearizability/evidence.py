@@ -28,6 +28,9 @@ WINDOW_MAX: Final = 120
 STATE_TEXT_MAX: Final = 200
 
 
+_READING: Final = frozenset({"read", "get", "dequeue", "contains", "end", "append", "cas", "txn"})
+
+
 def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -> Evidence:
     """Return the evidence of a search that found no order, or did not end."""
     operations = search.layout.operations
@@ -152,9 +155,6 @@ def _settled(search: Search, node: SearchNode, until: int) -> Iterator[int]:
             return
         placed &= ~search.layout.levels[level].forced
         level += 1
-
-
-_READING: Final = frozenset({"read", "get", "dequeue", "contains", "end", "append", "cas", "txn"})
 
 
 def verdict_json(verdict: LinearizabilityVerdict) -> dict[str, Any]:

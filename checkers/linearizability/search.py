@@ -32,6 +32,10 @@ from typing import Any, Final, NamedTuple
 from checkers.linearizability.models import ILLEGAL, Model, State
 from checkers.linearizability.operations import Operation
 
+ORDERS_MAX: Final = 6
+VIEWS_MAX: Final = 100_000
+CELLS_PER_REMEMBERED: Final = 30
+
 
 class Open(NamedTuple):
     """An operation that returns, while it is open. `returns`: the level that it is the forced operation of."""
@@ -144,11 +148,6 @@ def _levels(
                 slots += 1
             mine[number] = Open(bit, kind, number, returns_at[number])
     return levels
-
-
-ORDERS_MAX: Final = 6
-VIEWS_MAX: Final = 100_000
-CELLS_PER_REMEMBERED: Final = 30
 
 
 class SearchNode(NamedTuple):

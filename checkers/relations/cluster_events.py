@@ -19,7 +19,7 @@ from checkers.relations.base import Relations
 from history.contract import too_many_shutdowns
 
 
-def leaderships(relations: Relations) -> DataFrame:
+def leadership_bounds(relations: Relations) -> DataFrame:
     """Return, per partition, the list `led` of its leader epochs in order.
 
     Each has `epoch`, `leader`, `seen_ns`, `not_before_ns`, `led_until_ns` (the leader believed in it no longer than

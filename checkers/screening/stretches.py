@@ -54,6 +54,10 @@ Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
+VALUES_OF_A_PARTITION_MAX: Final = 100_000
+"""If more values are suspect, the whole partition is: looking each of them up would cost more."""
+
+
 class ScreeningNote(NamedTuple):
     """A result of the kernel. The meaning of `a` to `d` depends on the kind (`note`)."""
 
@@ -227,10 +231,6 @@ def _changed(column: Longs) -> Flags:
     changed = np.ones(column.size, np.bool_)
     np.not_equal(column[1:], column[:-1], out=changed[1:])
     return changed
-
-
-VALUES_OF_A_PARTITION_MAX: Final = 100_000
-"""If more values are suspect, the whole partition is: looking each of them up would cost more."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 
 from checkers.input.frames import KEY, NEVER
 from checkers.relations.base import Relations
-from checkers.relations.cluster_events import excuses, leaderships
+from checkers.relations.cluster_events import excuses, leadership_bounds
 from history.contract import loss_is_allowed
 
 
@@ -38,7 +38,7 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
         )
     judged = (
         findings.join(fn.broadcast(excuses(relations)), list(KEY), "left")
-        .join(fn.broadcast(leaderships(relations)), list(KEY), "left")
+        .join(fn.broadcast(leadership_bounds(relations)), list(KEY), "left")
         .join(fn.broadcast(relations.runs.select("run_id", "brokers")), "run_id", "left")
     )
     kept = fn.size(fn.filter("promises", lambda promise: ~_excused(promise)))

@@ -26,6 +26,26 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
+EXPECTED_TABLES = (
+    "runs",
+    "operations",
+    "sends",
+    "polls",
+    "reads",
+    "cluster",
+    "logs",
+    "ends",
+    "phases",
+    "workers",
+)
+"""Tables that every whole run has. Without faults there is no `faults`, without anomalies no `anomalies`."""
+LOG_LINES_MAX = 40
+LOGS_MAX = 24
+LOG_LINE_CHARACTERS_MAX = 400
+_TAIL_BYTES = 64 * 1024
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def integers(table: pa.Table, column: str, null: int) -> Integers:
     """Return an integer column, with nulls replaced by `null`."""
     filled = pc.fill_null(table.column(column).cast(pa.int64()), null)
@@ -62,21 +82,6 @@ def counts_by(table: pa.Table, *columns: str) -> dict[tuple[str, ...], int]:
         key = tuple("unknown" if row[column] is None else str(row[column]) for column in columns)
         counts[key] = counts.get(key, 0) + int(row["count_all"])
     return counts
-
-
-EXPECTED_TABLES = (
-    "runs",
-    "operations",
-    "sends",
-    "polls",
-    "reads",
-    "cluster",
-    "logs",
-    "ends",
-    "phases",
-    "workers",
-)
-"""Tables that every whole run has. Without faults there is no `faults`, without anomalies no `anomalies`."""
 
 
 class RunNotFoundError(Exception):
@@ -224,13 +229,6 @@ def _read_json(path: Path, problems: list[str]) -> object:
     return None
 
 
-LINES = 40
-NODES_MAX = 24
-LINE_CHARACTERS = 400
-_TAIL_BYTES = 64 * 1024
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 class NodeLog(NamedTuple):
     """The tail of one log file, or why there is none."""
 
@@ -240,9 +238,9 @@ class NodeLog(NamedTuple):
 
 
 def node_logs(run_directory: Path) -> list[NodeLog]:
-    """Return the tails of `nodes/<id>/*.log`, by node, at most `NODES_MAX` of them."""
+    """Return the tails of `nodes/<id>/*.log`, by node, at most `LOGS_MAX` of them."""
     paths = sorted((run_directory / "nodes").glob("*/*.log"), key=lambda path: (_number(path.parent.name), path.name))
-    return [NodeLog(path.parent.name, path.name, _tail(path)) for path in paths[:NODES_MAX]]
+    return [NodeLog(path.parent.name, path.name, _tail(path)) for path in paths[:LOGS_MAX]]
 
 
 def _number(name: str) -> tuple[int, str]:
@@ -256,9 +254,9 @@ def _tail(path: Path) -> tuple[str, ...]:
             text = file.read(_TAIL_BYTES).decode("utf-8", errors="replace")
     except OSError as error:
         return (f"could not be read: {error.strerror}",)
-    return tuple(_printable(line) for line in text.splitlines()[-LINES:])
+    return tuple(_printable(line) for line in text.splitlines()[-LOG_LINES_MAX:])
 
 
 def _printable(line: str) -> str:
     line = _CONTROL.sub("�", line)
-    return line if len(line) <= LINE_CHARACTERS else f"{line[:LINE_CHARACTERS]} …"
+    return line if len(line) <= LOG_LINE_CHARACTERS_MAX else f"{line[:LOG_LINE_CHARACTERS_MAX]} …"

@@ -27,6 +27,10 @@ STEP_INSIDE: Final = 0.18
 Json = Mapping[str, Any]
 
 
+VERDICT_FILE: Final = "linearizability.json"
+PICTURE_FILE: Final = "linearizability.html"
+
+
 def render_picture(verdict: Json, page: Path, title: str) -> Path:
     """Write the picture of a verdict's evidence and return its path. Raises `OSError` if it cannot be written."""
     unfinished = page.with_suffix(".html.part")
@@ -104,27 +108,23 @@ def _template() -> jinja2.Template:
     return templating.environment().get_template("linearizability/page.html")
 
 
-VERDICT: Final = "linearizability.json"
-PICTURE: Final = "linearizability.html"
-
-
 def picture_name(run: Run) -> str | None:
     """Return the name of the picture that belongs beside the page; None if there is nothing to draw."""
-    return None if _violation(run) is None else PICTURE
+    return None if _violation(run) is None else PICTURE_FILE
 
 
 def draw_objects(run: Run) -> None:
     """Write the picture, or remove an outdated one. Raises `OSError` if it cannot be written."""
     verdict = _violation(run)
     if verdict is None:
-        (run.directory / PICTURE).unlink(missing_ok=True)
+        (run.directory / PICTURE_FILE).unlink(missing_ok=True)
     else:
-        render_picture(verdict, run.directory / PICTURE, str(run.settings.get("name") or run.directory.name))
+        render_picture(verdict, run.directory / PICTURE_FILE, str(run.settings.get("name") or run.directory.name))
 
 
 def _violation(run: Run) -> Mapping[str, Any] | None:
     try:
-        verdict = json.loads((run.directory / VERDICT).read_text())
+        verdict = json.loads((run.directory / VERDICT_FILE).read_text())
     except (OSError, ValueError):
         return None
     if not isinstance(verdict, dict) or not isinstance(verdict.get("evidence"), list):

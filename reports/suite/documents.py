@@ -15,6 +15,9 @@ from reports.rules import with_rules
 from reports.suite.loaded import GRAVEST, STATES, LoadedSuite, SuiteCell
 from reports.text import wording
 
+_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
+_MARKS = {"valid": "✓", "invalid": "✗", "unknown": "?", "crashed": "!", "skipped": "-", "waiting": "·"}
+
 
 class MatrixRow(NamedTuple):
     """One configuration; for each column its runs, by seed."""
@@ -71,9 +74,6 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
-
-
 def junit(suite: LoadedSuite) -> str:
     """Return the file: a case for each run, and one for the canary."""
     root = ET.Element("testsuites")
@@ -126,9 +126,6 @@ def _canary_case(suite: LoadedSuite) -> ET.Element:
 
 def _clean(text: str) -> str:
     return _NOT_IN_XML.sub("�", text)
-
-
-_MARKS = {"valid": "✓", "invalid": "✗", "unknown": "?", "crashed": "!", "skipped": "-", "waiting": "·"}
 
 
 def markdown(suite: LoadedSuite) -> str:

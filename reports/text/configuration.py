@@ -10,6 +10,32 @@ from history.contract import loss_is_allowed, shutdowns_survived
 from reports.data.stored_run import Run
 from reports.text.wording import count
 
+FLAGS: Mapping[str, str] = {
+    "name": "--name",
+    "environment": "--environment",
+    "brokers": "--brokers",
+    "partitions": "--partitions",
+    "replication_factor": "--replication-factor",
+    "min_insync_replicas": "--min-insync-replicas",
+    "acks": "--acks",
+    "idempotence": "--idempotence",
+    "unclean_election": "--unclean-election",
+    "flush": "--flush",
+    "workload": "--workload",
+    "client": "--client",
+    "faults": "--faults",
+    "interval": "--interval",
+    "duration": "--duration",
+    "rate": "--rate",
+    "concurrency": "--concurrency",
+    "generation": "--generation",
+    "seed": "--seed",
+    "flaws": "--flaw",
+}
+"""Key of the specification → flag of `harrow run`."""
+_REPEATED = frozenset({"--flaw"})
+_NEGATABLE = frozenset({"--idempotence"})
+
 
 def contract_sentences(run: Run) -> list[str]:
     """Return what the configuration promises about acknowledged records and about reads, and where that ends."""
@@ -52,34 +78,6 @@ def _durability(run: Run) -> str:
         f" crash that also takes what was not flushed) of {count(tolerated)} {replicas} of its partition at the same"
         " time. A record lost after more of them is within the contract."
     )
-
-
-FLAGS: Mapping[str, str] = {
-    "name": "--name",
-    "environment": "--environment",
-    "brokers": "--brokers",
-    "partitions": "--partitions",
-    "replication_factor": "--replication-factor",
-    "min_insync_replicas": "--min-insync-replicas",
-    "acks": "--acks",
-    "idempotence": "--idempotence",
-    "unclean_election": "--unclean-election",
-    "flush": "--flush",
-    "workload": "--workload",
-    "client": "--client",
-    "faults": "--faults",
-    "interval": "--interval",
-    "duration": "--duration",
-    "rate": "--rate",
-    "concurrency": "--concurrency",
-    "generation": "--generation",
-    "seed": "--seed",
-    "flaws": "--flaw",
-}
-"""Key of the specification → flag of `harrow run`."""
-
-_REPEATED = frozenset({"--flaw"})
-_NEGATABLE = frozenset({"--idempotence"})
 
 
 def reproduce_command(run: Run) -> str:

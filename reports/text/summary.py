@@ -18,6 +18,9 @@ from reports.text.wording import count, enumeration, plural
 Word = Literal["valid", "invalid", "unknown"]
 
 
+STATUSES = ("ok", "fail", "info")
+
+
 @dataclass(frozen=True)
 class WordedVerdict:
     """What the checkers decided."""
@@ -70,9 +73,6 @@ def _invalid_sentence(run: Run, reasons: tuple[str, ...]) -> str:
 def _breach(name: str) -> str:
     known = CATALOGUE.get(name)
     return known.breach if known is not None and known.breach else name
-
-
-STATUSES = ("ok", "fail", "info")
 
 
 @dataclass(frozen=True)
