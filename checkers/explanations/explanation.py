@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from checkers.anomalies.bookkeeping import RESOLVED
 from checkers.explanations.sentences import EXPLANATIONS, Details, Row, brokers_named, seconds, unexplained
-from checkers.input.run_facts import RecordedFault
+from checkers.input.run_facts import RecordedFault, RunFacts
 from history.anomalies import CATALOGUE, MALFORMED
+from history.schema import ANOMALIES as ANOMALIES_SCHEMA
+
+
+def explained(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict[int, int | None]]) -> dict[str, Any]:
+    """Return the row of the table `anomalies` for a finding: with its explanation and its evidence.
+
+    `replicas`: what the dumped logs hold at positions (`checkers.verdict.collect.held_at`).
+    """
+    details: dict[str, Any] = json.loads(row["details"])
+    held = replicas.get((row["run_id"], row["topic"], row["partition"], row["offset"]), {})
+    evidence = {
+        **details,
+        "replicas": [{"broker": broker, "value": value} for broker, value in sorted(held.items())],
+        "faults": [
+            {
+                "fault": fault.number,
+                "kind": fault.kind,
+                "targets": list(fault.targets),
+                "started_ns": fault.started_ns,
+                "ended_ns": fault.ended_ns,
+                "when": when,
+            }
+            for when, fault in faults_near(facts.faults, row["at_ns"])
+        ],
+    }
+    if row.get("stale_because"):
+        evidence |= {"stale_because": row["stale_because"], "stale_for_ns": row["stale_for_ns"]}
+    return {
+        **{name: row.get(name) for name in ANOMALIES_SCHEMA.names},
+        "explanation": explanation(row, details, facts.faults, held),
+        "evidence": json.dumps(evidence),
+    }
 
 
 def explanation(row: Row, details: Details, faults: Sequence[RecordedFault], replicas: Mapping[int, int | None]) -> str:

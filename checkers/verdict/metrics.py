@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
@@ -44,6 +45,15 @@ def metrics(relations: Relations) -> DataFrame:
         _silences(relations),
         *_groups(relations),
     ])  # fmt: skip
+
+
+def numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:
+    """Collect rows of `metrics`: by run, the number of each metric, name and partition."""
+    by_run: dict[str, dict[tuple[str, str, str | None, int | None], int]] = {}
+    for row in rows:
+        if row.number is not None:
+            by_run.setdefault(row.run_id, {})[row.metric, row.name, row.topic, row.partition] = row.number
+    return by_run
 
 
 def _metric(frame: DataFrame, metric: str | Column, name: Column, number: Column) -> DataFrame:
