@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from checkers.anomalies import availability, groups, loss, offsets, order, reads, replicas
+from checkers.anomalies import availability, groups, offsets, order, replicas, values
 from checkers.relations.base import Relations
 
 AnomalyFunction = Callable[[Relations], DataFrame]
@@ -17,15 +17,15 @@ PLANNERS: Final = 2
 """Threads that have Spark plan findings: planning is most of the work on a small history."""
 
 ANOMALIES: tuple[AnomalyFunction, ...] = (
-    loss.lost_acked_write,
-    loss.lost_read,
-    loss.unseen,
+    values.lost_acked_write,
+    values.lost_read,
+    values.unseen,
     offsets.inconsistent_offset,
     offsets.wrong_offset,
     offsets.duplicate,
-    reads.phantom_read,
-    reads.aborted_read,
-    reads.dirty_read,
+    values.phantom_read,
+    values.aborted_read,
+    values.dirty_read,
     replicas.corrupt_record,
     order.reordered_send,
     order.nonmonotonic_send,
@@ -51,23 +51,23 @@ GROUP_ANOMALIES: tuple[AnomalyFunction, ...] = (
 
 SHOWN_BY: dict[str, tuple[AnomalyFunction, ...]] = {
     "values": (
-        loss.lost_acked_write,
-        loss.lost_read,
-        loss.unseen,
+        values.lost_acked_write,
+        values.lost_read,
+        values.unseen,
         offsets.wrong_offset,
         offsets.duplicate,
-        reads.phantom_read,
-        reads.aborted_read,
-        reads.dirty_read,
+        values.phantom_read,
+        values.aborted_read,
+        values.dirty_read,
     ),
-    "absent": (loss.lost_acked_write,),
-    "gone": (loss.lost_read,),
-    "unseen": (loss.unseen,),
+    "absent": (values.lost_acked_write,),
+    "gone": (values.lost_read,),
+    "unseen": (values.unseen,),
     "at-another-offset": (offsets.wrong_offset,),
     "at-two-offsets": (offsets.duplicate,),
-    "unsent": (reads.phantom_read,),
-    "failed": (reads.aborted_read,),
-    "uncommitted": (reads.dirty_read,),
+    "unsent": (values.phantom_read,),
+    "failed": (values.aborted_read,),
+    "uncommitted": (values.dirty_read,),
     "partitions": (
         offsets.inconsistent_offset,
         order.nonmonotonic_poll,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.anomalies.loss import unseen_numbers
+from checkers.anomalies.values import unseen_numbers
 from checkers.input.frames import KEY, unite
 from checkers.relations.base import GROUP_KEY, GroupRelations, Relations
 
