@@ -16,7 +16,6 @@ from reports.data.joined import Joined
 from reports.data.partition_history import PartitionHistory, partition_history
 from reports.data.stored_run import LOG_LINES_MAX, Run, load_run, node_logs
 from reports.data.suspects import fault_parameters, fault_role
-from reports.data.totals import disagreements
 from reports.pictures.linearizability import draw_objects, picture_name
 from reports.pictures.sequence import sequence
 from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
@@ -26,7 +25,7 @@ from reports.rules import with_rules
 from reports.text import configuration, wording
 from reports.text.anomalies import groups
 from reports.text.configuration import reproduce_command
-from reports.text.summary import summarize
+from reports.text.summary import disagreements, summarize
 
 PROBLEMS_SHOWN = 40
 TROUBLES_MAX = 100

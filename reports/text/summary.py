@@ -1,24 +1,93 @@
-"""Counts what was done in a run, and words its verdict, for the page and for the terminal."""
+"""Counts what was done in a run and the anomalies that were found, and words its verdict, for page and terminal."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from history.anomalies import CATALOGUE
+from history.anomalies import CATALOGUE, MALFORMED
 from reports.data.joined import Joined
 from reports.data.stored_run import Run, counts_by, is_one_of
-from reports.data.totals import AnomalyTotal, allowed_total, anomaly_totals
 from reports.text.wording import count, enumeration, plural
 
 Word = Literal["valid", "invalid", "unknown"]
 
-
 STATUSES = ("ok", "fail", "info")
+
+
+class AnomalyTotal(NamedTuple):
+    """The exact number of anomalies of one name."""
+
+    name: str
+    violations: int
+    within_contract: int
+
+
+def anomaly_totals(run: Run) -> list[AnomalyTotal]:
+    """Return the totals by name: those with violations first, and among them losses before the rest.
+
+    `results.json` may count more than the table holds (the checkers may keep only so many rows), so for each number
+    the larger of the two is the total.
+    """
+    tabled = _tabled(run)
+    stated = _stated(run)
+    totals = [
+        AnomalyTotal(
+            name,
+            *(max(pair) for pair in zip(tabled.get(name, (0, 0)), stated.get(name, (0, 0)), strict=True)),
+        )
+        for name in tabled.keys() | stated.keys()
+    ]
+    found = [total for total in totals if total.violations or total.within_contract]
+    order = {name: rank for rank, name in enumerate(CATALOGUE)}
+    return sorted(found, key=lambda total: (total.violations == 0, order.get(total.name, len(order)), total.name))
+
+
+def allowed_total(totals: Iterable[AnomalyTotal]) -> int:
+    """Count what is within the contract."""
+    return sum(total.within_contract for total in totals if total.name != MALFORMED)
+
+
+def disagreements(run: Run) -> list[str]:
+    """Return where `results.json` counts fewer anomalies than there are, or calls a run valid that has violations."""
+    tabled = _tabled(run)
+    stated = _stated(run)
+    problems = [
+        f"results.json counts {sum(stated.get(name, (0, 0)))} of {name}, the table of anomalies has {sum(pair)}."
+        for name, pair in sorted(tabled.items())
+        if run.results and sum(stated.get(name, (0, 0))) < sum(pair)
+    ]
+    violations = sum(total.violations for total in anomaly_totals(run))
+    if violations and run.results.get("verdict") == "valid":
+        problems.append(f"results.json says valid although there are {violations} violations.")
+    return problems
+
+
+def _tabled(run: Run) -> Mapping[str, tuple[int, int]]:
+    counts: dict[str, tuple[int, int]] = {}
+    for (name, within), rows in counts_by(run.tables["anomalies"], "anomaly", "within_contract").items():
+        violations, allowed = counts.get(name, (0, 0))
+        counts[name] = (violations, allowed + rows) if within == "True" else (violations + rows, allowed)
+    return counts
+
+
+def _stated(run: Run) -> Mapping[str, tuple[int, int]]:
+    stated = run.results.get("anomalies")
+    if not isinstance(stated, dict):
+        return {}
+    return {
+        str(name): (_whole(numbers.get("violations")), _whole(numbers.get("within_contract")))
+        for name, numbers in stated.items()
+        if isinstance(numbers, dict)
+    }
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 @dataclass(frozen=True)
