@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-ACKS_ALL = -1
-
 _KEY = ("run_id", pa.string())
 
 RUNS = pa.schema(

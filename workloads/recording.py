@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from history import HistoryWriter
-from history.writer import Row, TableWriter
+from history.writer import HistoryWriter, Row, TableWriter
 from workloads.clients.base import EndOffset, Partition, Poll, SendOutcome
 from workloads.clients.classify import Status, combine
 from workloads.clients.groups import CommitEnd, CommittedOffset

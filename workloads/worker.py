@@ -30,7 +30,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, TextIO
 
-from history import HistoryError, HistoryWriter, RunClock
+from history.clock import RunClock
+from history.writer import HistoryError, HistoryWriter
 from workloads.base import Context, Workload
 from workloads.clients import client_named
 from workloads.clients.base import ClientError, ClientMissingError, Partition

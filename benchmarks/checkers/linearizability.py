@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from checkers.foreign.events import Event
+from checkers.foreign.formats import recognise, rows_of
 from checkers.foreign.operations import initial_values, model_of, operations_of
-from checkers.foreign.recognise import recognise, rows_of
 from checkers.linearizability.check import DEFAULT, check_history
 from checkers.linearizability.operations import UNKNOWN, LinearizabilityVerdict, Operation
 

@@ -16,7 +16,7 @@ from harness.store.store import find_run
 from harness.terminal.exits import worst
 
 if TYPE_CHECKING:
-    from checkers.foreign.verdicts import FileVerdict
+    from checkers.foreign.check import FileVerdict
 
 REMOTE_RESULTS: Final = "elsewhere"
 """Directory in the store for the results of remote runs."""

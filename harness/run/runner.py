@@ -24,7 +24,8 @@ from harness.spec.spec import OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
 from harness.terminal.exits import describe
 from harness.terminal.progress import Progress
-from history import HistoryWriter, RunClock
+from history.clock import RunClock
+from history.writer import HistoryWriter
 from nemesis import schedule
 
 UNAVAILABLE_AFTER_MS = 30_000

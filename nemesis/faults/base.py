@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
+from history.contract import LOSSY_KINDS
 from nemesis.capabilities.cluster import Capability, Cluster, NodeError
 from nemesis.capabilities.links import SharedLinks
 from nemesis.clock import Clock, becomes_true
@@ -126,11 +127,15 @@ class FaultKind:
     roles: tuple[Role, ...]  # possible targets; a role named twice is drawn twice as often
     draw: Callable[[Draws], dict[str, str]]
     aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
-    lossy: bool = False  # loses what a node had written, so that the durability contract counts it
     forgets: bool = False  # makes the controller forget which replicas are complete: no loss may overlap it (ELR-6)
     lasts_ms: tuple[int, int] | None = None  # from injection to undo; None: the usual draw
     quorum_roles: tuple[Role, ...] = ()  # further roles with several controllers
     quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` with several controllers
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it loses what a node had written, so that the durability contract counts it."""
+        return self.name in LOSSY_KINDS
 
     @property
     def cuts(self) -> bool:

@@ -151,7 +151,6 @@ def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Fau
         roles=_ROLES,
         draw=draw,
         aim=aim,
-        lossy=True,
     )
 
 
@@ -179,7 +178,6 @@ DISK_ROLLBACK = FaultKind(
     roles=_ROLES,
     draw=no_parameters,
     aim=_aim_rollback,
-    lossy=True,
     lasts_ms=(2_000, 6_000),
 )
 

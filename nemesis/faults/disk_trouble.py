@@ -162,7 +162,6 @@ LYING_FSYNC = FaultKind(
     roles=_ROLES,
     draw=lambda draws: {"first": draws.choice(("lies", "fails"))},
     aim=_aim_lie,
-    lossy=True,
     lasts_ms=(3_000, 7_000),
 )
 

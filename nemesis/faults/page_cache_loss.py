@@ -60,7 +60,6 @@ PAGE_CACHE_LOSS = FaultKind(
     roles=("leader", "leader", "in-sync-follower", "broker"),
     draw=no_parameters,
     aim=_aim,
-    lossy=True,
     quorum_roles=("active-controller", "controller"),
 )
 
@@ -81,5 +80,4 @@ TORN_PAGE_CACHE_LOSS = FaultKind(
     roles=("leader", "leader", "in-sync-follower", "broker"),
     draw=lambda draws: {"survives": draws.choice(tuple(SURVIVALS)), "seed": str(draws.below(1 << 30))},
     aim=_aim_torn,
-    lossy=True,
 )

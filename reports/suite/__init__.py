@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reports.suite.junit import junit
+from reports.suite.documents import junit, markdown, page
 from reports.suite.loaded import load_suite
-from reports.suite.markdown import markdown
-from reports.suite.page import page
 
 __all__ = ["render_suite"]
 

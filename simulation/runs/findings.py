@@ -12,14 +12,14 @@ from itertools import combinations
 from typing import NamedTuple
 
 from broker.core.controller.recovery import LAST_LEADER
+from history.anomalies import CATALOGUE
+from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import data_excuse, with_excuse
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.final_logs import ReplicaRecord, records_of
 from simulation.workload.recording import OperationRow
-
-ACKS_ALL = -1
 
 
 class Layer(StrEnum):
@@ -60,17 +60,6 @@ def _layer(property_id: str) -> Layer:
         return Layer.CRASH
     return Layer.LIVENESS if property_id.startswith("V-") else Layer.INVARIANT
 
-
-_ANOMALIES = (
-    "lost-acked-write",
-    "lost-read",
-    "aborted-read",
-    "phantom-read",
-    "duplicate",
-    "inconsistent-offset",
-    "wrong-offset",
-    "reordered-send",
-)
 
 # --- logs ------------------------------------------------------------------------------------------------------------
 
@@ -113,7 +102,7 @@ def history_findings(outcome: SimulationOutcome) -> list[Finding]:
     generation, excuse = outcome.configuration.generation, _excuse(outcome)
     for name, what in _anomalies(outcome):
         first.setdefault(name, Finding(Layer.HISTORY, name, with_excuse(what, generation, excuse)))
-    return [first[name] for name in _ANOMALIES if name in first]
+    return [first[name] for name in CATALOGUE if name in first]
 
 
 def _excuse(outcome: SimulationOutcome) -> str:
@@ -184,9 +173,10 @@ def _is_before(
 
 
 def _may_lose(configuration: Configuration) -> bool:
-    """Whether the contract allows losses: acknowledged records survive min ISR - 1 lossy shutdowns at a time."""
-    chosen = configuration.unclean_election or configuration.unclean_recovery == "Aggressive"
-    return chosen or configuration.lossy_budget >= configuration.min_insync_replicas
+    """Whether the contract allows to lose acks=all records by what this configuration may do to its brokers."""
+    unclean = configuration.unclean_election or configuration.unclean_recovery == "Aggressive"
+    lossy = too_many_shutdowns(configuration.lossy_budget, configuration.min_insync_replicas)
+    return bool(loss_is_allowed(ACKS_ALL, replicas_failed=unclean or lossy, leader_failed=False))
 
 
 def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> Iterator[tuple[str, str]]:

@@ -15,8 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import NoHistoryError, check
-from checkers.foreign.check import Wanted, check_files
-from checkers.foreign.verdicts import FileVerdict
+from checkers.foreign.check import FileVerdict, Wanted, check_files
 from checkers.input.remote import bring
 from checkers.input.run_facts import facts_of
 from checkers.input.tables import REQUIRED_TABLES, survey

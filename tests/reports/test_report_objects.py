@@ -5,7 +5,7 @@ import json
 import pytest
 
 from checkers.linearizability.check import check_history
-from checkers.linearizability.exchange import verdict_json
+from checkers.linearizability.evidence import verdict_json
 from checkers.linearizability.operations import Operation
 from reports import render
 from tests.support.html_check import Page

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from docs import protocol
+from history.protocol import protocol_rules, protocol_sections
 from simulation.invariants.properties import PROPERTIES
 
 PAGE = protocol.ROOT / "docs" / "protocol.md"
-ROWS = {row.id: row for section in protocol.sections() for row in section.rows}
+ROWS = protocol_rules()
 
 
 def test_the_page_is_that_of_the_code() -> None:
@@ -20,7 +21,7 @@ def test_the_page_is_that_of_the_code() -> None:
 
 
 def test_every_id_stands_once() -> None:
-    ids = [row.id for section in protocol.sections() for row in section.rows]
+    ids = [row.id for section in protocol_sections() for row in section.rules]
     assert len(ids) == len(set(ids))
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from tests.workloads.fake_client import FakeTime
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
 from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Revoked, group_library

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from tests.workloads.fake_client import FakeConsumer, FakeLibrary, FakeTime
 from workloads.base import Unread
 from workloads.clients.base import ClientError, Partition, SendOutcome

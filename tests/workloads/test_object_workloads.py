@@ -5,8 +5,8 @@ import random
 import pytest
 
 from checkers.linearizability.check import check_history
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from tests.workloads.fake_client import FakeLibrary, FakeTime
 from tests.workloads.kept_objects import operations
 from workloads.clients.base import Partition, PolledPartition, PolledRecord, SendOutcome

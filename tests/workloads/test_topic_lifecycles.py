@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
 from tests.workloads.fake_client import FakeTime
 from workloads.admin.lifecycles import PREFIX, TopicLifecycles, TopicPlan
 from workloads.clients.administration import Placement, admin_library

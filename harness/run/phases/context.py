@@ -16,7 +16,8 @@ from harness.spec.spec import Spec
 from harness.store.journal import Journal
 from harness.terminal.exits import describe
 from harness.terminal.progress import Progress
-from history import HistoryError, HistoryWriter, RunClock
+from history.clock import RunClock
+from history.writer import HistoryError, HistoryWriter
 from nemesis.capabilities.cluster import Node
 from nemesis.schedule import Schedule
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.relations.groups import OFFSETS_TOPIC
+from checkers.anomalies.groups import OFFSETS_TOPIC
 from tests.checkers.anomalies.case_register import Case, register
 from tests.checkers.histories import FINAL_MS, TOPIC, History
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import checkers
 from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES, availability, objects
-from checkers.explanations.anomalies import EXPLANATIONS
-from checkers.relations.resolved_outcomes import NAME as RESOLVED
+from checkers.anomalies.bookkeeping import RESOLVED
+from checkers.explanations.sentences import EXPLANATIONS
 from history.anomalies import CATALOGUE, MALFORMED, OF_THE_SYSTEM
 from tests.checkers.anomalies import cases, group_cases
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkers.foreign.check import Wanted, check_files
-from checkers.foreign.recognise import EDN, FORMATS, STORE
+from checkers.foreign.formats import EDN, FORMATS, STORE
 from tests.checkers.input.damaged_files import REGISTER, SEEDS, mutate
 
 

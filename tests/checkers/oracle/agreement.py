@@ -17,17 +17,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from checkers.anomalies import SHOWN_BY, AnomalyFunction, find_anomalies
-from checkers.anomalies.malformed import malformed_history
-from checkers.findings import unite
+from checkers.anomalies.bookkeeping import malformed_history
 from checkers.input import sizes
-from checkers.input.datasets import survey_dataset
+from checkers.input.frames import unite
 from checkers.input.run_facts import facts_of
 from checkers.input.sizes import Size, partitions_for, settings_for, size_of
+from checkers.input.tables import survey_dataset
 from checkers.relations.base import base_relations
-from checkers.screening.premises import VALUES, watched
-from checkers.screening.screen import partition_key
-from checkers.screening.short import screened_short
-from checkers.screening.summaries import Suspicion
+from checkers.screening.exclusions import CONDITIONS_ON_VALUES, observed_after_heal
+from checkers.screening.in_driver import screen_in_driver
+from checkers.screening.on_spark import partition_key
+from checkers.screening.stretches import Suspicion
 from checkers.spark import SQL_SETTINGS
 from history.schema import TABLES
 from tests.checkers.histories import History
@@ -115,17 +115,17 @@ def _by_checkers(
         for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
             spark.conf.set(name, value)
         facts = [facts_of(run) for run in runs]
-        short = screened_short(runs) if screened_by == "driver" else None
-        relations = base_relations(spark, runs, facts, screening=screened_by is not None, short=short)
+        in_driver = screen_in_driver(runs) if screened_by == "driver" else None
+        relations = base_relations(spark, runs, facts, screening=screened_by is not None, in_driver=in_driver)
         findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(partitions_for(runs))
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
         rows = findings.select(*columns, what, partition_key().alias("partition_key")).toArrow().to_pylist()
         if relations.suspicion is not None:
             unsuspected += _unsuspected(rows, relations.suspicion)
-            unsuspected += _without_premise(rows, relations.values)
-        if short is not None:
-            over = {run.run_id for run in facts if not watched([run], short.last_ns)}
+            unsuspected += _without_condition(rows, relations.values)
+        if in_driver is not None:
+            over = {run.run_id for run in facts if not observed_after_heal([run], in_driver.last_ns)}
             unsuspected += [
                 (row["run_id"], row["anomaly"])
                 for row in rows
@@ -146,15 +146,19 @@ def _unsuspected(rows: Iterable[Mapping[str, Any]], suspicion: Suspicion) -> Ite
             yield row["run_id"], row["anomaly"]
 
 
-def _without_premise(rows: Iterable[Mapping[str, Any]], values: DataFrame) -> Iterator[tuple[str, str]]:
+def _without_condition(rows: Iterable[Mapping[str, Any]], values: DataFrame) -> Iterator[tuple[str, str]]:
     met = {
-        premise: {row.run_id for row in values.where(condition).select("run_id").distinct().collect()}
-        for premise, condition in VALUES.items()
+        condition_name: {row.run_id for row in values.where(condition).select("run_id").distinct().collect()}
+        for condition_name, condition in CONDITIONS_ON_VALUES.items()
     }
-    premises = {_named(anomaly): premise for premise in VALUES for anomaly in SHOWN_BY.get(premise, ())}
+    conditions = {
+        _named(anomaly): condition_name
+        for condition_name in CONDITIONS_ON_VALUES
+        for anomaly in SHOWN_BY.get(condition_name, ())
+    }
     for row in rows:
-        premise = premises.get(row["anomaly"])
-        if premise is not None and row["run_id"] not in met[premise]:
+        condition_name = conditions.get(row["anomaly"])
+        if condition_name is not None and row["run_id"] not in met[condition_name]:
             yield row["run_id"], row["anomaly"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from checkers.screening.kernel import (
+from checkers.screening.stretches import (
     ACKNOWLEDGED,
     BAD,
     BROKER_SHIFT,
@@ -25,10 +25,11 @@ from checkers.screening.kernel import (
     VALUELESS,
     WATERMARK,
     ScreeningNote,
+    Suspicion,
     screen,
     screen_batches,
+    suspicion_of,
 )
-from checkers.screening.summaries import Suspicion, suspicion_of
 
 PARTITION = 7
 ELSEWHERE = -3
@@ -188,21 +189,21 @@ def test_a_log_need_not_have_what_is_above_its_high_watermark() -> None:
 
 
 def test_a_partition_with_too_many_suspect_values_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkers.screening.kernel.VALUES_MAX", 3)
+    monkeypatch.setattr("checkers.screening.stretches.VALUES_MAX", 3)
     sends = [Row(SEND, NOWHERE, value) for value in range(4)]
     assert suspicion(sends) == SUSPECT
     assert suspicion(sends[1:]) == Suspicion(frozenset(), tuple((PARTITION, value) for value in range(1, 4)))
 
 
 def test_a_partition_with_too_many_suspect_values_in_all_tasks_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkers.screening.summaries.VALUES_OF_A_PARTITION_MAX", 1)
+    monkeypatch.setattr("checkers.screening.stretches.VALUES_OF_A_PARTITION_MAX", 1)
     tasks = [notes_of([Row(SEND, NOWHERE, value)]) for value in range(2)]
     assert together(tasks[0]).values == ((PARTITION, 0),)
     assert together([*tasks[0], *tasks[1]]) == SUSPECT
 
 
 def test_a_partition_whose_records_are_too_far_apart_is_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkers.screening.kernel.NOTES_MAX", 12)
+    monkeypatch.setattr("checkers.screening.stretches.NOTES_MAX", 12)
     rows = [row for stretch in range(3) for row in ordinary(1, first=stretch << STRETCH_BITS)]
     rows = [replace(row, high_watermark=3 << STRETCH_BITS) if row.kind == LOG else row for row in rows]
     assert together([*watermarks(rows), *notes_of(rows)]) == SUSPECT

@@ -13,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.findings import KEY
-from checkers.input.datasets import survey_dataset
+from checkers.input.frames import KEY
+from checkers.input.polls import POLL
 from checkers.input.run_facts import facts_of
 from checkers.input.sizes import Size, settings_for, size_of
-from checkers.input.tables import RunFiles, survey
+from checkers.input.tables import RunFiles, survey, survey_dataset
 from checkers.relations.base import Relations, base_relations
-from checkers.relations.polls import POLL
-from checkers.screening.short import screened_short
+from checkers.screening.in_driver import screen_in_driver
 from checkers.spark import SQL_SETTINGS
 from history.schema import TABLES
 from tests.checkers.histories import History
@@ -53,9 +52,9 @@ def relations_of(runs: list[RunFiles], spark: SparkSession, rows_short: int) -> 
     with longer_than(rows_short):
         for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
             spark.conf.set(name, value)
-        short = screened_short(runs) if size_of(runs) is Size.SHORT else None
+        short = screen_in_driver(runs) if size_of(runs) is Size.SHORT else None
         assert (short is None) == (rows_short == 0)
-        return base_relations(spark, runs, [facts_of(run) for run in runs], screening=True, short=short)
+        return base_relations(spark, runs, [facts_of(run) for run in runs], screening=True, in_driver=short)
 
 
 @pytest.mark.spark
@@ -68,7 +67,7 @@ def test_driver_and_spark_suspect_the_same(spark: SparkSession, tmp_path: Path) 
     assert by_spark.suspicion.partition_keys
     assert by_spark.suspicion.values
     assert by_driver.suspicion == by_spark.suspicion
-    assert rows_of(by_driver.touched) == rows_of(by_spark.touched)
+    assert rows_of(by_driver.used_partitions) == rows_of(by_spark.used_partitions)
     assert rows_of(by_driver.replicas) == rows_of(by_spark.replicas)
     for table in ("reads", "logs"):
         ours, theirs = (each.examined[table] for each in (by_driver, by_spark))
@@ -83,7 +82,7 @@ def test_what_comes_twice_is_left_to_a_close_look(tmp_path: Path) -> None:
     history = History("twice")
     history.send(100, (10, 20), offset=0)
     history.send(100, (30, 40), offset=1)
-    short = screened_short([survey(history.write(tmp_path))])
+    short = screen_in_driver([survey(history.write(tmp_path))])
     assert short is not None
     assert (short.twice, short.notes) == (True, ())
 
@@ -96,7 +95,7 @@ def test_what_cannot_be_read_to_its_end_is_left_to_spark(tmp_path: Path) -> None
     (part,) = (run / "history" / "reads").glob("*.parquet")
     whole = part.read_bytes()
     part.write_bytes(whole[:4] + bytes(40) + whole[44:])
-    assert screened_short([survey(run)]) is None
+    assert screen_in_driver([survey(run)]) is None
 
 
 def test_texts_that_are_none_are_left_to_spark(tmp_path: Path) -> None:
@@ -108,12 +107,12 @@ def test_texts_that_are_none_are_left_to_spark(tmp_path: Path) -> None:
     latin = pa.array([b"caf\xe9"] * table.num_rows, pa.binary())
     topic = pa.Array.from_buffers(pa.string(), len(latin), latin.buffers())
     pq.write_table(table.set_column(table.column_names.index("topic"), "topic", topic), part)
-    assert screened_short([survey(run)]) is None
+    assert screen_in_driver([survey(run)]) is None
 
 
 def test_an_empty_history_is_short(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
-    short = screened_short([survey(tmp_path)])
+    short = screen_in_driver([survey(tmp_path)])
     assert short is not None
     assert (short.notes, short.twice, short.malformed, short.last_ns) == ((), False, False, {})
 
@@ -123,7 +122,7 @@ def test_logs_are_looked_up_where_findings_point(tmp_path: Path) -> None:
     parts = tmp_path / "history" / "logs"
     parts.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["logs"]), parts / "part-t-000000.parquet")
-    short = screened_short([survey(tmp_path)])
+    short = screen_in_driver([survey(tmp_path)])
     assert short is not None
     position = ("looked-up", "log", 0, 7)
     nowhere = ("looked-up", "log", 0, 9)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.findings import findings
+from checkers.anomalies.rows import findings
 from checkers.relations.base import Relations
 from checkers.verdict.contract import classified
 
