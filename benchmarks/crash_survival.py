@@ -30,6 +30,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from common.atomic_files import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
@@ -37,7 +38,6 @@ from harness.environments.ssh.vms.template import Template, template
 from harness.environments.ssh.vms.vm import Vm
 from harness.environments.storage.fuse import FuseMounts, probe
 from harness.environments.storage.page_cache import Ext4Images, PageCache, make_file_system
-from harness.store.durable import sync_directory
 from harness.store.journal import Journal
 from harness.terminal.exits import Exit
 from nemesis.capabilities.cluster import NodeError

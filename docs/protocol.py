@@ -19,7 +19,7 @@ from typing import Any
 from simulation.invariants.properties import PROPERTIES
 
 ROOT = Path(__file__).parent.parent
-PRODUCT = ("broker", "simulation", "harness", "checkers", "nemesis", "workloads", "reports", "history", "naming")
+PRODUCT = ("broker", "simulation", "harness", "checkers", "nemesis", "workloads", "reports", "history", "common")
 FAMILIES = (
     *("CT", "MD", "BL", "RG", "HB", "PR", "FE", "LG", "HW", "ISR", "AP"),
     *("RT", "EC", "OE", "TR", "EL", "ELR", "UR", "RA", "LO", "ST", "QU"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from naming import unknown
+from common.names import unknown
 from workloads.admin import AdminWorkload
 from workloads.base import Context, Workload
 from workloads.groups import GroupsWorkload

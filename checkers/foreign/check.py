@@ -26,8 +26,8 @@ from checkers.linearizability.exchange import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import LinearizabilityVerdict, Operation
 from checkers.verdict.verdict import RunResult
+from common.names import unknown
 from history.anomalies import MALFORMED
-from naming import unknown
 
 PROFILES: Final[Mapping[str, str]] = {
     "jepsen-kafka": "the kinds of the checker of Jepsen's Kafka workload",

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import click
 
+from common.names import SpecError
 from harness.commands.parts.lazy import Entry, LazyGroup
 from harness.commands.parts.names import about_option
 from harness.run.stopping import MissingPrerequisite, sigterm_interrupts
 from harness.store.store import StoreError
 from harness.terminal.exits import Exit, describe, is_own_error
-from naming import SpecError
 from nemesis.schedule import ScheduleError
 
 DEBUG = "--debug"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from common.names import SpecError
 from harness.commands.parts.starting import before_start
 from harness.commands.parts.stores import command_for, store_option
 from harness.run.stopping import Interrupted
@@ -19,7 +20,6 @@ from harness.spec import spec as specs
 from harness.spec.spec import Spec
 from harness.store.run_names import of_run
 from harness.terminal.exits import VERDICTS, Exit
-from naming import SpecError
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from checkers.executable_directory import directory_for_programs
+from common.directories import directory_for_programs
 from harness.doctor import limits
 from harness.doctor.remedies.basics import LOOPBACK
 from harness.doctor.remedies.commands import distributions

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common.atomic_files import sync_directory
 from harness.environments import factory
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.interactive.protocol import ABOUT
 from harness.run.stopping import Stop, on_signals
 from harness.spec.spec import Spec, from_json
-from harness.store.durable import sync_directory
 from harness.store.journal import Journal
 from harness.systems.selection import make
 from harness.terminal.exits import Exit

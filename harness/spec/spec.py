@@ -17,8 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, get_type_hints
 
+from common.names import SpecError, unknown
 from harness.spec.versions import versions
-from naming import SpecError, unknown
 from nemesis.faults import USUAL, families
 
 ENVIRONMENTS: Final = ("local", "docker", "ssh")

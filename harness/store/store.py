@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from harness.store.durable import replacing
-from naming import closest_name
+from common.atomic_files import replacing
+from common.names import closest_name
 
 DEFAULT: Final = Path("store")
 LATEST: Final = "latest"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from common.names import SpecError
 from harness.spec import spec as specs
 from harness.spec.spec import ACKS, ENVIRONMENTS, Spec
 from harness.systems import selection
-from naming import SpecError
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
 from simulation.faults import kinds

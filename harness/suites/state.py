@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.store.durable import replacing
+from common.atomic_files import replacing
 from harness.store.store import StoreError
 from harness.suites.cells import Cell
 from harness.suites.definition import Suite

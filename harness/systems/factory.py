@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from common.names import SpecError
 from harness.environments.base import NodePlan
 from harness.environments.common.layout import roles
 from harness.spec.spec import Spec
@@ -13,7 +14,6 @@ from harness.systems.foreign import ForeignBroker, sidecar_config
 from harness.systems.from_image import BrokerFromImage
 from harness.systems.runtime import image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
-from naming import SpecError
 
 
 def make(spec: Spec, definition: Definition) -> ForeignBroker:

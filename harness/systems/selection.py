@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from common.names import SpecError
 from harness.environments.base import System
 from harness.shipped import SYSTEMS
 from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
-from naming import SpecError
 
 
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ def worst(verdicts: list[str]) -> Exit:
     return min((VERDICTS[verdict] for verdict in verdicts), key=severity.index, default=Exit.UNKNOWN)
 
 
-_OURS = ("harness", "simulation", "nemesis", "workloads", "checkers", "reports", "history", "naming", "broker")
+_OURS = ("harness", "simulation", "nemesis", "workloads", "checkers", "reports", "history", "common", "broker")
 
 
 def describe(error: BaseException) -> str:

@@ -10,13 +10,13 @@ concurrent operations can be distinguished, however unequal the times are.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
 
+from common.atomic_files import replacing
 from reports import templating
 
 STEP_INSIDE: Final = 0.18
@@ -27,9 +27,8 @@ Json = Mapping[str, Any]
 
 def render_picture(verdict: Json, page: Path, title: str) -> Path:
     """Write the picture of a verdict's evidence and return its path. Raises `OSError` if it cannot be written."""
-    unfinished = page.with_suffix(".html.part")
-    unfinished.write_text(picture(verdict, title), encoding="utf-8")
-    os.replace(unfinished, page)  # noqa: PTH105
+    with replacing(page) as unfinished:
+        unfinished.write_text(picture(verdict, title), encoding="utf-8")
     return page
 
 

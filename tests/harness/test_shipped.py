@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from common.names import SpecError
+from common.shelf import Shelf
 from harness.commands import cli
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
 from harness.spec import spec as specs
 from harness.suites import definition as suites
 from harness.systems import selection
 from harness.terminal.exits import Exit
-from naming import SpecError
-from naming.shelf import Shelf
 from nemesis.schedule_file import loads_file
 from simulation.directed.files import STORIES, load, name_of
 

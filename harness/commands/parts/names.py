@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from naming import unknown
+from common.names import unknown
 
 
 class OneOf(click.ParamType[str]):

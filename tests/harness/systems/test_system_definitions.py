@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from common.names import SpecError
 from harness.commands import cli
 from harness.environments.machine.node import log_files
 from harness.shipped import SYSTEMS
@@ -18,7 +19,6 @@ from harness.systems import selection
 from harness.systems.definition import load
 from harness.systems.foreign import CONFIG_NAME
 from harness.terminal.exits import Exit
-from naming import SpecError
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
 
 SHIPPED = list(SYSTEMS.files().values())

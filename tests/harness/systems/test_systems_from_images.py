@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from common.names import SpecError
 from harness.commands import cli
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import capabilities, engine, image
@@ -17,7 +18,6 @@ from harness.environments.docker.probe import try_docker
 from harness.environments.machine.feature_probes import ProbeResult
 from harness.systems.from_image import BrokerFromImage
 from harness.terminal.exits import Exit
-from naming import SpecError
 from tests.support.foreign_systems import MINIMAL, Links, made, plans_of
 from tests.support.images import image_on
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from naming import SpecError, unknown
+from common.names import SpecError, unknown
 
 _SUFFIX: Final = ".toml"
 

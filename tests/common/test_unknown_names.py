@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naming import LISTED_MAX, closest_name, unknown
+from common.names import LISTED_MAX, closest_name, unknown
 
 FEW = ("log", "register", "queue")
 MANY = tuple(f"name-{number}" for number in range(LISTED_MAX + 1))

@@ -1,4 +1,4 @@
-"""Finds a directory from which freshly unpacked or compiled files can be executed.
+"""Finds directories of the user: Harrow's cache, and one from which unpacked or compiled files can be executed.
 
 Java unpacks native libraries (Snappy's, which it needs for Harrow's Parquet files) and cannot load them from a
 file system that is mounted `noexec`, as /tmp is on hardened machines.
@@ -11,6 +11,12 @@ import tempfile
 from pathlib import Path
 
 
+def cache_directory() -> Path:
+    """Harrow's directory in the user's cache (XDG Base Directory Specification); it may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(base, "harrow")
+
+
 def may_execute(directory: Path) -> bool:
     """Whether files of a directory may be executed, or mapped as code."""
     return not os.statvfs(directory).f_flag & os.ST_NOEXEC
@@ -21,7 +27,7 @@ def directory_for_programs() -> Path | None:
     temporary = Path(tempfile.gettempdir())
     if may_execute(temporary):
         return temporary
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "harrow"
+    cache = cache_directory()
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""Replaces files atomically, and makes file names durable."""
+"""Writes files atomically, and makes their names durable."""
 
 from __future__ import annotations
 

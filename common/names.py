@@ -1,4 +1,4 @@
-"""Describes an unknown name in one line: what was expected, what was found, which name was probably meant."""
+"""The error for an invalid request, and the line about an unknown name: expected, found, which was probably meant."""
 
 from __future__ import annotations
 
