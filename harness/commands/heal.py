@@ -12,7 +12,7 @@ from harness.commands.parts.names import OneOf
 from harness.commands.parts.stores import store_option
 from harness.doctor.titles import TITLES
 from harness.store.store import StoreError, find_run
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 
 @click.command("heal")
@@ -81,4 +81,4 @@ def doctor(
 
         render(findings, job)
     works = all(finding.available for finding in findings) if job is None else job.works
-    sys.exit(Exit.VALID if works else Exit.FAILED)
+    sys.exit(ExitStatus.VALID if works else ExitStatus.FAILED)

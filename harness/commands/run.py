@@ -19,7 +19,7 @@ from harness.shipped import SCHEDULES
 from harness.spec import spec as specs
 from harness.spec.spec import Spec
 from harness.store.run_names import of_run
-from harness.terminal.exits import VERDICTS, Exit
+from harness.terminal.exits import VERDICTS, ExitStatus
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule
@@ -28,7 +28,7 @@ from nemesis.schedule_file import loads_file
 if TYPE_CHECKING:
     from harness.environments.base import System
     from harness.run.phases.context import Plan
-    from harness.terminal.progress import Progress
+    from harness.terminal.progress import RunProgress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -213,13 +213,13 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     possible_faults.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
-def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
+def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
     from harness.run.judging import WarmSpark, judge, need_java
     from harness.run.phases.context import Plan
     from harness.run.reporting import write_report
     from harness.store.store import make_run_directory
     from harness.terminal import consoles
-    from harness.terminal.progress import Progress
+    from harness.terminal.progress import RunProgress
     from reports.text.terminal import summary_lines
 
     if check:
@@ -232,14 +232,14 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
     )
     spark = WarmSpark()
     try:
-        with Progress(consoles.progress()) as progress:
+        with RunProgress(consoles.progress()) as progress:
             progress.log(f"seed {spec.seed}; history in {directory}; to repeat: {command}")
             plan = Plan(spec, request.schedule, directory, command, request.name)
             heal = command_for(store, "heal")
             _perform(plan, request.system, progress, heal, spark.start if check else lambda: None)
             if not check:
                 click.echo(f"history: {directory}; see `harrow check {directory}`")
-                return Exit.VALID
+                return ExitStatus.VALID
             progress.phase("check", "Spark checks the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
@@ -247,7 +247,7 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
     except (Interrupted, KeyboardInterrupt):
         state = f"interrupted; all nodes are stopped; the history is in {directory}"
         click.echo(f"harrow: {state}; see `harrow check {directory}`", err=True)
-        return Exit.UNKNOWN
+        return ExitStatus.UNKNOWN
     except Exception:
         click.echo(f"harrow: the history is in {directory}; see `harrow check {directory}`", err=True)
         raise
@@ -258,7 +258,7 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
     return VERDICTS[verdict]
 
 
-def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_quiescent: Callable[[], None]) -> None:
+def _perform(plan: Plan, system: System, progress: RunProgress, heal: str, when_quiescent: Callable[[], None]) -> None:
     """Run the cluster; Ctrl-C and SIGTERM end it in an orderly way."""
     from harness.environments import factory
     from harness.run import runner

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.suites.definition import Suite
     from harness.suites.runner import SuiteOutcome
     from harness.suites.state import CellResult, SuiteState
-    from harness.terminal.progress import Progress
+    from harness.terminal.progress import RunProgress
 
 _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashed": "bold magenta", "skipped": "dim"}
 
@@ -45,19 +45,19 @@ def suite(named: str, store: Path, fresh: bool) -> None:
     from harness.suites import definition
     from harness.suites.state import resume_or_start
     from harness.terminal import consoles
-    from harness.terminal.progress import Progress
+    from harness.terminal.progress import RunProgress
 
     wanted = definition.load(SUITES.find(named))
     if not all(cell.is_simulated for cell in (*wanted.canary, *wanted.cells)):
         need_java()
     state = resume_or_start(store, wanted, fresh=fresh)
-    with Progress(consoles.progress()) as progress:
+    with RunProgress(consoles.progress()) as progress:
         outcome = _run_suite(wanted, state, progress, command_for(store, "heal"))
     _print_outcome(state, outcome, command_for(store, "suite", named))
     sys.exit(outcome.status)
 
 
-def _run_suite(wanted: Suite, state: SuiteState, progress: Progress, heal: str) -> SuiteOutcome:
+def _run_suite(wanted: Suite, state: SuiteState, progress: RunProgress, heal: str) -> SuiteOutcome:
     from harness.run.judging import WarmSpark, results_of
     from harness.run.reporting import write_report
     from harness.run.stopping import Stop, on_signals

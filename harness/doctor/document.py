@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.doctor.remedies.rows import Row
+from harness.doctor.remedies.rows import RemedyRow
 from harness.doctor.remedies.table import ALSO, TABLE
 from harness.doctor.titles import TITLES
 
@@ -34,7 +34,7 @@ def _lines() -> Iterator[str]:
             yield f"  what {other} lacks"
 
 
-def _remedy(row: Row) -> str:
+def _remedy(row: RemedyRow) -> str:
     remedy = row.choose(row.example, row.here)
     return f"`{_cell(remedy.text)}`" if remedy.command else _cell(remedy.text)
 

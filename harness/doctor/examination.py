@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as TookTooLong
 from pathlib import Path
 
 from harness.doctor import basics
-from harness.doctor.findings import DefaultJob, Finding
+from harness.doctor.findings import DefaultJob, CapabilityState
 from harness.doctor.remedies.here import find
 from harness.doctor.titles import TITLES
 from harness.environments.base import EnvironmentFailed
@@ -39,7 +39,7 @@ NEEDED = ("python", "packages", "java", "store", "temporary-directory", "memory"
 """Capabilities that the default job requires."""
 
 
-def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
+def examine(store: Path, only: Collection[str] = ()) -> list[CapabilityState]:
     """Probe all capabilities, or only these, each within two minutes.
 
     `store` is where runs are kept, or would be.
@@ -77,10 +77,10 @@ def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
         known |= {name: _await(future) for name, future in waiting.items()}
     else:
         known |= {name: _await(_start(probe)) for name, probe in wanted.items() if name not in known}
-    return [Finding.of(known[name], name, TITLES[name], needed=name in NEEDED) for name in wanted]
+    return [CapabilityState.of(known[name], name, TITLES[name], needed=name in NEEDED) for name in wanted]
 
 
-def default_job(findings: Sequence[Finding]) -> DefaultJob:
+def default_job(findings: Sequence[CapabilityState]) -> DefaultJob:
     """Decide from the findings whether `harrow run` works, and by which mechanisms."""
     lacks = [finding for finding in findings if finding.needed and not finding.available]
     if lacks:

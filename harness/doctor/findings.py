@@ -12,7 +12,7 @@ from harness.environments.machine.feature_probes import ProbeResult
 
 
 @dataclass(frozen=True)
-class Finding:
+class CapabilityState:
     """The state of one capability that a run may need."""
 
     capability: str  # its name in the table of remedies
@@ -24,7 +24,7 @@ class Finding:
     cause: Cause | None = None
 
     @classmethod
-    def of(cls, probed: ProbeResult, capability: str, title: str, *, needed: bool = False) -> Finding:
+    def of(cls, probed: ProbeResult, capability: str, title: str, *, needed: bool = False) -> CapabilityState:
         """Make the finding from the result of a probe."""
         return cls(capability, title, probed.available, probed.found, probed.explanation, needed, probed.cause)
 
@@ -44,7 +44,7 @@ class DefaultJob:
     """Whether `harrow run` without any flags works on this machine, and how."""
 
     mechanisms: Mapping[str, str]  # purpose → mechanism
-    lacks: Sequence[Finding]  # required capabilities that are missing
+    lacks: Sequence[CapabilityState]  # required capabilities that are missing
 
     @property
     def works(self) -> bool:
@@ -59,7 +59,7 @@ class DefaultJob:
         return f"`harrow run` does not work here. {'. '.join(reasons)}"
 
 
-def as_json(findings: Sequence[Finding], job: DefaultJob | None) -> dict[str, Any]:
+def as_json(findings: Sequence[CapabilityState], job: DefaultJob | None) -> dict[str, Any]:
     """All findings as JSON, for programs."""
     content: dict[str, Any] = {"capabilities": [_as_json(finding) for finding in findings]}
     if job is not None:
@@ -71,7 +71,7 @@ def as_json(findings: Sequence[Finding], job: DefaultJob | None) -> dict[str, An
     return content
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: CapabilityState) -> dict[str, Any]:
     known = finding.explanation
     return {
         "capability": finding.capability,

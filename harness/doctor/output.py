@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.doctor.findings import DefaultJob, Finding
+from harness.doctor.findings import DefaultJob, CapabilityState
 
 _PLAIN_WIDTH = 160
 
 
-def render(findings: Sequence[Finding], job: DefaultJob | None, console: Console | None = None) -> None:
+def render(findings: Sequence[CapabilityState], job: DefaultJob | None, console: Console | None = None) -> None:
     """Print the findings, coloured on a terminal only; without a last line if there is no job."""
     table = Table(box=None, pad_edge=False)
     for heading in ("", "capability", "found", "to add it"):

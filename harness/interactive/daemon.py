@@ -25,7 +25,7 @@ from harness.run.stopping import Stop, on_signals
 from harness.spec.spec import Spec, from_json
 from harness.store.journal import Journal
 from harness.systems.selection import make
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
 from nemesis.clock import RealClock
 from nemesis.faults import KINDS
@@ -165,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
             run_cluster(Path(arguments[0]), from_json(arguments[1]), stop)
     except Exception as error:  # `harrow cluster up` waits for the cluster and prints this line
         print(" ".join(str(error).split()), file=sys.stderr, flush=True)
-        return Exit.FAILED
+        return ExitStatus.FAILED
     return 0
 
 

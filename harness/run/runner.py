@@ -23,7 +23,7 @@ from harness.shipped import SYSTEMS
 from harness.spec.spec import OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
 from harness.terminal.exits import describe
-from harness.terminal.progress import Progress
+from harness.terminal.progress import RunProgress
 from history import HistoryWriter, RunClock
 from nemesis import schedule
 
@@ -35,7 +35,7 @@ def run(
     plan: Plan,
     system: System,
     make_environment: Callable[[Journal], Environment],
-    progress: Progress,
+    progress: RunProgress,
     stop: Stop,
     when_quiescent: Callable[[], None] = lambda: None,
 ) -> RunOutcome:

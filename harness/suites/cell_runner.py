@@ -14,7 +14,7 @@ from harness.store.store import runs
 from harness.suites import cell_process
 from harness.suites.cells import Cell, Skipped, arguments, command_line, require_possible
 from harness.suites.state import CellResult, Verdict
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 if TYPE_CHECKING:
     from checkers.verdict.verdict import RunResult
@@ -47,7 +47,7 @@ def run_cell(cell: Cell, directory: Path, judge: Judge, stop: Stop) -> CellResul
         return _result(cell, "crashed", [reason, *ending.log_tail], **details)
     if cell.is_simulated:
         return _of_sweep(cell, ending, details, directory)
-    if ending.status != Exit.VALID:
+    if ending.status != ExitStatus.VALID:
         heal(directory)
         return _result(cell, "crashed", [_describe_exit(ending.status), *ending.log_tail], **details)
     return _of_run(cell, directory, details, judge)
@@ -80,7 +80,7 @@ def _of_sweep(cell: Cell, ended: cell_process.ProcessResult, details: Mapping[st
     stored = next((failure["stored"] for failure in failures if failure["stored"]), None)
     details = {**details, "run": None if stored is None else str(Path(stored).absolute().relative_to(directory))}
     reasons = [f"seed {failure['seed']}: {failure['findings'][0]['what']}" for failure in failures]
-    verdict: Verdict = "invalid" if failures else "valid" if ended.status == Exit.VALID else "crashed"
+    verdict: Verdict = "invalid" if failures else "valid" if ended.status == ExitStatus.VALID else "crashed"
     return _result(cell, verdict, reasons, **details, counts={"seeds": seeds}, anomalies=swept["failed_by_property"])
 
 

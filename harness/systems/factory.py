@@ -16,7 +16,7 @@ from harness.systems.runtime import image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
 
 
-def make(spec: Spec, definition: Definition) -> ForeignBroker:
+def _from_definition(spec: Spec, definition: Definition) -> ForeignBroker:
     """Create the system of a run, and check all its programs and templates.
 
     Raises `SpecError`, and `EnvironmentFailed` when an image or a host is missing or lacks the broker.

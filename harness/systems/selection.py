@@ -46,7 +46,7 @@ def make(spec: Spec) -> System:
         from harness.systems import factory
         from harness.systems.definition import load
 
-        return factory.make(spec, load(_file(spec.system)))
+        return factory._from_definition(spec, load(_file(spec.system)))
     from harness.systems.harrow_broker import HarrowBroker
     from simulation.scenario.rules import check_names
 

@@ -13,7 +13,7 @@ from rich.text import Text
 PLAIN_INTERVAL_S = 5.0
 
 
-class Progress:
+class RunProgress:
     """Messages and a status line on standard error. Safe to use from several threads."""
 
     def __init__(self, console: Console) -> None:
@@ -24,7 +24,7 @@ class Progress:
         self._phase = ""
         self._rate = _Rate()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> RunProgress:
         if self._live is not None:
             self._live.start()
         return self

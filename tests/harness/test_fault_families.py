@@ -14,7 +14,7 @@ from harness.environments.machine import mechanisms
 from harness.environments.machine.feature_probes import ProbeResult
 from harness.spec.spec import resolve
 from harness.systems import selection
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from nemesis.faults import KINDS
 from nemesis.faults.families import FAMILIES, PARTITION
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_injected_is_refused_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--faults", faults])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     line = capsys.readouterr().err
     assert line.startswith(f"harrow: {told}")
     assert line.count("\n") == 1

@@ -16,7 +16,7 @@ from harness.run.phases.context import Plan, RunContext, RunOutcome
 from harness.run.stopping import Interrupted, RunFailed, Stop
 from harness.spec.spec import Spec, from_json
 from harness.store.journal import is_finished, read_journal
-from harness.terminal.progress import Progress
+from harness.terminal.progress import RunProgress
 from history.reader import read_table
 from nemesis.schedule import Schedule, ScheduledFault, loads
 from nemesis.targets import FaultTarget
@@ -38,7 +38,7 @@ class Play:
         self.plan = Plan(spec, Schedule(entries), directory, "harrow run --seed 3")
 
     def run(self) -> RunOutcome:
-        with Progress(Console(file=self.said, width=200)) as progress:
+        with RunProgress(Console(file=self.said, width=200)) as progress:
             system = FakeSystem(self.environment)
             return runner.run(self.plan, system, lambda _journal: self.environment, progress, self.stop, self.rest)
 

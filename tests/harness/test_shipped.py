@@ -14,7 +14,7 @@ from harness.shipped import SCHEDULES, SUITES, SYSTEMS
 from harness.spec import spec as specs
 from harness.suites import definition as suites
 from harness.systems import selection
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from nemesis.schedule_file import loads_file
 from simulation.directed.files import STORIES, load, name_of
 
@@ -108,7 +108,7 @@ def test_a_name_that_does_not_exist_is_answered_with_those_that_do(name: str) ->
 def test_a_wrong_name_is_one_line_and_starts_nothing(
     arguments: str, told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert harrow(*arguments.split()) == Exit.USAGE
+    assert harrow(*arguments.split()) == ExitStatus.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     assert told in output.err
@@ -131,7 +131,7 @@ def test_a_wrong_name_is_one_line_and_starts_nothing(
 def test_names_are_listed_and_files_printed(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harrow(*arguments) == Exit.VALID
+    assert harrow(*arguments) == ExitStatus.VALID
     assert told in capsys.readouterr().out
 
 
@@ -161,12 +161,12 @@ def test_an_inventory_is_found_from_every_folder(tmp_path: Path) -> None:
 
 
 def test_a_schedule_in_steps_is_repeated_from_every_folder(tmp_path: Path) -> None:
-    assert harrow("sim", "--schedule", "unclean-election") == Exit.ANOMALIES
+    assert harrow("sim", "--schedule", "unclean-election") == ExitStatus.ANOMALIES
     (stored,) = (tmp_path / "store" / "runs").iterdir()
     assert json.loads((stored / "spec.json").read_text())["reproduce"] == "harrow sim --schedule unclean-election"
     assert name_of(Path("mine.toml")) == str(tmp_path / "mine.toml")
 
 
 def test_the_faults_of_a_schedule_are_taken_by_name_in_a_simulation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", "1", "--faults", "last-replica-standing") in (Exit.VALID, Exit.ANOMALIES)
+    assert harrow("sim", "--seed", "1", "--faults", "last-replica-standing") in (ExitStatus.VALID, ExitStatus.ANOMALIES)
     assert "lossy-kill for 1.000 s" in capsys.readouterr().out

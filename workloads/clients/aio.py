@@ -79,7 +79,7 @@ async def _cancel_others() -> None:
         await asyncio.wait(others)
 
 
-class _Connection:
+class _AiokafkaConnection:
     """One `AIOKafkaProducer`."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -142,7 +142,7 @@ class _Connection:
             collector.set(index, SendOutcome("info", error="DuplicateSequenceNumber"))
 
 
-class _Consumer:
+class _AiokafkaConsumer:
     """One `AIOKafkaConsumer`, by assignment."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -230,11 +230,11 @@ class _AioKafka:
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
-        return RenewingProducer(partial(_Connection, settings))
+        return RenewingProducer(partial(_AiokafkaConnection, settings))
 
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""
-        return _Consumer(settings)
+        return _AiokafkaConsumer(settings)
 
 
 def library() -> ClientLibrary:

@@ -50,7 +50,7 @@ class CommitEnd(NamedTuple):
     """An attempt before the one that succeeded may still take effect."""
 
 
-class CommittedOffset(NamedTuple):
+class CommittedReply(NamedTuple):
     """A coordinator's answer."""
 
     offset: int | None  # None: there is none
@@ -75,7 +75,7 @@ class GroupMember(Protocol):
         """Commit offsets as a member, and wait for the answer."""
         ...
 
-    def committed(self, partition: Partition, timeout_s: float) -> CommittedOffset:
+    def committed(self, partition: Partition, timeout_s: float) -> CommittedReply:
         """Query the group's coordinator for a committed offset."""
         ...
 

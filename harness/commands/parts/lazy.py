@@ -11,7 +11,7 @@ import click
 from harness.commands.parts.names import NamedGroup
 
 
-class Entry(NamedTuple):
+class LazyCommand(NamedTuple):
     """A command that is not imported yet: its module, and its line in the list."""
 
     module: str
@@ -25,7 +25,7 @@ class LazyGroup(NamedGroup):
     `aliases` maps other names, which the help does not list, to names of commands.
     """
 
-    entries: Mapping[str, Entry] = {}
+    entries: Mapping[str, LazyCommand] = {}
     aliases: Mapping[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import click
 
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from simulation.exhaustive import options, results
 from simulation.exhaustive.search import SearchLimits, SearchResult, SearchVerdict, search
 from simulation.exhaustive.spec import ModelSpec
@@ -25,7 +25,7 @@ def run_exhaustive(
     time_limit: float | None = None,
     trace: bool = False,
     as_json: bool = False,
-) -> Exit:
+) -> ExitStatus:
     """Search and print the results; the exit status. `time_limit` in seconds per model. Raises `click.UsageError`."""
     try:
         specs = options.specs(generation, flaws, settings)
@@ -41,8 +41,8 @@ def run_exhaustive(
     else:
         _print_found(found, trace=trace)
     if any(one.verdict is SearchVerdict.VIOLATED for one in found):
-        return Exit.ANOMALIES
-    return Exit.UNKNOWN if any(one.verdict is SearchVerdict.STOPPED for one in found) else Exit.VALID
+        return ExitStatus.ANOMALIES
+    return ExitStatus.UNKNOWN if any(one.verdict is SearchVerdict.STOPPED for one in found) else ExitStatus.VALID
 
 
 def _searched(specs: Sequence[ModelSpec], limits: SearchLimits, jobs: int) -> Iterator[SearchResult]:

@@ -10,7 +10,7 @@ import click
 
 from harness.commands.parts.stores import store_option
 from harness.store.store import find_run
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 
 @click.command("replay", short_help="Run a stored run again.")
@@ -30,7 +30,7 @@ def replay(what: str | None, store: Path) -> None:
     sys.exit(_real(run))
 
 
-def _simulated(run: Path) -> Exit:
+def _simulated(run: Path) -> ExitStatus:
     from simulation.runs.choice_files import ChoiceFileError
     from simulation.runs.replay import replay_run
 
@@ -42,14 +42,14 @@ def _simulated(run: Path) -> Exit:
         click.echo(f"{finding.layer}: {finding}")
     if replayed.equal:
         click.echo(f"equal: every event was repeated, hash {replayed.digest}")
-        return Exit.VALID
+        return ExitStatus.VALID
     click.echo(f"different: hash {replayed.digest}, stored {replayed.stored_digest}")
     if replayed.difference is not None:
         click.echo(f"first difference, stored and now: {replayed.difference}")
-    return Exit.ANOMALIES
+    return ExitStatus.ANOMALIES
 
 
-def _real(run: Path) -> Exit:
+def _real(run: Path) -> ExitStatus:
     specification, schedule = run / "spec.json", run / "schedule.json"
     for path in (specification, schedule):
         if not path.is_file():
@@ -57,4 +57,4 @@ def _real(run: Path) -> Exit:
     click.echo("a real run; its schedule is repeated, its timing can't be:")
     again = ["harrow", "run", str(specification.absolute()), "--schedule", str(schedule.absolute())]
     click.echo(f"  {shlex.join(again)}")
-    return Exit.VALID
+    return ExitStatus.VALID

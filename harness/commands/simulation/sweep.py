@@ -19,7 +19,7 @@ from harness.run.judging import need_java
 from harness.run.stopping import Stop, on_signals
 from harness.store.run_names import of_simulation
 from harness.store.store import StoreError, make_run_directory
-from harness.terminal.exits import Exit, describe
+from harness.terminal.exits import ExitStatus, describe
 from simulation.runs import stored
 from simulation.runs.marks_table import mark_lines
 from simulation.runs.pool import cores
@@ -33,7 +33,7 @@ FINDINGS_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _SweepEnd:
     tally: Tally
     seconds: float
     interrupted: bool
@@ -55,7 +55,7 @@ def run_sweep(
     store: Path,
     histories: Path | None,
     as_json: bool,
-) -> Exit:
+) -> ExitStatus:
     """Sweep, store failures, check histories, print the summary; the exit status."""
     if histories is not None:
         need_java()
@@ -76,8 +76,8 @@ def run_sweep(
         if judged is not None:
             print_judged(judged, overrides)
     if ended.tally.failed or (judged is not None and judged.invalid):
-        return Exit.ANOMALIES
-    return Exit.UNKNOWN if ended.interrupted else Exit.VALID
+        return ExitStatus.ANOMALIES
+    return ExitStatus.UNKNOWN if ended.interrupted else ExitStatus.VALID
 
 
 def _swept(
@@ -88,12 +88,12 @@ def _swept(
     time_limit: float | None,
     stop: Stop,
     console: Console,
-) -> _Ended:
+) -> _SweepEnd:
     began_s = time.monotonic()
     deadline_s = None if time_limit is None else began_s + time_limit
     wanted = until(seeds, deadline_s, lambda: stop.requested)
     tally = Tally()
-    with _Progress(console, len(seeds)) as progress:
+    with _SweepProgress(console, len(seeds)) as progress:
         if master is None:
             results = sweep(wanted, overrides, jobs)
         else:
@@ -104,10 +104,10 @@ def _swept(
         for result in results:
             tally.add(result)
             progress.seen(result, tally)
-    return _Ended(tally, time.monotonic() - began_s, stop.requested)
+    return _SweepEnd(tally, time.monotonic() - began_s, stop.requested)
 
 
-class _Progress:
+class _SweepProgress:
     """Shows one live line on a terminal, else a line every ten seconds; failures as they come."""
 
     def __init__(self, console: Console, wanted: int) -> None:
@@ -117,7 +117,7 @@ class _Progress:
         self._findings_shown = 0
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _SweepProgress:
         if self._live is not None:
             self._live.start()
         return self
@@ -181,7 +181,7 @@ def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:
         write_report(directory, partial(console.print, style="yellow"))
 
 
-def _print_summary(ended: _Ended, overrides: Mapping[str, object], kept: Mapping[int, Path]) -> None:
+def _print_summary(ended: _SweepEnd, overrides: Mapping[str, object], kept: Mapping[int, Path]) -> None:
     tally = ended.tally
     interrupted = ", interrupted" if ended.interrupted else ""
     click.echo(
@@ -200,7 +200,7 @@ def _print_summary(ended: _Ended, overrides: Mapping[str, object], kept: Mapping
         click.echo(line)
 
 
-def _data(ended: _Ended, kept: Mapping[int, Path]) -> dict[str, object]:
+def _data(ended: _SweepEnd, kept: Mapping[int, Path]) -> dict[str, object]:
     tally = ended.tally
     return {
         "seeds": tally.seeds,

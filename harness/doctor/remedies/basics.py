@@ -6,7 +6,7 @@ import errno
 
 from harness.doctor.remedies.commands import Remedy, as_root, install, install_python, sentence
 from harness.doctor.remedies.here import MachineState
-from harness.doctor.remedies.rows import Row, always, missing, refused, too_little, unfit
+from harness.doctor.remedies.rows import RemedyRow, always, missing, refused, too_little, unfit
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
 
 _MIB = 1 << 20
@@ -16,7 +16,7 @@ _LO_UP = "ip link set lo up"
 TEMPORARY, LOOPBACK = "temporary directory", "loopback"
 
 PACKAGES = (
-    Row(
+    RemedyRow(
         "missing",
         "a Python package that Harrow needs is not installed",
         lambda cause, here: isinstance(cause, Missing),  # noqa: ARG005
@@ -26,14 +26,14 @@ PACKAGES = (
 )
 
 JAVA = (
-    Row(
+    RemedyRow(
         "address-space-limited",
         "the address space of processes is limited, and Java needs a large one",
         too_little(),
         sentence("raise the limit where it is set: `ulimit -v unlimited` in the shell that set it"),
         TooLittle("memory", 8 << 30, 2 << 30, "ulimit -v"),
     ),
-    Row(
+    RemedyRow(
         "no-java",
         "no Java that is new enough is installed",
         missing("java"),
@@ -49,14 +49,14 @@ def _room(cause: Cause, here: MachineState) -> Remedy:  # noqa: ARG001
 
 
 STORES = (
-    Row(
+    RemedyRow(
         "not-writable",
         "this user may not write to the directory of runs",
         refused("", *_CLOSED, errno.ENOTDIR),
         always(lambda here: sentence(f"use a directory that you may write to: `{here.harrow} run --store DIRECTORY`")),
         Refused(errno.EACCES, "store"),
     ),
-    Row(
+    RemedyRow(
         "no-room",
         "there is too little space in the directory of runs",
         too_little(),
@@ -66,21 +66,21 @@ STORES = (
 )
 
 TEMPORARIES = (
-    Row(
+    RemedyRow(
         "noexec",
         "no library can be loaded from it or from the user's cache: both are mounted `noexec`",
         unfit(TEMPORARY),
         sentence("set TMPDIR to a directory on a file system that is not mounted `noexec`"),
         Unfit(TEMPORARY),
     ),
-    Row(
+    RemedyRow(
         "not-writable",
         "no directory for temporary files is writable",
         refused("", *_CLOSED, errno.ENOENT),
         sentence("set TMPDIR to a directory that you may write to"),
         Refused(errno.ENOENT, TEMPORARY),
     ),
-    Row(
+    RemedyRow(
         "no-room",
         "there is too little space for temporary files",
         too_little(),
@@ -94,14 +94,14 @@ TEMPORARIES = (
 )
 
 MEMORY = (
-    Row(
+    RemedyRow(
         "limited",
         "a control group, usually a container's, limits memory too much",
         too_little("control group"),
         sentence("start the container with `--memory 3g`, or more"),
         TooLittle("memory", 2560 * _MIB, 1024 * _MIB, "control group"),
     ),
-    Row(
+    RemedyRow(
         "used-up",
         "too little memory is free",
         too_little(),
@@ -116,7 +116,7 @@ def _bring_up(here: MachineState) -> Remedy:
 
 
 LOOPBACKS = (
-    Row(
+    RemedyRow(
         "down",
         "the interface `lo` is down",
         refused(LOOPBACK, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.ENETDOWN),
@@ -126,14 +126,14 @@ LOOPBACKS = (
 )
 
 TASKS = (
-    Row(
+    RemedyRow(
         "limited-by-group",
         "a control group, usually a container's, limits processes and threads too much",
         too_little("control group"),
         sentence("start the container with `--pids-limit 1000`, or more"),
         TooLittle("tasks", 500, 100, "control group"),
     ),
-    Row(
+    RemedyRow(
         "limited",
         "this user's limit of processes and threads is too low",
         too_little(),
@@ -143,7 +143,7 @@ TASKS = (
 )
 
 PROCESSES = (
-    Row(
+    RemedyRow(
         "old-kernel",
         "the kernel is older than Linux 5.3, or a filter of system calls forbids `pidfd_open`",
         refused("", errno.ENOSYS, errno.EPERM),

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from harness.doctor.remedies.commands import as_root, sentence
 from harness.doctor.remedies.containers import with_device
 from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
-from harness.doctor.remedies.rows import Row, always, refused
+from harness.doctor.remedies.rows import RemedyRow, always, refused
 from harness.environments.causes import Refused
 
 _NO_DEVICE = (errno.ENODEV, errno.ENXIO)
 
 
-def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: Sequence[str]) -> tuple[Row, ...]:
+def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: Sequence[str]) -> tuple[RemedyRow, ...]:
     """Rows for a character device, `driver` as /proc/misc names it.
 
     `make` are root's commands that make its file, `use` those that give users access once the driver has made it.
@@ -31,7 +31,7 @@ def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: S
         return not has_driver(here) and not loadable(here)
 
     return (
-        Row(
+        RemedyRow(
             f"{driver}-closed-outside",
             f"this user may not open `{path}`, and its owner is not in this user namespace",
             refused(path, errno.EACCES, when=lambda here: path in here.unowned),
@@ -39,14 +39,14 @@ def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: S
             Refused(errno.EACCES, path),
             {"own_users": True, "unowned": frozenset({path})},
         ),
-        Row(
+        RemedyRow(
             f"{driver}-closed",
             f"this user may not open `{path}`",
             refused(path, errno.EACCES),
             always(lambda here: as_root(here, f"chmod a+rw {path}")),
             Refused(errno.EACCES, path),
         ),
-        Row(
+        RemedyRow(
             f"{driver}-forbidden",
             f"the container may not use `{path}`",
             refused(path, errno.EPERM),
@@ -54,7 +54,7 @@ def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: S
             Refused(errno.EPERM, path),
             {"root": True, "bounding": ALL_CAPABILITIES & ~CAP_SYS_ADMIN},
         ),
-        Row(
+        RemedyRow(
             f"{driver}-not-given",
             f"the container has no `{path}`",
             refused(path, errno.ENOENT, when=lambda here: not here.may_make_devices),
@@ -62,14 +62,14 @@ def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: S
             Refused(errno.ENOENT, path),
             {"bounding": ALL_CAPABILITIES & ~CAP_SYS_ADMIN},
         ),
-        Row(
+        RemedyRow(
             f"{driver}-absent",
             f"there is no `{path}`, but the kernel has its driver",
             refused(path, errno.ENOENT, when=has_driver),
             always(lambda here: as_root(here, *make)),
             Refused(errno.ENOENT, path),
         ),
-        Row(
+        RemedyRow(
             f"{driver}-not-loaded",
             f"the kernel has not loaded its module `{module}`",
             refused(path, errno.ENOENT, *_NO_DEVICE, when=loadable),
@@ -77,7 +77,7 @@ def device_rows(path: str, driver: str, module: str, make: Sequence[str], use: S
             Refused(errno.ENOENT, path),
             {"drivers": frozenset(), "modules": frozenset({module})},
         ),
-        Row(
+        RemedyRow(
             f"{driver}-unknown",
             f"the kernel has no driver `{module}`, neither loaded nor as a module",
             refused(path, errno.ENOENT, *_NO_DEVICE, when=unknown),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from harness.doctor.remedies.commands import install, install_python
-from harness.doctor.remedies.rows import Row, always, missing
+from harness.doctor.remedies.rows import RemedyRow, always, missing
 from harness.environments.causes import Missing
 
 
-def python_package(distribution: str) -> Row:
+def python_package(distribution: str) -> RemedyRow:
     """A row for a Python package that is not installed."""
-    return Row(
+    return RemedyRow(
         f"no-{distribution}",
         f"the Python package {distribution} is not installed",
         missing(distribution),
@@ -18,9 +18,9 @@ def python_package(distribution: str) -> Row:
     )
 
 
-def program(name: str, package: str, *, lean: bool = False, **machine: object) -> Row:
+def program(name: str, package: str, *, lean: bool = False, **machine: object) -> RemedyRow:
     """A row for a program that a package of the distribution would install."""
-    return Row(
+    return RemedyRow(
         f"no-{package}",
         f"the program `{name}` is not installed",
         missing(name),

@@ -15,7 +15,7 @@ RemedyFactory = Callable[[Cause, MachineState], Remedy]
 
 
 @dataclass(frozen=True)
-class Row:
+class RemedyRow:
     """One cause for the absence of one capability."""
 
     name: str
@@ -39,7 +39,7 @@ class Row:
         return replace(MachineState(), **self.machine)
 
 
-def first(rows: Sequence[Row], cause: Cause | None, here: MachineState) -> Row | None:
+def first(rows: Sequence[RemedyRow], cause: Cause | None, here: MachineState) -> RemedyRow | None:
     """The first row that applies; None if none does, or the cause is unknown."""
     return next((row for row in rows if cause is not None and row.holds(cause, here)), None)
 

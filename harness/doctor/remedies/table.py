@@ -11,10 +11,10 @@ from harness.doctor.remedies.commands import Remedy, install_python
 from harness.doctor.remedies.devices import device_rows
 from harness.doctor.remedies.here import MachineState, inspect_machine
 from harness.doctor.remedies.namespaces import ROWS as NAMESPACES
-from harness.doctor.remedies.rows import Row, first
+from harness.doctor.remedies.rows import RemedyRow, first
 from harness.environments.causes import Cause
 
-TABLE: Mapping[str, Sequence[Row]] = {
+TABLE: Mapping[str, Sequence[RemedyRow]] = {
     "packages": basics.PACKAGES,
     "java": basics.JAVA,
     "store": basics.STORES,

@@ -15,7 +15,7 @@ from harness.run.workers import Worker
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
 from harness.terminal.exits import describe
-from harness.terminal.progress import Progress
+from harness.terminal.progress import RunProgress
 from history import HistoryError, HistoryWriter, RunClock
 from nemesis.capabilities.cluster import Node
 from nemesis.schedule import Schedule
@@ -68,7 +68,7 @@ class RunContext:
     journal: Journal
     history: HistoryWriter
     clock: RunClock
-    progress: Progress
+    progress: RunProgress
     stop: Stop
     workers: Sequence[Worker] = ()
     """Workers that run; one that has ended is removed once that is noticed."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from harness.run.final_logs import dump_logs
-from harness.run.health import PartitionEnd, by_topic
+from harness.run.health import ReportedEnd, by_topic
 from harness.run.phases.context import RunContext
 from harness.run.stopping import Interrupted
 from harness.run.workers import acked
@@ -15,7 +15,7 @@ READ_S = 130.0
 """A little more than the workers' own limit, so that they can report what is missing."""
 
 
-def read_all(context: RunContext, ends: Sequence[PartitionEnd]) -> None:
+def read_all(context: RunContext, ends: Sequence[ReportedEnd]) -> None:
     """Let the workers read up to these ends, then dump the logs of all replicas."""
     if ends:
         with context.recording_errors():
@@ -25,7 +25,7 @@ def read_all(context: RunContext, ends: Sequence[PartitionEnd]) -> None:
         dump_logs(context.system, context.environment.plans, context.recorder("logs"), lambda: _check_stop(context))
 
 
-def _read(context: RunContext, ends: Sequence[PartitionEnd]) -> None:
+def _read(context: RunContext, ends: Sequence[ReportedEnd]) -> None:
     context.command_workers(f"final {json.dumps(by_topic(ends))}")
     reported = context.all_reported("final")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.run.health import PartitionEnd, partition_ends, unhealthy_reason
+from harness.run.health import ReportedEnd, partition_ends, unhealthy_reason
 from harness.run.phases.context import RunContext
 from harness.run.phases.topics import TopicWatch
 from harness.run.workers import acked
@@ -15,7 +15,7 @@ DRAIN_S = 30.0
 AGREE_S = 15.0
 
 
-def recover(context: RunContext) -> Sequence[PartitionEnd]:
+def recover(context: RunContext) -> Sequence[ReportedEnd]:
     """Wait for the cluster within bounds, stop the writes, and determine the end of every partition.
 
     A condition that is not met in time is recorded, and judged by the checkers. Nodes that ended by themselves are not
@@ -25,7 +25,7 @@ def recover(context: RunContext) -> Sequence[PartitionEnd]:
         _await_recovery(context)
     with context.recording_errors():
         _stop_writes(context)
-    found: Sequence[PartitionEnd] = ()
+    found: Sequence[ReportedEnd] = ()
     with context.recording_errors():
         found = _agree(context)
     for end in found:
@@ -61,8 +61,8 @@ def _stop_writes(context: RunContext) -> None:
         context.trouble(f"sends were still in flight after {context.scaled(DRAIN_S):g} s")
 
 
-def _agree(context: RunContext) -> Sequence[PartitionEnd]:
-    found: Sequence[PartitionEnd] = ()
+def _agree(context: RunContext) -> Sequence[ReportedEnd]:
+    found: Sequence[ReportedEnd] = ()
 
     def agreed() -> bool:
         nonlocal found
@@ -76,7 +76,7 @@ def _agree(context: RunContext) -> Sequence[PartitionEnd]:
     return found
 
 
-def _row(end: PartitionEnd) -> Mapping[str, object]:
+def _row(end: ReportedEnd) -> Mapping[str, object]:
     return {
         "topic": end.topic,
         "partition": end.partition,

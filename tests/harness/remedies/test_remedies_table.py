@@ -10,7 +10,7 @@ import harness
 from harness.commands.cli import main
 from harness.doctor import document
 from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
-from harness.doctor.remedies.rows import Row, first
+from harness.doctor.remedies.rows import RemedyRow, first
 from harness.doctor.remedies.table import ALSO, TABLE, explain
 from harness.doctor.titles import TITLES
 from harness.environments.causes import Missing, NotRoot, Refused
@@ -25,12 +25,12 @@ CONFINED = ALL_CAPABILITIES & ~CAP_SYS_ADMIN
 
 
 @pytest.mark.parametrize(("capability", "row"), ROWS)
-def test_no_row_hides_another(capability: str, row: Row) -> None:
+def test_no_row_hides_another(capability: str, row: RemedyRow) -> None:
     assert first(TABLE[capability], row.example, row.here) is row
 
 
 @pytest.mark.parametrize(("capability", "row"), ROWS)
-def test_a_remedy_is_one_line_that_says_what_to_do(capability: str, row: Row) -> None:
+def test_a_remedy_is_one_line_that_says_what_to_do(capability: str, row: RemedyRow) -> None:
     for here in (row.here, replace(row.here, root=True)):
         remedy = row.choose(row.example, here)
         assert remedy.text

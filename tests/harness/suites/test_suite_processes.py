@@ -15,7 +15,7 @@ import pytest
 from harness.environments.machine.kernel.process_identity import exists, start_time, wait_until
 from harness.run.stopping import Stop
 from harness.suites.cell_process import run
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 PATIENCE_S = 120.0
 ENDLESS = ("sim", "--seeds", "1:1000000", "--no-check", "--jobs", "1", "--store")
@@ -40,7 +40,7 @@ def test_a_child_that_ends_tells_its_status_and_what_it_said(tmp_path: Path) -> 
     assert (ending.status, ending.overdue, ending.stopped) == (0, False, False)
     assert "page-cache-loss" in ending.stdout
     wrong = run(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
-    assert wrong.status == Exit.USAGE
+    assert wrong.status == ExitStatus.USAGE
     assert "expected the name of a fault" in wrong.log_tail[0]
 
 
@@ -90,7 +90,7 @@ def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: P
     assert wait_until(lambda: bool(list(store.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
     suite.send_signal(signal.SIGINT)
     _, told = suite.communicate(timeout=PATIENCE_S)
-    assert suite.returncode == Exit.UNKNOWN
+    assert suite.returncode == ExitStatus.UNKNOWN
     assert f"`harrow suite {file} --store '{store}'` resumes the suite" in told
 
 
@@ -100,7 +100,7 @@ def test_a_small_suite_from_the_command_line(tmp_path: Path) -> None:
     file.write_text(SMALL)
     command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == Exit.VALID, done.stderr
+    assert done.returncode == ExitStatus.VALID, done.stderr
     assert "the canary was found" in done.stderr
     (directory,) = (tmp_path / "store" / "suites" / "small").iterdir()
     root = ET.parse(directory / "junit.xml").getroot()

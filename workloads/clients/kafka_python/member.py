@@ -17,7 +17,7 @@ from kafka.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 
 from workloads.clients.base import ClientError, ClientSettings, Partition, Poll, PolledPartition
-from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Membership, Revoked
+from workloads.clients.groups import Assigned, CommitEnd, CommittedReply, Membership, Revoked
 from workloads.clients.kafka_python.commits import GroupWatch, classify_commit
 from workloads.clients.kafka_python.consumer import (
     FETCH_WAIT_MS,
@@ -124,7 +124,7 @@ class KafkaPythonMember:
         in_doubt = status == "ok" and any(attempt.may_count for attempt in attempts[:-1])
         return CommitEnd(status, name, last.node, last.member, last.generation, in_doubt)
 
-    def committed(self, partition: Partition, timeout_s: float) -> CommittedOffset:
+    def committed(self, partition: Partition, timeout_s: float) -> CommittedReply:
         """Query (see `GroupMember`)."""
         started_ns = time.monotonic_ns()
         with client_errors():
@@ -132,7 +132,7 @@ class KafkaPythonMember:
         answer = self._group.answer(partition, started_ns)
         if answer is None:
             raise ClientError("NotAnswered")
-        return CommittedOffset(*answer)
+        return CommittedReply(*answer)
 
     def leave(self) -> None:
         """Leave the group and disconnect."""
