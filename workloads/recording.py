@@ -17,7 +17,7 @@ from history import HistoryWriter
 from history.writer import Row, TableWriter
 from workloads.clients.base import EndOffset, Partition, Poll, SendOutcome
 from workloads.clients.classify import Status, combine
-from workloads.clients.groups import CommitEnd, CommittedReply
+from workloads.clients.optional_interfaces import CommitEnd, CommittedReply
 from workloads.values import decode_value
 
 Phase = Literal["main", "final"]
@@ -168,7 +168,9 @@ class Recorder:
         completed_ns: int,
     ) -> None:
         """Record a commit; an earlier attempt that may still take effect is recorded as a commit of its own."""
-        self._commit(_OperationEnd("commit", end.status, end.error, end.node, completed_ns), invocation, member, offsets, end)
+        self._commit(
+            _OperationEnd("commit", end.status, end.error, end.node, completed_ns), invocation, member, offsets, end
+        )
         if end.in_doubt:
             attempt = invocation._replace(op=next(self._numbers))
             self._commit(_OperationEnd("commit", "info", "EarlierAttempt", None, None), attempt, member, offsets, end)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.commands.parts.stores import need_history, run_of, store_option
+from harness.commands.shared import need_history, run_of, store_option
 from harness.store.store import find_run
 from harness.terminal.exits import worst
 
@@ -66,7 +66,7 @@ def check(
     """  # noqa: D301 (\b is for click)
     from checkers.foreign.check import UnknownNameError, Wanted, check_files
     from harness.run.judging import results_of
-    from harness.terminal import consoles
+    from harness.terminal.console import results_console
     from reports.text.terminal import summary_lines
 
     try:
@@ -76,7 +76,7 @@ def check(
         verdicts = check_files(paths, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error
-    console = consoles.results()
+    console = results_console()
     for file, path, found in zip(files, paths, verdicts, strict=True):
         if as_json:
             click.echo(json.dumps(replace(found, file=str(file)).to_json()))

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import click
 
 from common.names import SpecError
-from harness.commands.parts.lazy import LazyCommand, LazyGroup
-from harness.commands.parts.names import about_option
+from harness.commands.groups import LazyCommand, LazyGroup, about_option
 from harness.run.stopping import MissingPrerequisite, sigterm_interrupts
 from harness.store.store import StoreError
 from harness.terminal.exits import ExitStatus, describe, is_own_error
@@ -47,7 +46,7 @@ harrow.entries = {
     "run": LazyCommand("harness.commands.run", "Inject faults into a cluster and check it."),
     "suite": LazyCommand("harness.commands.suite", "Run a matrix of runs."),
     "sim": LazyCommand("harness.commands.simulation.sim", "Simulate clusters, each determined by a seed."),
-    "replay": LazyCommand("harness.commands.simulation.replay", "Repeat a stored run."),
+    "replay": LazyCommand("harness.commands.simulation.shrink", "Repeat a stored run."),
     "shrink": LazyCommand("harness.commands.simulation.shrink", "Minimize a failing simulation."),
     "known-flaws": LazyCommand(
         "harness.commands.simulation.known_flaws", "Hunt for every known flaw in simulation.", "known_flaws"
@@ -58,7 +57,7 @@ harrow.entries = {
     "doctor": LazyCommand("harness.commands.heal", "Check what this machine can do."),
     "cluster": LazyCommand("harness.commands.cluster", "Start and stop an interactive cluster."),
     "fault": LazyCommand("harness.commands.cluster", "Inject one fault into the interactive cluster."),
-    "broker": LazyCommand("harness.commands.broker", "Run one node of Harrow's own broker."),
+    "broker": LazyCommand("harness.commands.cluster", "Run one node of Harrow's own broker."),
     "faults": LazyCommand("harness.commands.lists", "List the faults."),
     "flaws": LazyCommand("harness.commands.lists", "List the known flaws of Harrow's own broker."),
     "suites": LazyCommand("harness.commands.lists", "List the suites that come with Harrow."),

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from common.names import SpecError
-from harness.commands.parts.starting import before_start
-from harness.commands.parts.stores import command_for, store_option
+from harness.commands.shared import before_start, command_for, store_option
 from harness.run.stopping import Interrupted
 from harness.shipped import SCHEDULES
 from harness.spec import spec as specs
@@ -27,8 +26,8 @@ from nemesis.schedule_file import loads_file
 
 if TYPE_CHECKING:
     from harness.environments.base import System
-    from harness.run.phases.context import Plan
-    from harness.terminal.progress import RunProgress
+    from harness.run.context import Plan
+    from harness.terminal.console import RunProgress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -146,12 +145,12 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness failed.
     """  # noqa: D301 (\b is for click)
     from harness.environments import possible_faults
-    from harness.systems import selection
+    from harness.systems.factory import make_system
 
     spec = _spec(file, flags)
     schedule_file = None if schedule_named is None else _schedule_file(schedule_named)
     with before_start():
-        system = selection.make(spec)
+        system = make_system(spec)
         name = of_run(spec, system.name, "" if schedule_file is None else schedule_file.stem)
         spec = possible_faults.settled(spec, system)
         schedule = _schedule(spec, schedule_file)
@@ -162,11 +161,11 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
-    from harness.systems import selection
+    from harness.systems.factory import with_defaults
 
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
-    return specs.resolve(selection.with_defaults(given), secrets.randbelow(specs.SEEDS))
+    return specs.resolve(with_defaults(given), secrets.randbelow(specs.SEEDS))
 
 
 def _schedule_file(named: str) -> Path:
@@ -197,9 +196,8 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     from harness.doctor.remedies.table import to_install
     from harness.environments import possible_faults
     from workloads.clients import client_named
-    from workloads.clients.administration import admin_library
     from workloads.clients.base import ClientMissingError
-    from workloads.clients.groups import group_library
+    from workloads.clients.optional_interfaces import admin_library, group_library
 
     try:
         library = client_named(spec.client)
@@ -214,12 +212,10 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
 
 
 def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
-    from harness.run.judging import WarmSpark, judge, need_java
-    from harness.run.phases.context import Plan
-    from harness.run.reporting import write_report
+    from harness.run.context import Plan
+    from harness.run.judging import WarmSpark, judge, need_java, write_report
     from harness.store.store import make_run_directory
-    from harness.terminal import consoles
-    from harness.terminal.progress import RunProgress
+    from harness.terminal.console import RunProgress, progress_console, results_console
     from reports.text.terminal import summary_lines
 
     if check:
@@ -232,7 +228,7 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
     )
     spark = WarmSpark()
     try:
-        with RunProgress(consoles.progress()) as progress:
+        with RunProgress(progress_console()) as progress:
             progress.log(f"seed {spec.seed}; history in {directory}; to repeat: {command}")
             plan = Plan(spec, request.schedule, directory, command, request.name)
             heal = command_for(store, "heal")
@@ -251,7 +247,7 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
     except Exception:
         click.echo(f"harrow: the history is in {directory}; see `harrow check {directory}`", err=True)
         raise
-    console = consoles.results()
+    console = results_console()
     console.print(summary_lines(directory), soft_wrap=True)
     if page is not None:
         console.print(f"report: {page}", soft_wrap=True)

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from common.directories import directory_for_programs
-from harness.doctor import limits
+from harness.doctor import control_groups
 from harness.doctor.remedies.basics import LOOPBACK
 from harness.doctor.remedies.commands import distributions
 from harness.environments.base import EnvironmentFailed
@@ -158,7 +158,7 @@ def try_memory() -> ProbeResult:
     def probe() -> str:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free, where = sum(int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree")), ""
-        if (left := limits.memory_available()) is not None and left < free:
+        if (left := control_groups.memory_available()) is not None and left < free:
             free, where = left, "control group"
         words = f"{free // _MIB} MiB free{' in this control group' if where else ''}, {MEMORY_BYTES // _MIB} wanted"
         if free < MEMORY_BYTES:
@@ -172,7 +172,7 @@ def try_tasks() -> ProbeResult:
     """Start as many threads as a check needs, in another process."""
 
     def probe() -> str:
-        left = limits.tasks_available()
+        left = control_groups.tasks_available()
         done = subprocess.run(
             [sys.executable, "-S", "-c", _START_THREADS, str(TASKS)],
             capture_output=True,

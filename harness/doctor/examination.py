@@ -10,9 +10,9 @@ from concurrent.futures import TimeoutError as TookTooLong
 from pathlib import Path
 
 from harness.doctor import basics
-from harness.doctor.findings import DefaultJob, CapabilityState
-from harness.doctor.remedies.here import find
-from harness.doctor.titles import TITLES
+from harness.doctor.diagnosis import CapabilityState, DefaultJob
+from harness.doctor.remedies.machine_state import find
+from harness.doctor.remedies.table import TITLES
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
 from harness.environments.docker.probe import try_docker

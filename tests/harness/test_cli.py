@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands import cli
-from harness.doctor.remedies.here import MachineState
+from harness.doctor.remedies.machine_state import MachineState
 from harness.environments.causes import Refused
 from harness.environments.local import capabilities
 from harness.environments.machine.feature_probes import ProbeResult

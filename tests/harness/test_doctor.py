@@ -15,13 +15,13 @@ import pytest
 from rich.console import Console
 
 from harness.commands.cli import main
-from harness.doctor import basics, examination, limits
+from harness.doctor import basics, examination
+from harness.doctor import control_groups as limits
+from harness.doctor.diagnosis import CapabilityState, DefaultJob, as_json, render
 from harness.doctor.examination import NEEDED, default_job, examine
-from harness.doctor.findings import DefaultJob, CapabilityState, as_json
-from harness.doctor.output import render
 from harness.doctor.remedies import table
-from harness.doctor.remedies.here import MachineState
-from harness.doctor.titles import TITLES
+from harness.doctor.remedies.machine_state import MachineState
+from harness.doctor.remedies.table import TITLES
 from harness.environments.causes import Missing, Refused, TooLittle
 from harness.environments.local import capabilities as local
 from harness.environments.machine import mechanisms, selection

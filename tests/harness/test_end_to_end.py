@@ -14,7 +14,7 @@ import harness
 from harness.environments.base import Addresses, NodePlan
 from harness.environments.machine.helpers.own_python import module_command
 from harness.environments.machine.kernel import process_identity
-from harness.run.phases.context import Plan
+from harness.run.context import Plan
 from harness.run.stopping import RunFailed
 from harness.spec.spec import Spec
 from harness.store.heal import heal

@@ -13,7 +13,7 @@ from harness.environments.local import capabilities
 from harness.environments.machine import mechanisms
 from harness.environments.machine.feature_probes import ProbeResult
 from harness.spec.spec import resolve
-from harness.systems import selection
+from harness.systems.factory import make_system
 from harness.terminal.exits import ExitStatus
 from nemesis.faults import KINDS
 from nemesis.faults.families import FAMILIES, PARTITION
@@ -34,7 +34,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settled(faults: str) -> Sequence[str]:
     spec = resolve({"faults": faults}, 0)
-    return possible_faults.settled(spec, selection.make(spec)).faults
+    return possible_faults.settled(spec, make_system(spec)).faults
 
 
 @pytest.mark.usefixtures("poor")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.run.context import Plan
 from harness.run.judging import judge
-from harness.run.phases.context import Plan
 from harness.spec.spec import Spec
 from harness.store.store import make_run_directory
 from harness.systems.harrow_broker import HarrowBroker

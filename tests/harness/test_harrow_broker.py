@@ -19,8 +19,8 @@ from broker.shell.properties import load
 from common.names import SpecError
 from harness.environments.base import NodePlan
 from harness.spec.spec import Spec
+from harness.systems.admin_endpoint import NoAnswer, get_json
 from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
-from harness.systems.unix_http import NoAnswer, get_json
 from simulation.scenario.rules import check_names, flaws
 
 Answers = Mapping[str, object]

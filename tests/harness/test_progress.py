@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.terminal import progress as module
-from harness.terminal.progress import RunProgress
+from harness.terminal import console as module
+from harness.terminal.console import RunProgress
 
 
 class Time:

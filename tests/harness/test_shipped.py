@@ -13,7 +13,7 @@ from harness.commands import cli
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
 from harness.spec import spec as specs
 from harness.suites import definition as suites
-from harness.systems import selection
+from harness.systems.factory import with_defaults
 from harness.terminal.exits import ExitStatus
 from nemesis.schedule_file import loads_file
 from simulation.directed.files import STORIES, load, name_of
@@ -138,17 +138,17 @@ def test_names_are_listed_and_files_printed(
 def test_a_specification_names_a_system_so_that_every_folder_finds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = specs.resolve(selection.with_defaults({"system": "redpanda"}), 7)
+    shipped = specs.resolve(with_defaults({"system": "redpanda"}), 7)
     assert "--system redpanda" in specs.reproduce(shipped)
     (tmp_path / "mine.toml").write_text(SYSTEMS.files()["redpanda"].read_text())
-    own = specs.resolve(selection.with_defaults({"system": "mine"}), 7)
+    own = specs.resolve(with_defaults({"system": "mine"}), 7)
     monkeypatch.chdir("/")
     assert f"--system {tmp_path}/mine.toml" in specs.reproduce(own)
-    assert selection.with_defaults({"system": own.system})["system"] == own.system
+    assert with_defaults({"system": own.system})["system"] == own.system
 
 
 def test_a_stored_specification_takes_the_definition_that_was_kept_beside_it(tmp_path: Path) -> None:
-    spec = specs.resolve(selection.with_defaults({"system": "redpanda"}), 7)
+    spec = specs.resolve(with_defaults({"system": "redpanda"}), 7)
     (tmp_path / "spec.json").write_text(specs.to_json(spec, {}, ""))
     assert specs.from_file(tmp_path / "spec.json")["system"] == "redpanda"
     (tmp_path / "system.toml").write_text("")

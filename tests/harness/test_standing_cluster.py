@@ -81,7 +81,9 @@ def test_a_second_cluster_is_refused_while_one_stands(store: Path) -> None:
 
 
 def test_a_cluster_that_is_down_leaves_nothing_but_its_files(tmp_path: Path) -> None:
-    assert harrow(tmp_path, "cluster", "up", "--brokers", "1", "--page-cache", "page-cache").returncode == ExitStatus.VALID
+    assert (
+        harrow(tmp_path, "cluster", "up", "--brokers", "1", "--page-cache", "page-cache").returncode == ExitStatus.VALID
+    )
     assert harrow(tmp_path, "cluster", "down").returncode == ExitStatus.VALID
     (run,) = runs(tmp_path)
     assert is_finished(list(read_journal(run)))

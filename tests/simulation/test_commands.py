@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.commands import cli
-from harness.commands.simulation import histories
+from harness.commands.simulation import sweep as sweep_command
 from harness.terminal.exits import ExitStatus
 from history.reader import load_table
 from simulation.engine.choices import FORMAT
@@ -192,7 +192,7 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
             for run_id in ids
         }
 
-    monkeypatch.setattr(histories, "judge_dataset", judged)
+    monkeypatch.setattr(sweep_command, "judge_dataset", judged)
     arguments = ("sim", "--seeds", "1:3", *FINE, "--keep", "0", "--jobs", 1, "--histories", "all")
     assert harrow(*arguments) == ExitStatus.ANOMALIES, "the observer has found nothing, but the checkers have"
     output = capsys.readouterr().out

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from harness.environments import factory
 from harness.run import runner
-from harness.run.phases.context import Plan
+from harness.run.context import Plan
 from harness.run.stopping import Stop
 from harness.systems.harrow_broker import HarrowBroker
-from harness.terminal.progress import RunProgress
+from harness.terminal.console import RunProgress
 
 
 def perform(plan: Plan, system: HarrowBroker) -> None:

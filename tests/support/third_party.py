@@ -14,11 +14,11 @@ from rich.console import Console
 
 from harness.environments.base import Environment, System
 from harness.run import runner
-from harness.run.phases.context import Plan
+from harness.run.context import Plan
 from harness.run.stopping import Stop
 from harness.spec.spec import Spec, reproduce
 from harness.store.journal import Journal
-from harness.terminal.progress import RunProgress
+from harness.terminal.console import RunProgress
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import FaultTarget
 

@@ -6,7 +6,7 @@ from fake_client import FakeTime
 from history import HistoryWriter
 from history.reader import load_table
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
-from workloads.clients.groups import Assigned, CommitEnd, CommittedReply, Revoked, group_library
+from workloads.clients.optional_interfaces import Assigned, CommitEnd, CommittedReply, Revoked, group_library
 from workloads.groups.member import FAILURES_MAX, MemberPlan, MemberSlot
 from workloads.recording import Recorder
 from workloads.values import encode_value

@@ -33,8 +33,7 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
-from workloads.clients.outcomes import OutcomeCollector
-from workloads.clients.renewal import RenewingProducer
+from workloads.clients.producers import OutcomeCollector, RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
 POSITION_LOST: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"})

@@ -54,7 +54,7 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> ExitStat
 
 def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> ExitStatus:
     """Play a directed schedule on the build with its flaws and on the one without; store the first, with a report."""
-    from harness.run.reporting import write_report
+    from harness.run.judging import write_report
     from simulation.directed import DirectedScheduleError, play_schedule, stored
 
     try:

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 
-from harness.doctor.remedies.here import MachineState
+from harness.doctor.remedies.machine_state import MachineState
 
 _MODULES = {"kafka-python": "kafka"}
 _FOR_A_SHELL = frozenset("&|;<>()$`*?[]{}")
@@ -105,3 +105,22 @@ def _requirements() -> list[str]:
 def _name(requirement: str) -> str:
     found = _NAME.match(requirement)
     return (found[0] if found else requirement).lower().replace("_", "-")
+
+
+PRIVILEGED = sentence("start the container with `--privileged` (docker run, podman run), or run Harrow outside of it")
+UNFILTERED = sentence(
+    "start the container or service without its filter of system calls: `docker run --security-opt "
+    "seccomp=unconfined`, or `RestrictNamespaces=no` in a systemd unit"
+)
+GAINING = sentence("start the container or the service without `no-new-privileges`")
+OF_THE_MACHINE = sentence("run Harrow as the machine's own root, outside of the rootless container or user namespace")
+
+
+def confined(here: MachineState) -> bool:
+    """Whether even root lacks capabilities here, as in a container."""
+    return here.confined
+
+
+def with_device(path: str) -> Remedy:
+    """Start the container with a device."""
+    return sentence(f"start the container with `--device {path}` (docker run, podman run)")

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.commands import as_root, sentence
-from harness.doctor.remedies.containers import GAINING, OF_THE_MACHINE, PRIVILEGED, confined
-from harness.doctor.remedies.devices import device_rows
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN
-from harness.doctor.remedies.packages import program, python_package
-from harness.doctor.remedies.rows import RemedyRow, always, any_of, missing, not_root, refused
+from harness.doctor.remedies.commands import GAINING, OF_THE_MACHINE, PRIVILEGED, as_root, confined, sentence
+from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN
+from harness.doctor.remedies.rows import (
+    RemedyRow,
+    always,
+    any_of,
+    device_rows,
+    missing,
+    not_root,
+    program,
+    python_package,
+    refused,
+)
 from harness.environments.causes import Missing, NotRoot, Refused
 
 _CONFINED = {"bounding": ALL_CAPABILITIES & ~CAP_SYS_ADMIN}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.commands import Remedy, as_root, sentence, set_kernel
-from harness.doctor.remedies.containers import PRIVILEGED, UNFILTERED
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
+from harness.doctor.remedies.commands import PRIVILEGED, UNFILTERED, Remedy, as_root, sentence, set_kernel
+from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
 from harness.doctor.remedies.rows import RemedyRow, always, any_of, refused
 from harness.environments.causes import Cause, Refused
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.commands import Remedy, as_root, install, sentence
-from harness.doctor.remedies.containers import PRIVILEGED
-from harness.doctor.remedies.here import MachineState
-from harness.doctor.remedies.packages import program, python_package
-from harness.doctor.remedies.rows import RemedyRow, always, missing, not_root, refused, too_little, unfit
+from harness.doctor.remedies.commands import PRIVILEGED, Remedy, as_root, install, sentence
+from harness.doctor.remedies.machine_state import MachineState
+from harness.doctor.remedies.rows import (
+    RemedyRow,
+    always,
+    missing,
+    not_root,
+    program,
+    python_package,
+    refused,
+    too_little,
+    unfit,
+)
 from harness.environments.causes import Cause, Missing, NotRoot, Refused, TooLittle, Unfit
 
 _GIB = 1 << 30

@@ -8,11 +8,10 @@ import pytest
 
 import harness
 from harness.commands.cli import main
-from harness.doctor import document
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
+from harness.doctor.remedies import table
+from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
 from harness.doctor.remedies.rows import RemedyRow, first
-from harness.doctor.remedies.table import ALSO, TABLE, explain
-from harness.doctor.titles import TITLES
+from harness.doctor.remedies.table import ALSO, TABLE, TITLES, explain
 from harness.environments.causes import Missing, NotRoot, Refused
 
 DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "doctor.md"
@@ -53,12 +52,12 @@ def test_the_table_in_the_documentation_is_the_one_that_is_printed(capsys: pytes
         main(["doctor", "--remedies", "--markdown"])
     assert not ended.value.code
     printed = capsys.readouterr().out.strip()
-    assert printed == document.markdown()
+    assert printed == table.markdown()
     assert printed in DOCUMENT.read_text()
 
 
 def test_every_cause_is_named_on_a_terminal() -> None:
-    told = document.plain()
+    told = table.plain()
     for capability, rows in TABLE.items():
         assert TITLES[capability] in told
         assert all(f"({row.name})" in told for row in rows)

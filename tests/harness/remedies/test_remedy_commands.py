@@ -8,7 +8,7 @@ import pytest
 
 from harness.doctor.remedies import commands
 from harness.doctor.remedies.commands import as_root, distributions, install, install_python, requirement, set_kernel
-from harness.doctor.remedies.here import MachineState
+from harness.doctor.remedies.machine_state import MachineState
 
 WITHOUT_SUDO = MachineState(programs=frozenset({"apt-get"}))
 

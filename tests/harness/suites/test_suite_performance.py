@@ -17,12 +17,12 @@ from harness.run import judging
 from harness.run.stopping import Stop
 from harness.store.store import make_run_directory
 from harness.suites import cell_runner
-from harness.suites.cell_process import ProcessResult
+from harness.suites.cell_runner import ProcessResult
 from harness.suites.definition import Suite, load
 from harness.suites.runner import OUT_OF_TIME, SuiteHooks, SuiteOutcome, run_suite
 from harness.suites.state import SuiteState, resume_or_start
+from harness.terminal.console import RunProgress
 from harness.terminal.exits import ExitStatus
-from harness.terminal.progress import RunProgress
 from reports.suite import render_suite
 from reports.suite.loaded import load_suite
 from tests.support.html_check import Page
@@ -80,7 +80,7 @@ class Stage:
         self.play: Play = well
         self.ran: list[list[str]] = []
         self.verdict = "valid"
-        monkeypatch.setattr(cell_runner.cell_process, "run", self._run)
+        monkeypatch.setattr(cell_runner, "run_process", self._run)
         monkeypatch.setattr(cell_runner, "require_possible", self._require_possible)
 
     def _run(self, arguments: list[str], directory: Path, limit_s: float, stop: Stop) -> ProcessResult:

@@ -14,7 +14,7 @@ import pytest
 
 from harness.environments.machine.kernel.process_identity import exists, start_time, wait_until
 from harness.run.stopping import Stop
-from harness.suites.cell_process import run
+from harness.suites.cell_runner import run_process
 from harness.terminal.exits import ExitStatus
 
 PATIENCE_S = 120.0
@@ -36,16 +36,16 @@ settings = { simulation = { operations = 20, polls = 20, duration_ms = 6000 } }
 
 
 def test_a_child_that_ends_tells_its_status_and_what_it_said(tmp_path: Path) -> None:
-    ending = run(["faults"], tmp_path / "a", PATIENCE_S, Stop())
+    ending = run_process(["faults"], tmp_path / "a", PATIENCE_S, Stop())
     assert (ending.status, ending.overdue, ending.stopped) == (0, False, False)
     assert "page-cache-loss" in ending.stdout
-    wrong = run(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
+    wrong = run_process(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
     assert wrong.status == ExitStatus.USAGE
     assert "expected the name of a fault" in wrong.log_tail[0]
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", 1.0, Stop())
+    ending = run_process([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", 1.0, Stop())
     assert ending.overdue
     assert ending.status != 0
 
@@ -53,7 +53,7 @@ def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_a_child_is_ended_when_we_are_asked_to_end(tmp_path: Path) -> None:
     stop = Stop()
     threading.Timer(1.0, stop.request).start()
-    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", PATIENCE_S, stop)
+    ending = run_process([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", PATIENCE_S, stop)
     assert ending.stopped
     assert ending.status != 0
 

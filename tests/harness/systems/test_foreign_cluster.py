@@ -24,11 +24,10 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.node import SshNode
 from harness.run.health import partition_ends, unhealthy_reason
 from harness.store.journal import Journal, read_journal
+from harness.systems.admin_endpoint import NoAnswer, get_json
 from harness.systems.definition import load
-from harness.systems.foreign import ForeignBroker
-from harness.systems.from_image import BrokerFromImage
+from harness.systems.foreign import BrokerFromImage, ForeignBroker
 from harness.systems.runtime import here
-from harness.systems.unix_http import NoAnswer, get_json
 from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for

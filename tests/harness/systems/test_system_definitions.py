@@ -15,8 +15,8 @@ from harness.commands import cli
 from harness.environments.machine.node import log_files
 from harness.shipped import SYSTEMS
 from harness.spec.spec import resolve
-from harness.systems import selection
 from harness.systems.definition import load
+from harness.systems.factory import make_system
 from harness.systems.foreign import CONFIG_NAME
 from harness.terminal.exits import ExitStatus
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
@@ -147,7 +147,7 @@ def test_a_specification_that_a_system_cannot_follow_is_refused(
 
 def test_harrows_own_broker_needs_a_controller() -> None:
     with pytest.raises(SpecError, match="controllers: expected at least 1"):
-        selection.make(resolve({"controllers": 0}, 1))
+        make_system(resolve({"controllers": 0}, 1))
 
 
 def test_a_flag_overrides_what_a_definition_presets(written: Written) -> None:

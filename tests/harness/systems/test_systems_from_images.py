@@ -16,7 +16,7 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import capabilities, engine, image
 from harness.environments.docker.probe import try_docker
 from harness.environments.machine.feature_probes import ProbeResult
-from harness.systems.from_image import BrokerFromImage
+from harness.systems.foreign import BrokerFromImage
 from harness.terminal.exits import ExitStatus
 from tests.support.foreign_systems import MINIMAL, Links, made, plans_of
 from tests.support.images import image_on

@@ -1,4 +1,9 @@
-"""Tracks the commands of one worker from their invocation until the log shows their results.
+"""The workloads `register` and `queue`: sequential objects that clients store as commands in a log.
+
+Every operation is a command that its client appends to a partition. Its effect follows from the commands before it,
+so a client that has read the log up to its own command knows the result: a replicated state machine whose consensus
+is the broker's. If the broker keeps its promises the objects are linearizable; the checker decides that from the
+history, without using offsets.
 
 A command without a result (a write) ends when its append is acknowledged. One with a result ends when this worker has
 read the log up to it. If the append's outcome stays unknown, its process is retired, and yet the command may appear in
@@ -17,18 +22,89 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from workloads.base import Context, Workload
 from workloads.clients.base import Partition, PolledPartition, PolledRecord
 from workloads.clients.classify import Status
-from workloads.objects.machines import Call, State, StateMachine
+from workloads.log import LogWorkload
 from workloads.recording import Recorder
 from workloads.values import body_of, decode_value, encode_value
+
+State: TypeAlias = Any
+"""State of an object. Register: its value, None before the first write; queue: the tuple of its values."""
+
+READS: Final = 0.4
+WRITES: Final = 0.25
+"""Shares of the commands to a register; the others compare and set."""
+ENQUEUES: Final = 0.5
 
 COMMANDS_PER_KEY: Final = 200
 """Offsets of a partition during which commands go to the same object."""
 KEYS_KEPT: Final = 50
 """Objects of a partition whose state a worker keeps. A command to an older one, long delayed, has no result."""
+
+
+class Call(NamedTuple):
+    """A command to an object. `argument` is a JSON value."""
+
+    function: str
+    argument: Any = None
+
+
+@dataclass(frozen=True)
+class StateMachine:
+    """One kind of object."""
+
+    model: str
+    """Name of the model that checks its history."""
+    initial: State
+    effects: dict[str, Callable[[State, Any], tuple[State, Any]]]
+    """By function: state and argument → the next state, and the result."""
+    silent: frozenset[str]
+    """Functions without a result: they end as soon as they are in the log."""
+    choose: Callable[[random.Random, State, int], Call]
+    """Draw a command, given the last observed state of the object and a number that is unique in the run."""
+
+
+def _compare_and_set(state: State, argument: Any) -> tuple[State, Any]:  # noqa: ANN401 - any JSON value
+    old, new = argument
+    return (new, True) if state == old else (state, False)
+
+
+def _register_call(choices: random.Random, seen: State, number: int) -> Call:
+    share = choices.random()
+    if share < READS:
+        return Call("read")
+    return Call("write", number) if share < READS + WRITES else Call("cas", [seen, number])
+
+
+def _queue_call(choices: random.Random, _seen: State, number: int) -> Call:
+    return Call("enqueue", number) if choices.random() < ENQUEUES else Call("dequeue")
+
+
+REGISTER: Final = StateMachine(
+    model="cas-register",
+    initial=None,
+    effects={
+        "read": lambda state, _: (state, state),
+        "write": lambda _, argument: (argument, None),
+        "cas": _compare_and_set,
+    },
+    silent=frozenset({"write"}),
+    choose=_register_call,
+)
+
+QUEUE: Final = StateMachine(
+    model="fifo-queue",
+    initial=(),
+    effects={
+        "enqueue": lambda state, argument: ((*state, argument), None),
+        "dequeue": lambda state, _: (state[1:], state[0] if state else None),
+    },
+    silent=frozenset({"enqueue"}),
+    choose=_queue_call,
+)
 
 
 @dataclass
@@ -57,7 +133,7 @@ class _Pending:
 
 
 class Commands:
-    """Creates commands and records their results; the payload of a workload on logs (`workloads.log.payload`)."""
+    """Creates commands and records their results; the payload of a workload on logs (`workloads.log.senders`)."""
 
     def __init__(self, machine: StateMachine, recorder: Recorder, now: Callable[[], int]) -> None:
         self._machine = machine
@@ -159,3 +235,17 @@ class Commands:
             "invoked_ns": command.invoked_ns,
             "completed_ns": None if status == "info" else self._now(),
         })  # fmt: skip
+
+
+def register_workload(context: Context) -> Workload:
+    """Return the workload that reads, writes, and compares and sets registers."""
+    return _workload(context, REGISTER)
+
+
+def queue_workload(context: Context) -> Workload:
+    """Return the workload that enqueues and dequeues."""
+    return _workload(context, QUEUE)
+
+
+def _workload(context: Context, machine: StateMachine) -> Workload:
+    return LogWorkload(context, Commands(machine, context.recorder, context.clock.now), records_max=1)

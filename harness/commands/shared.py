@@ -1,14 +1,17 @@
-"""The option `--store`, and arguments that name a run in the store."""
+"""What commands share: `--store`, arguments that name a run, the error for a machine that lacks something."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from harness.environments.base import EnvironmentFailed
+from harness.run.stopping import MissingPrerequisite
 from harness.store.store import DEFAULT, RUNS, find_run
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -39,3 +42,12 @@ def need_history(directory: Path) -> None:
         store = (directory / RUNS).is_dir()
         advice = f"; it is a store: name one of its runs, or use --store {directory}" if store else ""
         raise click.UsageError(f"{directory}: expected the directory of a run, found no history in it{advice}")
+
+
+@contextmanager
+def before_start() -> Iterator[None]:
+    """Turn `EnvironmentFailed` into `MissingPrerequisite`: nothing has been started yet."""
+    try:
+        yield
+    except EnvironmentFailed as error:
+        raise MissingPrerequisite(str(error)) from error

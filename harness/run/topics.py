@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.environments.base import Process
 from harness.environments.machine.helpers.own_python import module_command
-from harness.run.phases.context import RunContext, with_log
+from harness.run.context import RunContext, with_log
 from harness.run.stopping import RunFailed
 from harness.spec.spec import OWN_SYSTEM
 from nemesis.capabilities.cluster import CLIENTS, is_broker
@@ -79,6 +79,7 @@ class TopicWatch:
 def _start_creation(context: RunContext) -> Process:
     spec = context.plan.spec
     config = {
+        "do": "create-workload-topic",
         "bootstrap": bootstrap(context),
         "topic": TOPIC,
         "partitions": spec.partitions,
@@ -87,7 +88,7 @@ def _start_creation(context: RunContext) -> Process:
         "timeout_s": context.scaled(TIMEOUT_S) / 2,
     }
     return context.environment.spawn_client(
-        module_command("harness.client_tasks.topic", json.dumps(config)), _log(context)
+        module_command("harness.systems.administration", json.dumps(config)), _log(context)
     )
 
 

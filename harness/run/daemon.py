@@ -1,4 +1,4 @@
-"""Runs an interactive cluster: `python -m harness.interactive.daemon DIRECTORY SPEC` with the specification as JSON.
+"""Runs an interactive cluster: `python -m harness.run.daemon DIRECTORY SPEC` with the specification as JSON.
 
 It prints `ready` once every node serves; otherwise it prints one line on standard error and ends with status 4. It
 stops the cluster and ends on the request `down` or on SIGTERM.
@@ -20,11 +20,11 @@ from common.atomic_files import sync_directory
 from harness.environments import factory
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.sockets import place_for_sockets
-from harness.interactive.protocol import ABOUT
+from harness.run.daemon_client import ABOUT
 from harness.run.stopping import Stop, on_signals
 from harness.spec.spec import Spec, from_json
 from harness.store.journal import Journal
-from harness.systems.selection import make
+from harness.systems.factory import make_system
 from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
 from nemesis.clock import RealClock
@@ -131,7 +131,7 @@ def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
     """Set a cluster up, and run it until it is to be stopped. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
     needs = frozenset().union(*(KINDS[part].needs for name in spec.faults for part in parts(name)))
-    environment = factory.make(spec, needs, directory, make(spec), journal)
+    environment = factory.make(spec, needs, directory, make_system(spec), journal)
     assert isinstance(environment, MachineEnvironment)
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as sockets:
         try:

@@ -14,8 +14,8 @@ from harness.run.stopping import Interrupted, RunFailed, Stop
 from harness.run.workers import Worker
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
+from harness.terminal.console import RunProgress
 from harness.terminal.exits import describe
-from harness.terminal.progress import RunProgress
 from history import HistoryError, HistoryWriter, RunClock
 from nemesis.capabilities.cluster import Node
 from nemesis.schedule import Schedule

@@ -1,4 +1,4 @@
-"""Replaces a producer that had an error by a new connection, while the old one may still answer.
+"""What the producers of all client libraries share: replaced connections, and outcomes collected per operation.
 
 Idempotent producers do not recover from every error. A fatal error is permanent in all three libraries. kafka-python
 3.0.12 drops its producer id when a batch that it had to retry runs out of time, and never asks for another: every later
@@ -8,6 +8,7 @@ sends; the old one gets a moment to answer its open sends, and is closed.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -114,3 +115,19 @@ class _CountedConnection:
         with self._idle:
             idle = self._idle.wait_for(lambda: self._open == 0, timeout_s)
         self.connection.close(idle=idle)
+
+
+class OutcomeCollector:
+    """Calls `done` once, when every record has its outcome. Outcomes may come from several threads."""
+
+    def __init__(self, count: int, done: Done) -> None:
+        self._outcomes: list[SendOutcome] = [SendOutcome("info")] * count
+        self._count = count
+        self._done = done
+        self._set_count = itertools.count(1)  # next() is atomic: exactly one thread sees the last number
+
+    def set(self, index: int, outcome: SendOutcome) -> None:
+        """Set the outcome of the record at `index`. Call it exactly once per index."""
+        self._outcomes[index] = outcome
+        if next(self._set_count) == self._count:
+            self._done(self._outcomes)

@@ -1,7 +1,8 @@
-"""Shows the progress of a run: one live line on a terminal, a plain line every few seconds in a file or pipe."""
+"""Consoles for output, and the progress of a run: coloured and live on a terminal, plain lines in a file or pipe."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -11,6 +12,18 @@ from rich.live import Live
 from rich.text import Text
 
 PLAIN_INTERVAL_S = 5.0
+
+PLAIN_WIDTH = 120
+
+
+def results_console() -> Console:
+    """Standard output: the result of a command."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+
+
+def progress_console() -> Console:
+    """Standard error: progress messages."""
+    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PLAIN_WIDTH)
 
 
 class RunProgress:

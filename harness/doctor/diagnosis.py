@@ -1,14 +1,21 @@
-"""The findings of `harrow doctor`: one per capability, and one for the default job."""
+"""What `harrow doctor` found: the state of each capability, and whether the default job works; printed, or as JSON."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
 from harness.doctor.remedies.table import Explanation
 from harness.environments.causes import Cause, to_json
 from harness.environments.machine.feature_probes import ProbeResult
+
+_PLAIN_WIDTH = 160
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,22 @@ class DefaultJob:
             return "`harrow run` works here: " + "; ".join(f"{what} by {how}" for what, how in self.mechanisms.items())
         reasons = [f"{one.title}: {one.why}{f'; {one.remedy}' if one.remedy else ''}" for one in self.lacks]
         return f"`harrow run` does not work here. {'. '.join(reasons)}"
+
+
+def render(findings: Sequence[CapabilityState], job: DefaultJob | None, console: Console | None = None) -> None:
+    """Print the findings, coloured on a terminal only; without a last line if there is no job."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "capability", "found", "to add it"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings:
+        mark = "[green]yes[/]" if finding.available else "[red]no[/]" if finding.needed else "[yellow]no[/]"
+        table.add_row(mark, finding.title, escape(finding.why), escape(finding.remedy))
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    out = console or Console(highlight=False, width=width)
+    out.print(table)
+    if job is not None:
+        out.print()
+        out.print(escape(str(job)), soft_wrap=True)
 
 
 def as_json(findings: Sequence[CapabilityState], job: DefaultJob | None) -> dict[str, Any]:
