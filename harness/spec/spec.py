@@ -205,6 +205,9 @@ def _one_of(field: str, value: str, known: tuple[str, ...], what: str = "", see:
         raise SpecError(f"{field}: {unknown(value, known, what, see)}")
 
 
+# --- from flags and files -----------------------------------------------------------------------------------
+
+
 def resolve(given: Mapping[str, Any], seed: int) -> Spec:
     """Make a specification from settings; `seed` is used if they have none. Raises `SpecError`."""
     known = get_type_hints(Spec)
@@ -307,6 +310,9 @@ def _stored(text: str) -> dict[str, Any]:
     if not isinstance(raw, dict) or "seed" not in raw:
         raise SpecError("expected a specification as a JSON object with a seed, found other JSON")
     return {key: value for key, value in raw.items() if key not in _DESCRIPTIVE_KEYS}
+
+
+# --- to repeat a run ----------------------------------------------------------------------------------------
 
 
 def reproduce(spec: Spec, schedule: str | None = None) -> str:
