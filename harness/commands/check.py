@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from harness.commands.shared import need_history, run_of, store_option
-from harness.store.store import find_run
+from harness.store.run_directories import find_run
 from harness.terminal.exits import worst
 
 if TYPE_CHECKING:

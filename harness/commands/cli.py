@@ -11,7 +11,7 @@ import click
 from common.names import SpecError
 from harness.commands.groups import LazyCommand, LazyGroup, about_option
 from harness.run.stopping import MissingPrerequisite, sigterm_interrupts
-from harness.store.store import StoreError
+from harness.store.run_directories import StoreError
 from harness.terminal.exits import ExitStatus, describe, is_own_error
 from nemesis.schedule import ScheduleError
 

@@ -50,7 +50,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     from harness.run.daemon_client import ABOUT, about
     from harness.run.stopping import MissingPrerequisite, RunFailed
     from harness.spec import spec as specs
-    from harness.store.store import make_run_directory
+    from harness.store.run_directories import make_run_directory
     from harness.systems.factory import make_system
 
     if (_link(store) / ABOUT).exists():

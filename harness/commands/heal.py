@@ -11,7 +11,7 @@ import click
 from harness.commands.groups import OneOf
 from harness.commands.shared import store_option
 from harness.doctor.remedies.table import TITLES
-from harness.store.store import StoreError, find_run
+from harness.store.run_directories import StoreError, find_run
 from harness.terminal.exits import ExitStatus
 
 

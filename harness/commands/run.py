@@ -214,7 +214,7 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
 def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
     from harness.run.context import Plan
     from harness.run.judging import WarmSpark, judge, need_java, write_report
-    from harness.store.store import make_run_directory
+    from harness.store.run_directories import make_run_directory
     from harness.terminal.console import RunProgress, progress_console, results_console
     from reports.text.terminal import summary_lines
 

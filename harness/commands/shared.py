@@ -12,7 +12,7 @@ import click
 
 from harness.environments.base import EnvironmentFailed
 from harness.run.stopping import MissingPrerequisite
-from harness.store.store import DEFAULT, RUNS, find_run
+from harness.store.run_directories import DEFAULT, RUNS, find_run
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.suites.cells import Cell
     from harness.suites.definition import Suite
     from harness.suites.runner import SuiteOutcome
-    from harness.suites.state import CellResult, SuiteState
+    from harness.suites.suite_state import CellResult, SuiteState
     from harness.terminal.console import RunProgress
 
 _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashed": "bold magenta", "skipped": "dim"}
@@ -43,7 +43,7 @@ def suite(named: str, store: Path, fresh: bool) -> None:
     """  # noqa: D301 (\b is for click)
     from harness.run.judging import need_java
     from harness.suites import definition
-    from harness.suites.state import resume_or_start
+    from harness.suites.suite_state import resume_or_start
     from harness.terminal.console import RunProgress, progress_console
 
     wanted = definition.load(SUITES.find(named))

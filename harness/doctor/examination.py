@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from pathlib import Path
 
-from harness.doctor import basics
+from harness.doctor import default_job_probes
 from harness.doctor.diagnosis import CapabilityState, DefaultJob
 from harness.doctor.remedies.machine_state import find
 from harness.doctor.remedies.table import TITLES
@@ -45,15 +45,15 @@ def examine(store: Path, only: Collection[str] = ()) -> list[CapabilityState]:
     `store` is where runs are kept, or would be.
     """
     probes: Mapping[str, Callable[[], ProbeResult]] = {
-        "python": basics.try_python,
-        "packages": basics.try_packages,
-        "java": basics.try_java,
-        "store": lambda: basics.try_store(store),
-        "temporary-directory": basics.try_temporary_directory,
-        "memory": basics.try_memory,
-        "tasks": basics.try_tasks,
-        "processes": basics.try_processes,
-        "loopback": basics.try_loopback,
+        "python": default_job_probes.try_python,
+        "packages": default_job_probes.try_packages,
+        "java": default_job_probes.try_java,
+        "store": lambda: default_job_probes.try_store(store),
+        "temporary-directory": default_job_probes.try_temporary_directory,
+        "memory": default_job_probes.try_memory,
+        "tasks": default_job_probes.try_tasks,
+        "processes": default_job_probes.try_processes,
+        "loopback": default_job_probes.try_loopback,
         "namespaces": try_namespaces,
         "shaping": try_shaping,
         "proxies": lambda: ProbeResult(True, "needs nothing"),

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.environments.machine.helpers.own_python import module_command
 from harness.run.stopping import POLL_S, Stop
 from harness.store.heal import heal
-from harness.store.store import runs
+from harness.store.run_directories import runs
 from harness.suites.cells import Cell, Skipped, arguments, command_line, require_possible
-from harness.suites.state import CellResult, Verdict
+from harness.suites.suite_state import CellResult, Verdict
 from harness.terminal.exits import ExitStatus
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _result(
     reasons: Sequence[str],
     *,
     seconds: float = 0.0,
-    run_process: str | None = None,
+    run: str | None = None,
     log: str | None = None,
     counts: Mapping[str, int] | None = None,
     anomalies: Mapping[str, int] | None = None,
@@ -122,7 +122,7 @@ def _result(
         verdict=verdict,
         reasons=tuple(reasons[:_REASONS]),
         seconds=round(seconds, 1),
-        run=run_process,
+        run=run,
         log=log,
         counts=counts or {},
         anomalies=anomalies or {},

@@ -12,7 +12,7 @@ from harness.store.heal import heal
 from harness.suites.cell_runner import Judge, run_cell
 from harness.suites.cells import Cell
 from harness.suites.definition import Suite
-from harness.suites.state import CellResult, SuiteState
+from harness.suites.suite_state import CellResult, SuiteState
 from harness.terminal.exits import ExitStatus
 
 OUT_OF_TIME = "the suite's budget was already spent"

@@ -15,7 +15,8 @@ import pytest
 from rich.console import Console
 
 from harness.commands.cli import main
-from harness.doctor import basics, examination
+from harness.doctor import examination
+from harness.doctor import default_job_probes
 from harness.doctor import control_groups as limits
 from harness.doctor.diagnosis import CapabilityState, DefaultJob, as_json, render
 from harness.doctor.examination import NEEDED, default_job, examine
@@ -98,7 +99,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     few = ProbeResult(False, "few", "tasks", TooLittle("tasks", 400, 10, "ulimit -u"))
-    monkeypatch.setattr(basics, "try_tasks", lambda: few)
+    monkeypatch.setattr(default_job_probes, "try_tasks", lambda: few)
     begin = examination._start
     begun: list[Future[ProbeResult]] = []
 
@@ -161,7 +162,7 @@ def test_the_status_and_the_last_line_say_whether_the_default_job_works(
 
     status, last = doctor()
     assert (status, last.startswith("`harrow run` works here: network by")) == (ExitStatus.VALID, True)
-    monkeypatch.setattr(basics, "try_java", lambda: NO_JAVA)
+    monkeypatch.setattr(default_job_probes, "try_java", lambda: NO_JAVA)
     status, last = doctor()
     assert status == ExitStatus.FAILED
     assert last == (
@@ -224,7 +225,7 @@ def test_what_the_default_job_lacks_is_named_for_programs() -> None:
 
 def test_a_store_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    trial = basics.try_store(tmp_path / "file" / "store")
+    trial = default_job_probes.try_store(tmp_path / "file" / "store")
     assert trial.cause == Refused(errno.ENOTDIR, str(getattr(trial.cause, "what", "")))
     assert trial.explanation is not None
     assert trial.explanation.cause == "not-writable"
@@ -232,8 +233,8 @@ def test_a_store_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_a_disk_without_room_is_told_with_what_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(basics, "DISK_BYTES", usage.total + 1)
-    trial = basics.try_store(tmp_path / "store")
+    monkeypatch.setattr(default_job_probes, "DISK_BYTES", usage.total + 1)
+    trial = default_job_probes.try_store(tmp_path / "store")
     assert isinstance(trial.cause, TooLittle)
     assert trial.explanation is not None
     assert str(tmp_path) in trial.explanation.remedy.text
@@ -242,10 +243,10 @@ def test_a_disk_without_room_is_told_with_what_is_wanted(monkeypatch: pytest.Mon
 def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     long = tmp_path / ("d" * 90)
     long.mkdir()
-    monkeypatch.setattr(basics.tempfile, "tempdir", str(long))
-    assert basics.try_temporary_directory().available  # sockets are elsewhere then
-    monkeypatch.setattr(basics.tempfile, "tempdir", str(tmp_path / "none"))
-    trial = basics.try_temporary_directory()
+    monkeypatch.setattr(default_job_probes.tempfile, "tempdir", str(long))
+    assert default_job_probes.try_temporary_directory().available  # sockets are elsewhere then
+    monkeypatch.setattr(default_job_probes.tempfile, "tempdir", str(tmp_path / "none"))
+    trial = default_job_probes.try_temporary_directory()
     assert isinstance(trial.cause, Refused)
     assert trial.explanation is not None
     assert "TMPDIR" in trial.explanation.remedy.text
@@ -253,18 +254,18 @@ def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_memory_is_what_the_machine_and_the_control_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "memory_available", lambda: 100 << 20)
-    trial = basics.try_memory()
-    assert trial.cause == TooLittle("memory", basics.MEMORY_BYTES, 100 << 20, "control group")
+    trial = default_job_probes.try_memory()
+    assert trial.cause == TooLittle("memory", default_job_probes.MEMORY_BYTES, 100 << 20, "control group")
     monkeypatch.setattr(limits, "memory_available", lambda: None)
-    monkeypatch.setattr(basics, "MEMORY_BYTES", 1 << 60)
-    trial = basics.try_memory()
+    monkeypatch.setattr(default_job_probes, "MEMORY_BYTES", 1 << 60)
+    trial = default_job_probes.try_memory()
     assert isinstance(trial.cause, TooLittle)
     assert trial.cause.where == ""
 
 
 def _under(limit: str, call: str) -> str:
     """What a trial finds in a process that a shell's limit holds for."""
-    code = f"from harness.doctor import basics; print(basics.{call}().cause)"
+    code = f"from harness.doctor import basics; print(default_job_probes.{call}().cause)"
     return subprocess.run(
         ["sh", "-c", f'{limit}; exec "$0" "$@"', sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
@@ -275,13 +276,13 @@ def test_a_limit_of_the_address_space_is_found() -> None:
 
 
 def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(basics, "distributions", lambda: {"click": "click", "no-such": "no_such_module"})
-    assert basics.try_packages().cause == Missing("Python package", "no-such")
+    monkeypatch.setattr(default_job_probes, "distributions", lambda: {"click": "click", "no-such": "no_such_module"})
+    assert default_job_probes.try_packages().cause == Missing("Python package", "no-such")
 
 
 def test_an_import_that_kills_the_interpreter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(basics, "_IMPORT", "import os; os.kill(os.getpid(), 4)")
-    assert basics.try_packages().found == "importing Python packages ended by SIGILL"
+    monkeypatch.setattr(default_job_probes, "_IMPORT", "import os; os.kill(os.getpid(), 4)")
+    assert default_job_probes.try_packages().found == "importing Python packages ended by SIGILL"
 
 
 Files = Callable[[dict[str, str]], None]

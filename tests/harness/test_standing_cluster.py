@@ -13,7 +13,7 @@ import pytest
 import harness
 from harness.store.heal import heal
 from harness.store.journal import is_finished, read_journal
-from harness.store.store import runs
+from harness.store.run_directories import runs
 from harness.terminal.exits import ExitStatus
 
 pytestmark = pytest.mark.cluster

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.run.context import Plan, RunContext
-from harness.run.topics import GONE_S, TopicWatch
+from harness.run.workload_topic import GONE_S, TopicWatch
 from harness.spec.spec import Spec
 from nemesis.schedule import Schedule
 from tests.support.fake_environment import FakeEnvironment

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from harness.store.run_names import plain
-from harness.store.store import make_run_directory
+from harness.store.run_directories import make_run_directory
 from harness.terminal.exits import ExitStatus
 from simulation.engine.choices import FORMAT
 from simulation.invariants.watchers import watchers

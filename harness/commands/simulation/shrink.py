@@ -15,7 +15,7 @@ from rich.text import Text
 from harness.commands.shared import store_option
 from harness.commands.simulation.sim import TimeLimit, configuration_flags, overrides_of
 from harness.run.stopping import Stop, on_signals
-from harness.store.store import LATEST, find_run
+from harness.store.run_directories import LATEST, find_run
 from harness.terminal.exits import ExitStatus
 from simulation.runs import choice_files
 from simulation.runs.pool import cores

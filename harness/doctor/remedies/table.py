@@ -6,22 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from harness.doctor.remedies import basics, disks, programs
-from harness.doctor.remedies.commands import Remedy, install_python
+from harness.doctor.remedies import disks, programs
+from harness.doctor.remedies import default_job
+from harness.doctor.remedies.remedy import Remedy, install_python
 from harness.doctor.remedies.machine_state import MachineState, inspect_machine
 from harness.doctor.remedies.namespaces import ROWS as NAMESPACES
 from harness.doctor.remedies.rows import RemedyRow, device_rows, first
 from harness.environments.causes import Cause
 
 TABLE: Mapping[str, Sequence[RemedyRow]] = {
-    "packages": basics.PACKAGES,
-    "java": basics.JAVA,
-    "store": basics.STORES,
-    "temporary-directory": basics.TEMPORARIES,
-    "memory": basics.MEMORY,
-    "tasks": basics.TASKS,
-    "processes": basics.PROCESSES,
-    "loopback": basics.LOOPBACKS,
+    "packages": default_job.PACKAGES,
+    "java": default_job.JAVA,
+    "store": default_job.STORES,
+    "temporary-directory": default_job.TEMPORARIES,
+    "memory": default_job.MEMORY,
+    "tasks": default_job.TASKS,
+    "processes": default_job.PROCESSES,
+    "loopback": default_job.LOOPBACKS,
     "namespaces": NAMESPACES,
     "shaping": device_rows(
         "/dev/net/tun",

@@ -15,12 +15,12 @@ from rich.console import Console
 from harness.commands import suite
 from harness.run import judging
 from harness.run.stopping import Stop
-from harness.store.store import make_run_directory
+from harness.store.run_directories import make_run_directory
 from harness.suites import cell_runner
 from harness.suites.cell_runner import ProcessResult
 from harness.suites.definition import Suite, load
 from harness.suites.runner import OUT_OF_TIME, SuiteHooks, SuiteOutcome, run_suite
-from harness.suites.state import SuiteState, resume_or_start
+from harness.suites.suite_state import SuiteState, resume_or_start
 from harness.terminal.console import RunProgress
 from harness.terminal.exits import ExitStatus
 from reports.suite import render_suite

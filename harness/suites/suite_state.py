@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from common.atomic_files import replacing
-from harness.store.store import StoreError
+from harness.store.run_directories import StoreError
 from harness.suites.cells import Cell
 from harness.suites.definition import Suite
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from common.directories import directory_for_programs
 from harness.doctor import control_groups
-from harness.doctor.remedies.basics import LOOPBACK
-from harness.doctor.remedies.commands import distributions
+from harness.doctor.remedies.default_job import LOOPBACK
+from harness.doctor.remedies.remedy import distributions
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
 from harness.environments.machine.feature_probes import ProbeResult, attempt
