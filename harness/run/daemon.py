@@ -1,5 +1,9 @@
 """Runs an interactive cluster: `python -m harness.run.daemon DIRECTORY SPEC` with the specification as JSON.
 
+The daemon owns the cluster of `harrow cluster`, as the harness owns the cluster of a run, and answers requests over a
+Unix socket (`harness.run.daemon_client`). Its directory is a run's directory with a journal, so that `harrow heal`
+works on it.
+
 It prints `ready` once every node serves; otherwise it prints one line on standard error and ends with status 4. It
 stops the cluster and ends on the request `down` or on SIGTERM.
 """
@@ -16,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common.atomic_files import sync_directory
+from common.atomic_files import replacing
 from harness.environments import factory
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.sockets import place_for_sockets
@@ -153,8 +157,8 @@ def _announce(directory: Path, environment: MachineEnvironment, socket_path: str
     brokers = [plan.node_id for plan in environment.plans if is_broker(plan)]
     reached = (environment.addresses.reach(CLIENTS, broker, "CLIENT") for broker in brokers)
     known = {"socket": socket_path, "bootstrap": [f"{host}:{port}" for host, port in reached]}
-    (directory / ABOUT).write_text(json.dumps(known))
-    sync_directory(directory)
+    with replacing(directory / ABOUT, sync=True) as unfinished:
+        unfinished.write_text(json.dumps(known))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""The client side of the daemon's protocol: a request is one JSON object, the reply is JSON lines up to an end mark."""
+"""Sends requests to the daemon of an interactive cluster: a JSON object; the reply is JSON lines up to an end mark."""
 
 from __future__ import annotations
 

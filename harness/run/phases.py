@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from harness.run.context import RunContext, describe_node_failure
 from harness.run.health import ReportedEnd, by_topic, partition_ends, unhealthy_reason
 from harness.run.stopping import Interrupted, RunFailed
-from harness.run.workload_topic import TIMEOUT_S, TOPIC, TopicWatch, bootstrap, create_topic
 from harness.run.workers import acked, start_workers
+from harness.run.workload_topic import TIMEOUT_S, TOPIC, TopicWatch, bootstrap, create_topic
 from nemesis.clock import RealClock
 from nemesis.faults.base import Bounds, Site
 from nemesis.runner import NemesisRunner

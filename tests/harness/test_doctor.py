@@ -15,9 +15,8 @@ import pytest
 from rich.console import Console
 
 from harness.commands.cli import main
-from harness.doctor import examination
-from harness.doctor import default_job_probes
 from harness.doctor import control_groups as limits
+from harness.doctor import default_job_probes, examination
 from harness.doctor.diagnosis import CapabilityState, DefaultJob, as_json, render
 from harness.doctor.examination import NEEDED, default_job, examine
 from harness.doctor.remedies import table
@@ -265,7 +264,7 @@ def test_memory_is_what_the_machine_and_the_control_group_leave(monkeypatch: pyt
 
 def _under(limit: str, call: str) -> str:
     """What a trial finds in a process that a shell's limit holds for."""
-    code = f"from harness.doctor import basics; print(default_job_probes.{call}().cause)"
+    code = f"from harness.doctor import default_job_probes; print(default_job_probes.{call}().cause)"
     return subprocess.run(
         ["sh", "-c", f'{limit}; exec "$0" "$@"', sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout

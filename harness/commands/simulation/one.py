@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from harness.store.run_names import plain
 from harness.store.run_directories import make_run_directory
+from harness.store.run_names import plain
 from harness.terminal.exits import ExitStatus
 from simulation.engine.choices import FORMAT
 from simulation.invariants.watchers import watchers

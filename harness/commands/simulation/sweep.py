@@ -18,8 +18,8 @@ from rich.text import Text
 
 from harness.run.judging import need_java
 from harness.run.stopping import Stop, on_signals
-from harness.store.run_names import of_simulation
 from harness.store.run_directories import StoreError, make_run_directory
+from harness.store.run_names import of_simulation
 from harness.terminal.exits import ExitStatus, describe
 from simulation.runs import stored
 from simulation.runs.judgement import Judgement, Named, judge_dataset, write_dataset

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.remedy import Remedy, as_root, install, install_python, sentence
 from harness.doctor.remedies.machine_state import MachineState
+from harness.doctor.remedies.remedy import Remedy, as_root, install, install_python, sentence
 from harness.doctor.remedies.rows import RemedyRow, always, missing, refused, too_little, unfit
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
 

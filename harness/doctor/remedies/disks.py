@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.remedy import GAINING, OF_THE_MACHINE, PRIVILEGED, as_root, confined, sentence
 from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN
+from harness.doctor.remedies.remedy import GAINING, OF_THE_MACHINE, PRIVILEGED, as_root, confined, sentence
 from harness.doctor.remedies.rows import (
     RemedyRow,
     always,

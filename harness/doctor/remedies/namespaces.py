@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.remedy import PRIVILEGED, UNFILTERED, Remedy, as_root, sentence, set_kernel
 from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
+from harness.doctor.remedies.remedy import PRIVILEGED, UNFILTERED, Remedy, as_root, sentence, set_kernel
 from harness.doctor.remedies.rows import RemedyRow, always, any_of, refused
 from harness.environments.causes import Cause, Refused
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.remedy import PRIVILEGED, Remedy, as_root, install, sentence
 from harness.doctor.remedies.machine_state import MachineState
+from harness.doctor.remedies.remedy import PRIVILEGED, Remedy, as_root, install, sentence
 from harness.doctor.remedies.rows import (
     RemedyRow,
     always,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.doctor.remedies.remedy import Remedy, as_root, install, install_python, sentence, with_device
 from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
+from harness.doctor.remedies.remedy import Remedy, as_root, install, install_python, sentence, with_device
 from harness.environments.causes import Cause, Missing, NotRoot, Refused, TooLittle, Unfit
 
 Predicate = Callable[[Cause, MachineState], bool]

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from harness.doctor.remedies import disks, programs
-from harness.doctor.remedies import default_job
-from harness.doctor.remedies.remedy import Remedy, install_python
+from harness.doctor.remedies import default_job, disks, programs
 from harness.doctor.remedies.machine_state import MachineState, inspect_machine
 from harness.doctor.remedies.namespaces import ROWS as NAMESPACES
+from harness.doctor.remedies.remedy import Remedy, install_python
 from harness.doctor.remedies.rows import RemedyRow, device_rows, first
 from harness.environments.causes import Cause
 
