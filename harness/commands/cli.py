@@ -46,7 +46,7 @@ harrow.entries = {
     "run": LazyCommand("harness.commands.run", "Inject faults into a cluster and check it."),
     "suite": LazyCommand("harness.commands.suite", "Run a matrix of runs."),
     "sim": LazyCommand("harness.commands.simulation.sim", "Simulate clusters, each determined by a seed."),
-    "replay": LazyCommand("harness.commands.simulation.shrink", "Repeat a stored run."),
+    "replay": LazyCommand("harness.commands.check", "Repeat a stored run."),
     "shrink": LazyCommand("harness.commands.simulation.shrink", "Minimize a failing simulation."),
     "known-flaws": LazyCommand(
         "harness.commands.simulation.known_flaws", "Hunt for every known flaw in simulation.", "known_flaws"
