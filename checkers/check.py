@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +26,7 @@ from checkers.verdict.collect import Collected, Row, add_malformed_small_rows, c
 from checkers.verdict.contract import classified
 from checkers.verdict.metrics import metrics, numbers_by_run
 from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Metrics, RunResult, judge
+from common.atomic_files import replacing
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 
@@ -166,19 +166,13 @@ def _write_rows(run: RunFiles, table: str, rows: Sequence[Row]) -> None:
     directory = run.directory / table
     directory.mkdir(exist_ok=True)
     name = "part-000000.parquet"
-    unfinished = directory / f".{name}.unfinished"
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=ANOMALIES_SCHEMA), unfinished)
-    unfinished.replace(directory / name)
+    with replacing(directory / name) as unfinished:
+        pq.write_table(pa.Table.from_pylist(list(rows), schema=ANOMALIES_SCHEMA), unfinished)
     for earlier in directory.glob("part-*.parquet"):
         if earlier.name != name:
             earlier.unlink()
 
 
 def _write_results(directory: Path, result: RunResult) -> None:
-    unfinished = directory / ".results.json.unfinished"
-    with unfinished.open("w") as file:
-        json.dump(result.to_json(), file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(directory / "results.json")
+    with replacing(directory / "results.json", sync=True) as unfinished:
+        unfinished.write_text(json.dumps(result.to_json(), indent=2) + "\n")

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from naming import unknown
+from common.names import unknown
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import FaultKind

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from pathlib import Path
 
 import jinja2
 
+from common.atomic_files import replacing
 from history.anomalies import MALFORMED
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
@@ -39,10 +39,9 @@ def render(run_directory: Path) -> Path:
     directory, and `OSError` if the page cannot be written.
     """
     page = run_directory / "report.html"
-    unfinished = page.with_suffix(".html.part")
     run = load_run(run_directory)
-    unfinished.write_text(html(run), encoding="utf-8")
-    os.replace(unfinished, page)  # noqa: PTH105
+    with replacing(page) as unfinished:
+        unfinished.write_text(html(run), encoding="utf-8")
     draw_objects(run)
     return page
 

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
-PACKAGES = ("broker", "simulation", "harness", "nemesis", "history", "checkers", "workloads", "reports", "naming")
+PACKAGES = ("broker", "simulation", "harness", "nemesis", "history", "checkers", "workloads", "reports", "common")
 
 SIMULATOR = (
     *("engine/choices", "engine/clock", "engine/cluster", "engine/disk", "engine/network", "engine/node_views"),

@@ -30,6 +30,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from common.atomic_files import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import Settings
@@ -37,9 +38,8 @@ from harness.environments.ssh.vms.template import Template, template
 from harness.environments.ssh.vms.vm import Vm
 from harness.environments.storage.fuse import FuseMounts, probe
 from harness.environments.storage.page_cache import Ext4Images, PageCache, make_file_system
-from harness.store.durable import sync_directory
 from harness.store.journal import Journal
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import NodeError
 
 RENEWED_AFTER = 25
@@ -265,7 +265,7 @@ def main() -> int:
             )
         except (EnvironmentFailed, NodeError, OSError) as error:  # OSError: a device that this user may not open
             print(f"{arguments.disk}: {error}", file=sys.stderr)
-            return Exit.FAILED
+            return ExitStatus.FAILED
         began = time.monotonic()
         for what in rounds(arguments.crashes, arguments.seed):
             found = list(expected.differences(what, disk.crash_while_writing(what)))

@@ -22,6 +22,7 @@ from checkers.input.tables import RunFiles
 from checkers.linearizability.operations import NOT_LINEARIZABLE
 from checkers.linearizability.tasks import UNREADABLE, decide_in_tasks, united, verdicts_by_run
 from checkers.relations.base import Relations
+from common.atomic_files import replacing
 
 NAME: Final = "nonlinearizable"
 TABLE: Final = "commands"
@@ -144,9 +145,8 @@ def write_verdict(decided: Decided | None, directory: Path) -> None:
     if decided is None:
         path.unlink(missing_ok=True)
         return
-    unfinished = directory / f".{FILE}.unfinished"
-    unfinished.write_text(json.dumps(united([decided.verdict])) + "\n")
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        unfinished.write_text(json.dumps(united([decided.verdict])) + "\n")
 
 
 def _operations(commands: DataFrame, model: str) -> DataFrame:

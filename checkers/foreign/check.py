@@ -32,8 +32,8 @@ from checkers.linearizability.evidence import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import LinearizabilityVerdict, Operation
 from checkers.verdict.verdict import RunResult
+from common.names import unknown
 from history.anomalies import MALFORMED
-from naming import unknown
 
 Verdict = Literal["valid", "invalid", "unknown"]
 

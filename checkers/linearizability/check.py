@@ -24,7 +24,7 @@ from checkers.linearizability.operations import (
 )
 from checkers.linearizability.search import Search, StatesTooLarge
 from checkers.linearizability.special import Contradiction, decide_quickly
-from naming import unknown
+from common.names import unknown
 
 FIRST_SLICE: Final = 1_000
 SLICE_MAX: Final = 200_000

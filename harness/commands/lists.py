@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import click
 
+from common.names import unknown
+from common.shelf import Shelf
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
-from naming import unknown
-from naming.shelf import Shelf
 from nemesis.faults import KINDS, USUAL
 from nemesis.faults.families import FAMILIES, PARTITION
 

@@ -19,7 +19,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
     from harness.environments.local.environment import LocalEnvironment
 
     if spec.environment == "docker":
-        from harness.systems.from_image import BrokerFromImage
+        from harness.systems.foreign import BrokerFromImage
 
         return DockerEnvironment(
             directory,

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import get_args
 
+from common.names import SpecError
 from harness.environments.base import Capabilities, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
 from harness.spec.spec import OWN_SYSTEM, Spec
-from naming import SpecError
 from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, families
 from nemesis.faults.base import FaultKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from naming.shelf import Shelf
+from common.shelf import Shelf
 
 _HERE: Final = Path(__file__).parent
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from common.names import SpecError
 from harness.spec import spec as specs
 from harness.spec.spec import ACKS, ENVIRONMENTS, Spec
-from harness.systems import selection
-from naming import SpecError
+from harness.systems.factory import make_system, with_defaults
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
 from simulation.faults import kinds
@@ -63,7 +63,7 @@ def spec_of(cell: Cell) -> Spec:
     """The specification of a run on a real cluster. Raises `SpecError`."""
     given = {key: value for key, value in cell.settings.items() if key != SIMULATION}
     given |= {"environment": cell.environment, "faults": cell.faults, "seed": cell.first_seed, "name": cell.name}
-    return specs.resolve(selection.with_defaults(given), cell.first_seed)
+    return specs.resolve(with_defaults(given), cell.first_seed)
 
 
 def check(cell: Cell) -> None:
@@ -89,7 +89,7 @@ def require_possible(cell: Cell) -> None:
 
     try:
         spec = spec_of(cell)
-        system = selection.make(spec)
+        system = make_system(spec)
         spec = possible_faults.settled(spec, system)
         possible_faults.check(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
     except (SpecError, EnvironmentFailed) as error:

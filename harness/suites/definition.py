@@ -10,11 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from common.names import SpecError
 from harness.spec.spec import Spec
 from harness.spec.toml_table import Table
 from harness.suites import cells
 from harness.suites.cells import SIMULATION, Cell
-from naming import SpecError
 
 KNOWN_ENVIRONMENTS: Final = (SIMULATION, "local", "docker", "ssh")
 

@@ -15,12 +15,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from common.names import SpecError
 from harness.environments.base import EnvironmentFailed
 from harness.environments.common.layout import roles
 from harness.spec.spec import Spec
 from harness.systems.definition import Command, Definition
 from harness.systems.templating import TemplateError, filled
-from naming import SpecError
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
 
+from common.atomic_files import replacing
 from reports import templating
 from reports.data.stored_run import Run
 
@@ -33,9 +33,8 @@ PICTURE_FILE: Final = "linearizability.html"
 
 def render_picture(verdict: Json, page: Path, title: str) -> Path:
     """Write the picture of a verdict's evidence and return its path. Raises `OSError` if it cannot be written."""
-    unfinished = page.with_suffix(".html.part")
-    unfinished.write_text(picture(verdict, title), encoding="utf-8")
-    os.replace(unfinished, page)  # noqa: PTH105
+    with replacing(page) as unfinished:
+        unfinished.write_text(picture(verdict, title), encoding="utf-8")
     return page
 
 

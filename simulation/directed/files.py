@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from naming import SpecError, unknown
-from naming.shelf import Shelf
+from common.names import SpecError, unknown
+from common.shelf import Shelf
 from simulation.scenario.rules import check_names
 
 FORMAT = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from naming import unknown
+from common.names import unknown
 from simulation.exhaustive.models import CORRECT, HUNTS
 from simulation.exhaustive.spec import BROKERS, MIN_ISR, ModelBudget, ModelSpec, reassign
 from simulation.scenario.rules import check_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from naming import unknown
+from common.names import unknown
 from nemesis.faults import KINDS, USUAL
 from nemesis.faults.base import Family
 from nemesis.faults.families import ALL, FAMILIES, PARTITION

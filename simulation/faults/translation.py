@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from naming import unknown
+from common.names import unknown
 from nemesis.schedule import Schedule, ScheduledFault, ScheduleError
 from simulation.engine.disk import Survival
 from simulation.faults.schedule import SimulatedFault

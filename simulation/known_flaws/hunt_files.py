@@ -9,6 +9,7 @@ from typing import Any
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.flaws.flaw import Flaw
+from common.atomic_files import replacing
 from simulation.engine.choices import FORMAT
 from simulation.known_flaws.hunt import FirstFinding, Hunt, ShrunkSize
 from simulation.runs.findings import Finding, Layer
@@ -27,9 +28,8 @@ def save(path: Path, hunts: Sequence[Hunt]) -> None:
     """Write hunts atomically; those of other builds stay in the file."""
     everything = {**_known(path), **{_name(one.flaw): one for one in hunts}}
     data = {"format": FORMAT, "hunts": [_plain(one) for one in everything.values()]}
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(json.dumps(data, indent=1), encoding="utf-8")
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        unfinished.write_text(json.dumps(data, indent=1), encoding="utf-8")
 
 
 def _known(path: Path) -> Mapping[str, Hunt]:

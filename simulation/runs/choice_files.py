@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naming import unknown
+from common.names import unknown
 from nemesis.triggers import CONDITIONS, is_trigger
 from simulation.engine.choices import FORMAT, STREAMS
 from simulation.faults.schedule import SimulatedFault

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
-from naming import unknown
+from common.names import unknown
 from simulation.engine.choices import Stream
 
 COMMON_FAULTS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
-from naming import unknown
+from common.names import unknown
 from simulation.faults.kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.scenario.rules import check_names

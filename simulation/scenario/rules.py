@@ -7,7 +7,7 @@ from typing import Final
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
-from naming import SpecError, unknown
+from common.names import SpecError, unknown
 
 LISTED_BY: Final = "`harrow flaws`"
 

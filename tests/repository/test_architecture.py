@@ -10,7 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("broker", "simulation", "harness", "nemesis", "workloads", "checkers", "reports", "history", "naming")
+PACKAGES = ("broker", "simulation", "harness", "nemesis", "workloads", "checkers", "reports", "history", "common")
 
 
 def test_imports_point_one_way() -> None:

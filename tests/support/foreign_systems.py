@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.environments.base import NodePlan
 from harness.spec.spec import Spec, resolve
-from harness.systems import selection
+from harness.systems.factory import make_system, with_defaults
 from harness.systems.foreign import ForeignBroker
 
 ROOT = Path(__file__).parents[2]
@@ -38,11 +38,11 @@ class Links:
 
 def spec_for(definition: Path, **given: object) -> Spec:
     """As `harrow run --system` makes it."""
-    return resolve(selection.with_defaults({"system": str(definition), **given}), 1)
+    return resolve(with_defaults({"system": str(definition), **given}), 1)
 
 
 def made(definition: Path, **given: object) -> ForeignBroker:
-    system = selection.make(spec_for(definition, **given))
+    system = make_system(spec_for(definition, **given))
     assert isinstance(system, ForeignBroker)
     return system
 

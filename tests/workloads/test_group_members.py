@@ -6,7 +6,7 @@ from history.reader import load_table
 from history.writer import HistoryWriter
 from tests.workloads.fake_client import FakeTime
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
-from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Revoked, group_library
+from workloads.clients.optional_interfaces import Assigned, CommitEnd, CommittedReply, Revoked, group_library
 from workloads.groups.member import FAILURES_MAX, MemberPlan, MemberSlot
 from workloads.recording import Recorder
 from workloads.values import encode_value
@@ -43,7 +43,7 @@ class FakeMember:
 
     def committed(self, partition, timeout_s):
         self._raise()
-        return CommittedOffset(self.offsets.get(partition), 3)
+        return CommittedReply(self.offsets.get(partition), 3)
 
     def leave(self):
         self._raise()

@@ -11,8 +11,7 @@ from tests.workloads.fake_client import FakeLibrary, FakeTime
 from tests.workloads.kept_objects import operations
 from workloads.clients.base import Partition, PolledPartition, PolledRecord, SendOutcome
 from workloads.log.senders import Senders, SendPlan
-from workloads.objects.commands import COMMANDS_PER_KEY, Commands
-from workloads.objects.machines import QUEUE, REGISTER, Call
+from workloads.objects import COMMANDS_PER_KEY, QUEUE, REGISTER, Call, Commands
 from workloads.recording import Recorder
 from workloads.threads import SECOND_NS
 from workloads.values import ValueSource, body_of, decode_value
@@ -208,7 +207,7 @@ def test_two_workers_that_read_one_log_agree(register):
 
 
 def test_another_object_has_its_turn_after_so_many_commands_and_old_ones_are_forgotten(register, monkeypatch):
-    monkeypatch.setattr("workloads.objects.commands.KEYS_KEPT", 1)
+    monkeypatch.setattr("workloads.objects.KEYS_KEPT", 1)
     late = give(register, 0, READ, process=1)
     for number in range(1, COMMANDS_PER_KEY + 2):
         register.log.append(give(register, number, WRITE))

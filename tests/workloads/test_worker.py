@@ -16,9 +16,8 @@ from history.reader import load_table
 from tests.workloads.clients.stand_in_broker import StandInBroker, Trouble
 from tests.workloads.kept_objects import operations
 from workloads.clients.base import Partition
-from workloads.registry import WORKLOADS
 from workloads.values import decode_value
-from workloads.worker import parse_ends
+from workloads.worker import WORKLOADS, parse_ends
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = [Partition("chaos", 0), Partition("chaos", 1)]

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from harness.commands.simulation.sim import TimeLimit
 from harness.run.stopping import Stop, on_signals
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from simulation.known_flaws import hunt_files, page
 from simulation.known_flaws.hunt import (
     HISTORIES_PER_FLAW,
@@ -172,10 +172,10 @@ def _print(hunts: Sequence[Hunt], control: page.Control) -> None:
     click.echo(page.summary(hunts, control))
 
 
-def _status(hunts: Sequence[Hunt], control: page.Control, *, complete: bool) -> Exit:
+def _status(hunts: Sequence[Hunt], control: page.Control, *, complete: bool) -> ExitStatus:
     if control.failed or not all(page.is_explained(one) for one in hunts):
-        return Exit.ANOMALIES
-    return Exit.VALID if complete else Exit.UNKNOWN
+        return ExitStatus.ANOMALIES
+    return ExitStatus.VALID if complete else ExitStatus.UNKNOWN
 
 
 def _command() -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from harness.store.run_directories import make_run_directory
 from harness.store.run_names import plain
-from harness.store.store import make_run_directory
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from simulation.engine.choices import FORMAT
 from simulation.invariants.watchers import watchers
 from simulation.runs import choice_files
@@ -22,7 +22,7 @@ from simulation.scenario.case import Case
 from simulation.scenario.scenario import SimulationOutcome
 
 
-def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
+def run_case(case: Case, *, trace: bool, as_json: bool) -> ExitStatus:
     """Simulate and print the result; the exit status."""
     recorder = TraceRecorder()
     outcome = cases.run(case, watchers(), (recorder,) if trace else (), to_the_end=True, keep_log=trace)
@@ -35,10 +35,10 @@ def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
             for line in trace_lines(recorder, outcome.history, outcome.log_entries):
                 click.echo(str(line))
         _print_outcome(case, outcome, found)
-    return Exit.ANOMALIES if found else Exit.VALID
+    return ExitStatus.ANOMALIES if found else ExitStatus.VALID
 
 
-def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
+def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> ExitStatus:
     """Run a choice file, or play a directed schedule (TOML); the exit status. A played schedule is stored."""
     if path.suffix == ".toml":
         return _play(path, trace=trace, as_json=as_json, store=store)
@@ -52,9 +52,9 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     return status
 
 
-def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
+def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> ExitStatus:
     """Play a directed schedule on the build with its flaws and on the one without; store the first, with a report."""
-    from harness.run.reporting import write_report
+    from harness.run.judging import write_report
     from simulation.directed import DirectedScheduleError, play_schedule, stored
 
     try:
@@ -79,7 +79,7 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
                 click.echo(f"  {finding.layer}: {finding}")
         if report is not None:
             click.echo(f"report: {report}")
-    return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
+    return ExitStatus.ANOMALIES if flawed.failed or correct.failed else ExitStatus.VALID
 
 
 def _print_configuration(outcome: SimulationOutcome) -> None:

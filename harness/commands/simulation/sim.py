@@ -1,24 +1,31 @@
-"""`harrow sim`: simulates whole clusters, for one seed or many."""
+"""`harrow sim`: simulates whole clusters, for one seed or many, or searches every order of events of small models."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from harness.commands.parts.stores import store_option
-from harness.commands.simulation.exhaustive import run_exhaustive
+from harness.commands.shared import store_option
 from harness.commands.simulation.one import run_case, run_file
 from harness.commands.simulation.sweep import run_sweep
 from harness.shipped import SCHEDULES
+from harness.terminal.exits import ExitStatus
 from nemesis.schedule_file import loads_file
 from simulation.directed.files import STORIES
+from simulation.exhaustive import options, results
+from simulation.exhaustive.search import SearchLimits, SearchResult, SearchVerdict, search
+from simulation.exhaustive.spec import ModelSpec
 from simulation.faults.translation import simulated
+from simulation.runs.pool import cores
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides, faults_of, parse_overrides
 
@@ -192,3 +199,56 @@ def sim(
     if overrides:
         raise click.UsageError("a schedule file has all settings: expected no other settings")
     sys.exit(run_file(_played(named), trace=trace, as_json=how["as_json"], store=how["store"]))
+
+
+def run_exhaustive(
+    settings: Sequence[str],
+    *,
+    generation: str | None = None,
+    flaws: Sequence[str] = (),
+    jobs: int | None = None,
+    time_limit: float | None = None,
+    trace: bool = False,
+    as_json: bool = False,
+) -> ExitStatus:
+    """Search and print the results; the exit status. `time_limit` in seconds per model. Raises `click.UsageError`."""
+    try:
+        specs = options.specs(generation, flaws, settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    found = []
+    for one in _searched(specs, SearchLimits(seconds=time_limit or 0.0), jobs or cores()):
+        found.append(one)
+        if not as_json:
+            click.echo(f"{one.spec.name}: {one.states:,} states in {one.seconds:.1f} s", err=True)
+    if as_json:
+        click.echo(json.dumps([results.data(one) for one in found], indent=2))
+    else:
+        _print_found(found, trace=trace)
+    if any(one.verdict is SearchVerdict.VIOLATED for one in found):
+        return ExitStatus.ANOMALIES
+    return ExitStatus.UNKNOWN if any(one.verdict is SearchVerdict.STOPPED for one in found) else ExitStatus.VALID
+
+
+def _searched(specs: Sequence[ModelSpec], limits: SearchLimits, jobs: int) -> Iterator[SearchResult]:
+    """Search each model in a process of its own, so that the memory of its tables is freed at the end."""
+    with ProcessPoolExecutor(min(jobs, len(specs)), get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = [pool.submit(search, spec, limits) for spec in specs]
+        try:
+            for future in futures:
+                yield future.result()
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _print_found(found: Sequence[SearchResult], *, trace: bool) -> None:
+    for line in results.table(found):
+        click.echo(line)
+    states = sum(one.states for one in found)
+    click.echo(f"\n{states:,} distinct states of {len(found)} {'model' if len(found) == 1 else 'models'}")
+    for one in found:
+        if one.verdict is SearchVerdict.VIOLATED and (trace or len(found) == 1):
+            click.echo(f"\n{one.spec.name}: {one.spec.title()}")
+            for line in results.counterexample(one):
+                click.echo(line)

@@ -1,4 +1,4 @@
-"""Administers a cluster by client processes, one per request (`harness.client_tasks.administration`).
+"""Administers a cluster by client processes, one per request (`harness.systems.administration`).
 
 The process runs in the clients' network namespace, so it meets the same faults as they do, in every environment.
 """
@@ -60,7 +60,7 @@ class SpawnedAdministrator:
         reached = (self.addresses.reach(CLIENTS, broker, _CLIENT_LISTENER) for broker in brokers)
         bootstrap = [f"{host}:{port}" for host, port in reached]
         request = json.dumps({"bootstrap": bootstrap, "do": do, "topic": topic, **details})
-        process = self.spawn(module_command("harness.client_tasks.administration", request), self.log)
+        process = self.spawn(module_command("harness.systems.administration", request), self.log)
         process.stdin.close()
         try:
             status = process.wait(_TIMEOUT_S)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from checkers.executable_directory import directory_for_programs
+from common.directories import directory_for_programs
 from harness.doctor.remedies.table import Explanation, explain
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, NotRoot, Refused, cause_of

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from common.atomic_files import sync_directory
 from harness.environments.base import NodePlan
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.storage.page_cache import PageCache
-from harness.store.durable import sync_directory
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
 from nemesis.capabilities.disks import Trouble

@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.local_cluster import eventually
 from workloads.clients import client_named
-from workloads.clients.administration import admin_library
 from workloads.clients.base import ClientError, ClientSettings, Partition
+from workloads.clients.optional_interfaces import admin_library
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 

@@ -11,7 +11,7 @@ from kafka.admin import NewTopic
 from tests.support.local_cluster import eventually
 from workloads.clients import client_named
 from workloads.clients.base import ClientSettings, Partition
-from workloads.clients.groups import Assigned, Membership, Revoked, group_library
+from workloads.clients.optional_interfaces import Assigned, Membership, Revoked, group_library
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from checkers import executable_directory, spark
-from checkers.executable_directory import directory_for_programs, may_execute
+from checkers import spark
+from common import directories
+from common.directories import directory_for_programs, may_execute
 
 
 @pytest.fixture
@@ -17,11 +18,11 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     """Directories that count as mounted `noexec`, with all that is below them."""
     closed_directories: set[Path] = set()
     monkeypatch.setattr(
-        executable_directory,
+        directories,
         "may_execute",
         lambda directory: not any(directory.is_relative_to(closed) for closed in closed_directories),
     )
-    monkeypatch.setattr(spark, "may_execute", executable_directory.may_execute)
+    monkeypatch.setattr(spark, "may_execute", directories.may_execute)
     return closed_directories
 
 
@@ -60,7 +61,7 @@ def test_a_directory_that_will_do_is_not_left(cache: Path, tmp_path: Path) -> No
 def test_the_kernel_says_what_is_mounted_noexec(tmp_path: Path) -> None:
     """In a mount namespace of its own, whose mounts end with it."""
     code = (
-        "import sys; from pathlib import Path; from checkers.executable_directory import may_execute; "
+        "import sys; from pathlib import Path; from common.directories import may_execute; "
         f"print(may_execute(Path('/')), may_execute(Path({str(tmp_path)!r})))"
     )
     script = f'mount -t tmpfs -o noexec tmpfs {tmp_path} && exec "$0" -c "$1"'

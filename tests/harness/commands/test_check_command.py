@@ -10,7 +10,7 @@ import pytest
 
 from checkers.verdict.verdict import RunResult
 from harness.commands import cli
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 GOOD = (
     "{:process 0, :type :invoke, :f :write, :value 3}\n{:process 0, :type :ok, :f :write, :value 3}\n"
@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_each_file_has_one_object_of_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("check", "--json", *files) == Exit.ANOMALIES
+    assert harrow("check", "--json", *files) == ExitStatus.ANOMALIES
     good, bad = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert set(good) == {"file", "verdict", "kinds", "counts", "reason"}
     assert (good["file"], good["verdict"], good["kinds"]) == (files[0], "valid", [])
@@ -41,7 +41,7 @@ def test_each_file_has_one_object_of_json(files: tuple[str, str], capsys: pytest
 
 
 def test_people_get_one_line_a_file(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("check", files[0]) == Exit.VALID
+    assert harrow("check", files[0]) == ExitStatus.VALID
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"valid    {files[0]}  register: ")
 
@@ -62,7 +62,7 @@ def test_people_get_one_line_a_file(files: tuple[str, str], capsys: pytest.Captu
 def test_an_unknown_name_is_a_usage_error(
     arguments: str, expected: str, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harrow("check", *arguments.split(), files[0]) == Exit.USAGE
+    assert harrow("check", *arguments.split(), files[0]) == ExitStatus.USAGE
     output = capsys.readouterr()
     assert expected in output.err
     assert (output.out, output.err.count("\n")) == ("", 1)
@@ -76,13 +76,13 @@ def test_an_unknown_name_is_refused_before_anything_is_fetched(
         pytest.fail("Spark was asked for a run")
 
     monkeypatch.setattr("checkers.spark.start_session", fetch)
-    assert harrow("check", *arguments.split(), "hdfs://names/harrow/run") == Exit.USAGE
+    assert harrow("check", *arguments.split(), "hdfs://names/harrow/run") == ExitStatus.USAGE
     assert f"found '{arguments.split()[1]}'" in capsys.readouterr().err
 
 
 def test_a_file_of_no_known_format_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)))
-    assert harrow("check", "--json", str(tmp_path / "noise")) == Exit.UNKNOWN
+    assert harrow("check", "--json", str(tmp_path / "noise")) == ExitStatus.UNKNOWN
     report = json.loads(capsys.readouterr().out)
     assert (report["verdict"], report["kinds"]) == ("unknown", ["malformed-history"])
 
@@ -90,8 +90,8 @@ def test_a_file_of_no_known_format_is_unknown(tmp_path: Path, capsys: pytest.Cap
 def test_the_initial_value_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history.edn"
     path.write_text("{:process 1, :type :invoke, :f :read, :value nil}\n{:process 1, :type :ok, :f :read, :value 0}\n")
-    assert harrow("check", str(path)) == Exit.VALID
-    assert harrow("check", "--initial", "null", str(path)) == Exit.ANOMALIES
+    assert harrow("check", str(path)) == ExitStatus.VALID
+    assert harrow("check", "--initial", "null", str(path)) == ExitStatus.ANOMALIES
 
 
 @pytest.mark.parametrize(("flags", "repair"), [((), True), (("--no-repair",), False)])
@@ -106,5 +106,5 @@ def test_repair_can_be_switched_off(
         return [RunResult("run", run, "valid", (), {}, {}, {}) for run in runs]
 
     monkeypatch.setattr("harness.run.judging.results_of", results_of)
-    assert harrow("check", "--json", *flags, str(tmp_path)) == Exit.VALID
+    assert harrow("check", "--json", *flags, str(tmp_path)) == ExitStatus.VALID
     assert asked == [repair]

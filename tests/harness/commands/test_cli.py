@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.commands import cli
-from harness.doctor.remedies.here import MachineState
+from harness.doctor.remedies.machine_state import MachineState
 from harness.environments.causes import Refused
 from harness.environments.local import capabilities
 from harness.environments.machine.feature_probes import ProbeResult
-from harness.terminal.exits import Exit, worst
+from harness.terminal.exits import ExitStatus, worst
 from nemesis.faults import KINDS
 
 
@@ -77,7 +77,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_usage_error_is_one_line_and_starts_nothing(
     arguments: str, expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert harrow(*arguments.split()) == Exit.USAGE
+    assert harrow(*arguments.split()) == ExitStatus.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.startswith("harrow: ")
@@ -88,13 +88,13 @@ def test_a_usage_error_is_one_line_and_starts_nothing(
 
 def test_a_schedule_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "schedule.json").write_text("{}")
-    assert harrow("run", "--schedule", "schedule.json") == Exit.USAGE
+    assert harrow("run", "--schedule", "schedule.json") == ExitStatus.USAGE
     assert "expected a schedule" in capsys.readouterr().err
 
 
 def test_an_unknown_setting_in_a_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("colour = 'red'\n")
-    assert harrow("run", "a.toml") == Exit.USAGE
+    assert harrow("run", "a.toml") == ExitStatus.USAGE
     assert "expected a setting (see `harrow run --help`), found 'colour'" in capsys.readouterr().err
 
 
@@ -102,7 +102,7 @@ def test_a_fault_that_the_environment_cannot_inject_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(capabilities, "NETWORKS", {"namespaces": frozenset(), "proxies": frozenset()})
-    assert harrow("run", "--network", "proxies", "--faults", "kill,isolate") == Exit.USAGE
+    assert harrow("run", "--network", "proxies", "--faults", "kill,isolate") == ExitStatus.USAGE
     output = capsys.readouterr().err
     assert "isolate needs network, which the environment local does not offer" in output
     assert output.count("\n") == 1
@@ -117,12 +117,12 @@ def test_a_stored_schedule_is_checked_against_the_environment_too(
         '{"entry": 1, "at_ms": 1, "kind": "isolate", "target": {"role": "leader"}, "duration_ms": 1, "parameters": {}}'
     )
     (tmp_path / "schedule.json").write_text(f'{{"entries": [{entry}]}}')
-    assert harrow("run", "--network", "proxies", "--faults", "none", "--schedule", "schedule.json") == Exit.USAGE
+    assert harrow("run", "--network", "proxies", "--faults", "none", "--schedule", "schedule.json") == ExitStatus.USAGE
     assert "isolate needs network" in capsys.readouterr().err
 
 
 def test_debug_shows_where_an_error_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("run", "--faults", "flood", "--debug") == Exit.USAGE
+    assert harrow("run", "--faults", "flood", "--debug") == ExitStatus.USAGE
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -133,7 +133,7 @@ def test_an_unforeseen_error_is_one_line_too(
         raise RuntimeError("the sky\nis falling")
 
     monkeypatch.setattr(cli.harrow, "main", fail)
-    assert harrow("faults") == Exit.FAILED
+    assert harrow("faults") == ExitStatus.FAILED
     output = capsys.readouterr().err
     assert output == "harrow: RuntimeError: the sky is falling; --debug shows the trace\n"
 
@@ -142,7 +142,7 @@ def test_without_java_one_line_says_so_before_anything_starts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("checkers.spark.java_found", lambda: None)
-    assert harrow("run") == Exit.USAGE
+    assert harrow("run") == ExitStatus.USAGE
     assert "expected a Java for Spark" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -192,7 +192,7 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
         monkeypatch.setattr("checkers.spark.java_found", lambda: None)
     if lacking == "clients":
         monkeypatch.setitem(sys.modules, "workloads.clients.aio", None)
-    assert harrow(*arguments.split()) == Exit.USAGE
+    assert harrow(*arguments.split()) == ExitStatus.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.startswith(f"harrow: {expected}")
@@ -205,7 +205,7 @@ def test_a_store_that_cannot_be_created_is_an_error_of_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    assert harrow("run", "--store", "file") == Exit.USAGE
+    assert harrow("run", "--store", "file") == ExitStatus.USAGE
     output = capsys.readouterr().err
     assert "expected to make a directory in the store file" in output
     assert output.count("\n") == 1
@@ -215,7 +215,7 @@ def test_a_store_that_cannot_be_created_is_an_error_of_one_line(
 def test_lists_name_everything_with_one_line_each(
     command: str, names: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harrow(command) == Exit.VALID
+    assert harrow(command) == ExitStatus.VALID
     listed = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     assert set(names) <= {name for name, _ in listed}
     assert all(text for _, text in listed)
@@ -223,13 +223,13 @@ def test_lists_name_everything_with_one_line_each(
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
 def test_help_teaches_by_example(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow(*arguments) == Exit.VALID
+    assert harrow(*arguments) == ExitStatus.VALID
     assert "harrow run --seed 7" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", sorted(cli.harrow.entries))
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow(command, "--help") == Exit.VALID
+    assert harrow(command, "--help") == ExitStatus.VALID
     assert f"Usage: harrow {command}" in capsys.readouterr().out
 
 
@@ -244,13 +244,13 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "status"),
     [
-        (["valid", "valid"], Exit.VALID),
-        (["valid", "unknown"], Exit.UNKNOWN),
-        (["unknown", "invalid", "valid"], Exit.ANOMALIES),
-        ([], Exit.UNKNOWN),
+        (["valid", "valid"], ExitStatus.VALID),
+        (["valid", "unknown"], ExitStatus.UNKNOWN),
+        (["unknown", "invalid", "valid"], ExitStatus.ANOMALIES),
+        ([], ExitStatus.UNKNOWN),
     ],
 )
-def test_several_runs_have_the_status_of_the_worst(verdicts: list[str], status: Exit) -> None:
+def test_several_runs_have_the_status_of_the_worst(verdicts: list[str], status: ExitStatus) -> None:
     assert worst(verdicts) is status
 
 
@@ -258,6 +258,6 @@ def test_a_client_that_is_not_installed_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "workloads.clients.aio", None)
-    assert harrow("run", "--client", "aiokafka") == Exit.USAGE
+    assert harrow("run", "--client", "aiokafka") == ExitStatus.USAGE
     (line,) = capsys.readouterr().err.splitlines()
     assert "pip install 'aiokafka>=0.12'" in line

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from common.names import SpecError
 from harness.commands.cli import main
-from naming import SpecError
 from simulation.exhaustive import options
 from simulation.exhaustive.spec import ModelBudget
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from common.names import SpecError
+from common.shelf import Shelf
 from harness.commands import cli
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
 from harness.spec import spec as specs
 from harness.suites import definition as suites
-from harness.systems import selection
-from harness.terminal.exits import Exit
-from naming import SpecError
-from naming.shelf import Shelf
+from harness.systems.factory import with_defaults
+from harness.terminal.exits import ExitStatus
 from nemesis.schedule_file import loads_file
 from simulation.directed.files import STORIES, load, name_of
 
@@ -110,7 +110,7 @@ def test_a_name_that_does_not_exist_is_answered_with_those_that_do(name: str) ->
 def test_a_wrong_name_is_one_line_and_starts_nothing(
     arguments: str, expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert harrow(*arguments.split()) == Exit.USAGE
+    assert harrow(*arguments.split()) == ExitStatus.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     assert expected in output.err
@@ -133,24 +133,24 @@ def test_a_wrong_name_is_one_line_and_starts_nothing(
 def test_names_are_listed_and_files_printed(
     arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harrow(*arguments) == Exit.VALID
+    assert harrow(*arguments) == ExitStatus.VALID
     assert expected in capsys.readouterr().out
 
 
 def test_a_specification_names_a_system_so_that_every_folder_finds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = specs.resolve(selection.with_defaults({"system": "redpanda"}), 7)
+    shipped = specs.resolve(with_defaults({"system": "redpanda"}), 7)
     assert "--system redpanda" in specs.reproduce(shipped)
     (tmp_path / "mine.toml").write_text(SYSTEMS.files()["redpanda"].read_text())
-    own = specs.resolve(selection.with_defaults({"system": "mine"}), 7)
+    own = specs.resolve(with_defaults({"system": "mine"}), 7)
     monkeypatch.chdir("/")
     assert f"--system {tmp_path}/mine.toml" in specs.reproduce(own)
-    assert selection.with_defaults({"system": own.system})["system"] == own.system
+    assert with_defaults({"system": own.system})["system"] == own.system
 
 
 def test_a_stored_specification_uses_the_definition_stored_with_it(tmp_path: Path) -> None:
-    spec = specs.resolve(selection.with_defaults({"system": "redpanda"}), 7)
+    spec = specs.resolve(with_defaults({"system": "redpanda"}), 7)
     (tmp_path / "spec.json").write_text(specs.to_json(spec, {}, ""))
     assert specs.from_file(tmp_path / "spec.json")["system"] == "redpanda"
     (tmp_path / "system.toml").write_text("")
@@ -163,12 +163,12 @@ def test_an_inventory_is_found_from_every_folder(tmp_path: Path) -> None:
 
 
 def test_a_schedule_in_steps_is_repeated_from_every_folder(tmp_path: Path) -> None:
-    assert harrow("sim", "--schedule", "unclean-election") == Exit.ANOMALIES
+    assert harrow("sim", "--schedule", "unclean-election") == ExitStatus.ANOMALIES
     (stored,) = (tmp_path / "store" / "runs").iterdir()
     assert json.loads((stored / "spec.json").read_text())["reproduce"] == "harrow sim --schedule unclean-election"
     assert name_of(Path("mine.toml")) == str(tmp_path / "mine.toml")
 
 
 def test_the_faults_of_a_schedule_are_taken_by_name_in_a_simulation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", "1", "--faults", "last-replica-standing") in (Exit.VALID, Exit.ANOMALIES)
+    assert harrow("sim", "--seed", "1", "--faults", "last-replica-standing") in (ExitStatus.VALID, ExitStatus.ANOMALIES)
     assert "lossy-kill for 1.000 s" in capsys.readouterr().out

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.commands import cli
-from harness.commands.simulation import histories
-from harness.terminal.exits import Exit
+from harness.commands.simulation import sweep as sweep_command
+from harness.terminal.exits import ExitStatus
 from history.reader import load_table
 from simulation.engine.choices import FORMAT
 from simulation.runs import stored, sweep
@@ -96,7 +96,7 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_usage_error_is_one_line(arguments: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow(*arguments.split()) == Exit.USAGE
+    assert harrow(*arguments.split()) == ExitStatus.USAGE
     output = capsys.readouterr()
     assert output.out == ""
     (line,) = output.err.splitlines()
@@ -107,7 +107,7 @@ def test_a_choice_file_of_another_version_is_refused(capsys: pytest.CaptureFixtu
     data = json.loads((failing_run / "tape.json").read_text())
     Path("old.json").write_text(json.dumps({**data, "format": FORMAT + 1}))
     for command in (["sim", "--schedule"], ["shrink"]):
-        assert harrow(*command, "old.json") == Exit.USAGE
+        assert harrow(*command, "old.json") == ExitStatus.USAGE
         (line,) = capsys.readouterr().err.splitlines()
         assert f"expected a choice file of format {FORMAT}, found format {FORMAT + 1}" in line
 
@@ -116,7 +116,7 @@ def test_a_choice_file_of_another_version_is_refused(capsys: pytest.CaptureFixtu
 
 
 def test_one_seed_prints_its_configuration_first_and_its_hash_last(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", 1, *FINE) == Exit.VALID
+    assert harrow("sim", "--seed", 1, *FINE) == ExitStatus.VALID
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"seed               1 (choice format {FORMAT})"
     assert "  duration_ms                12000" in lines
@@ -126,7 +126,7 @@ def test_one_seed_prints_its_configuration_first_and_its_hash_last(capsys: pytes
 
 
 def test_one_seed_that_fails_says_how_to_make_it_smaller(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", 4, *LYING) == Exit.ANOMALIES
+    assert harrow("sim", "--seed", 4, *LYING) == ExitStatus.ANOMALIES
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("  invariant: P-12: ") for line in lines)
     assert lines[-1].startswith("smaller            harrow shrink 4 ")
@@ -134,7 +134,7 @@ def test_one_seed_that_fails_says_how_to_make_it_smaller(capsys: pytest.CaptureF
 
 
 def test_a_trace_has_a_line_for_each_transition(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", 4, "--trace", *LYING) == Exit.ANOMALIES
+    assert harrow("sim", "--seed", 4, "--trace", *LYING) == ExitStatus.ANOMALIES
     lines = capsys.readouterr().out.splitlines()
     shown = [line for line in lines if re.match(r" +\d+\.\d{3}  (nemesis|clients|broker|controller)", line)]
     for expected in ("leads in epoch 0", "from clients: Produce", "VIOLATION of P-12", "everything is healed"):
@@ -143,7 +143,7 @@ def test_a_trace_has_a_line_for_each_transition(capsys: pytest.CaptureFixture[st
 
 
 def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seed", 4, "--json", *LYING) == Exit.ANOMALIES
+    assert harrow("sim", "--seed", 4, "--json", *LYING) == ExitStatus.ANOMALIES
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert data["seed"] == 4
     assert data["configuration"]["operations"] == 30
@@ -155,7 +155,7 @@ def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_sweep_that_finds_nothing_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seeds", "1:6", "--jobs", 2, *FINE) == Exit.VALID
+    assert harrow("sim", "--seeds", "1:6", "--jobs", 2, *FINE) == ExitStatus.VALID
     output = capsys.readouterr().out
     assert re.match(r"6 seeds in .* s \(.* a minute\): 6 passed, 0 failed", output)
     assert "marks: " in output
@@ -164,7 +164,7 @@ def test_a_sweep_that_finds_nothing_passes(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_sweep_stores_its_first_failures(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["sim", "--seeds", "1:8", "--jobs", "2", "--keep", "2", "--no-check", "--json", *LYING]
-    assert harrow(*arguments) == Exit.ANOMALIES
+    assert harrow(*arguments) == ExitStatus.ANOMALIES
     data = json.loads(capsys.readouterr().out)
     assert data["seeds"] == 8
     assert data["failed"] == len(data["failures"]) > 2
@@ -192,18 +192,18 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
             for run_id in ids
         }
 
-    monkeypatch.setattr(histories, "judge_dataset", judged)
+    monkeypatch.setattr(sweep_command, "judge_dataset", judged)
     arguments = ("sim", "--seeds", "1:3", *FINE, "--keep", "0", "--jobs", 1, "--histories", "all")
-    assert harrow(*arguments) == Exit.ANOMALIES, "the observer has found nothing, but the checkers have"
+    assert harrow(*arguments) == ExitStatus.ANOMALIES, "the observer has found nothing, but the checkers have"
     output = capsys.readouterr().out
     assert "histories in all: 1 invalid, 2 valid" in output
     assert "1  lost-acked-write  (checkers)" in output
     assert "seed 2: lost-acked-write; harrow sim --seed 2" in output
-    assert harrow(*arguments) == Exit.USAGE, "parts of two sweeps are not mixed"
+    assert harrow(*arguments) == ExitStatus.USAGE, "parts of two sweeps are not mixed"
 
 
 def test_a_sweep_keeps_its_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("sim", "--seeds", "1:100000", "--jobs", 2, "--time-limit", "2s", "--json", *FINE) == Exit.VALID
+    assert harrow("sim", "--seeds", "1:100000", "--jobs", 2, "--time-limit", "2s", "--json", *FINE) == ExitStatus.VALID
     data = json.loads(capsys.readouterr().out)
     assert 0 < data["seeds"] < 100_000
     assert data["seconds"] < 60
@@ -238,7 +238,7 @@ def test_an_interrupted_sweep_prints_its_results() -> None:
         assert "seeds" in process.stderr.readline(), "a line of progress"
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
-    assert process.returncode == Exit.UNKNOWN, errors
+    assert process.returncode == ExitStatus.UNKNOWN, errors
     assert ", interrupted: " in output
     assert "Traceback" not in errors
 
@@ -247,7 +247,7 @@ def test_an_interrupted_sweep_prints_its_results() -> None:
 
 
 def test_a_stored_run_is_replayed(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
-    assert harrow("replay", failing_run) == Exit.VALID
+    assert harrow("replay", failing_run) == ExitStatus.VALID
     output = capsys.readouterr().out
     assert "invariant: P-12" in output
     assert re.search(r"^equal: every event was repeated, hash [0-9a-f]{16}$", output, re.MULTILINE)
@@ -259,7 +259,7 @@ def test_a_differing_replay_names_its_first_difference(
     moments = stored.read_moments(failing_run)
     altered = [*moments[:200], moments[200]._replace(detail="(something else)"), *moments[201:]]
     monkeypatch.setattr(stored, "read_moments", lambda _: altered)
-    assert harrow("replay", failing_run) == Exit.ANOMALIES
+    assert harrow("replay", failing_run) == ExitStatus.ANOMALIES
     output = capsys.readouterr().out
     assert "first difference, stored and now: event 200, " in output or "event 200: " in output
     assert "(something else)" in output
@@ -268,7 +268,7 @@ def test_a_differing_replay_names_its_first_difference(
 def test_a_real_run_is_replayed_by_a_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("spec.json", "schedule.json"):
         (tmp_path / name).write_text("{}")
-    assert harrow("replay", tmp_path) == Exit.VALID
+    assert harrow("replay", tmp_path) == ExitStatus.VALID
     expected = f"harrow run {tmp_path}/spec.json --schedule {tmp_path}/schedule.json"
     assert expected in capsys.readouterr().out
 
@@ -287,7 +287,7 @@ def test_a_lie_shrinks_to_one_send_and_the_file_fails_the_same_way(capsys: pytes
     assert data["configuration"]["partitions"] == 1
     assert not any(data["streams"].values())
     assert len(data["happens"]) <= 4
-    assert harrow("sim", "--schedule", "small.json") == Exit.ANOMALIES
+    assert harrow("sim", "--schedule", "small.json") == ExitStatus.ANOMALIES
     output = capsys.readouterr().out
     assert f"hash               {data['hash']}" in output
     assert f"expected           P-12, hash {data['hash']}" in output
@@ -299,5 +299,5 @@ def test_a_stored_run_can_be_shrunk(capsys: pytest.CaptureFixture[str], failing_
 
 
 def test_what_does_not_fail_can_not_be_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
-    assert harrow("shrink", 1, *FINE) == Exit.UNKNOWN
+    assert harrow("shrink", 1, *FINE) == ExitStatus.UNKNOWN
     assert "nothing fails, so there is nothing to shrink" in capsys.readouterr().err

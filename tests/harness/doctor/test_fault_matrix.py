@@ -9,7 +9,7 @@ import harness
 from harness.commands.cli import main
 from harness.doctor import fault_matrix
 from harness.doctor.remedies import table
-from harness.doctor.remedies.here import MachineState
+from harness.doctor.remedies.machine_state import MachineState
 from harness.environments.causes import Refused
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities

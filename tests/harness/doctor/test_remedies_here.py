@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.doctor.remedies import here
-from harness.doctor.remedies.here import CAP_SYS_ADMIN, inspect_machine
+from harness.doctor.remedies import machine_state
+from harness.doctor.remedies.machine_state import CAP_SYS_ADMIN, inspect_machine
 
 
 def test_this_machine_is_what_the_kernel_says_it_is() -> None:
@@ -34,7 +34,7 @@ def test_the_command_of_this_interpreter_can_be_run_from_anywhere(tmp_path: Path
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: capabilities are dropped")
 def test_a_process_without_capabilities_knows_that_root_has_none() -> None:
     program = (
-        "from harness.doctor.remedies.here import inspect_machine; here = inspect_machine(); "
+        "from harness.doctor.remedies.machine_state import inspect_machine; here = inspect_machine(); "
         "print(here.confined, here.no_new_privileges)"
     )
     command = ["setpriv", "--bounding-set", "-sys_admin", "--no-new-privs", sys.executable, "-c", program]
@@ -47,7 +47,7 @@ def test_a_process_without_capabilities_knows_that_root_has_none() -> None:
 def test_a_program_gains_root_s_rights_by_its_owner_and_its_mode(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.touch(mode=0o755)
-    assert not here._gains(str(program))
-    assert not here._gains(None)
+    assert not machine_state._gains(str(program))
+    assert not machine_state._gains(None)
     program.chmod(0o4755)
-    assert here._gains(str(program)) == (os.geteuid() == 0)
+    assert machine_state._gains(str(program)) == (os.geteuid() == 0)

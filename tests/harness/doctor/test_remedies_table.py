@@ -8,11 +8,10 @@ import pytest
 
 import harness
 from harness.commands.cli import main
-from harness.doctor import document
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
-from harness.doctor.remedies.rows import Row, first
-from harness.doctor.remedies.table import ALSO, TABLE, explain
-from harness.doctor.titles import TITLES
+from harness.doctor.remedies import table
+from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
+from harness.doctor.remedies.rows import RemedyRow, first
+from harness.doctor.remedies.table import ALSO, TABLE, TITLES, explain
 from harness.environments.causes import Missing, NotRoot, Refused
 
 DOCUMENT = Path(harness.__file__).parents[1] / "docs" / "guide" / "doctor.md"
@@ -25,12 +24,12 @@ CONFINED = ALL_CAPABILITIES & ~CAP_SYS_ADMIN
 
 
 @pytest.mark.parametrize(("capability", "row"), ROWS)
-def test_no_row_hides_another(capability: str, row: Row) -> None:
+def test_no_row_hides_another(capability: str, row: RemedyRow) -> None:
     assert first(TABLE[capability], row.example, row.here) is row
 
 
 @pytest.mark.parametrize(("capability", "row"), ROWS)
-def test_a_remedy_is_one_line_that_says_what_to_do(capability: str, row: Row) -> None:
+def test_a_remedy_is_one_line_that_says_what_to_do(capability: str, row: RemedyRow) -> None:
     for here in (row.here, replace(row.here, root=True)):
         remedy = row.choose(row.example, here)
         assert remedy.text
@@ -53,12 +52,12 @@ def test_the_table_in_the_documentation_is_the_one_that_is_printed(capsys: pytes
         main(["doctor", "--remedies", "--markdown"])
     assert not ended.value.code
     printed = capsys.readouterr().out.strip()
-    assert printed == document.markdown()
+    assert printed == table.markdown()
     assert printed in DOCUMENT.read_text()
 
 
 def test_every_cause_is_named_on_a_terminal() -> None:
-    text = document.plain()
+    text = table.plain()
     for capability, rows in TABLE.items():
         assert TITLES[capability] in text
         assert all(f"({row.name})" in text for row in rows)

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from harness.doctor.remedies import commands
-from harness.doctor.remedies.commands import as_root, distributions, install, install_python, requirement, set_kernel
-from harness.doctor.remedies.here import MachineState
+from harness.doctor.remedies import remedy as commands
+from harness.doctor.remedies.machine_state import MachineState
+from harness.doctor.remedies.remedy import as_root, distributions, install, install_python, requirement, set_kernel
 
 WITHOUT_SUDO = MachineState(programs=frozenset({"apt-get"}))
 

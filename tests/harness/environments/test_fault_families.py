@@ -13,8 +13,8 @@ from harness.environments.local import capabilities
 from harness.environments.machine import mechanisms
 from harness.environments.machine.feature_probes import ProbeResult
 from harness.spec.spec import resolve
-from harness.systems import selection
-from harness.terminal.exits import Exit
+from harness.systems.factory import make_system
+from harness.terminal.exits import ExitStatus
 from nemesis.faults import KINDS
 from nemesis.faults.families import FAMILIES, PARTITION
 
@@ -34,7 +34,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settled(faults: str) -> Sequence[str]:
     spec = resolve({"faults": faults}, 0)
-    return possible_faults.settled(spec, selection.make(spec)).faults
+    return possible_faults.settled(spec, make_system(spec)).faults
 
 
 @pytest.mark.usefixtures("poor")
@@ -76,7 +76,7 @@ def test_what_cannot_be_injected_is_refused_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--faults", faults])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     line = capsys.readouterr().err
     assert line.startswith(f"harrow: {expected}")
     assert line.count("\n") == 1

@@ -9,15 +9,15 @@ from rich.console import Console
 
 from harness.environments import factory
 from harness.run import runner
-from harness.run.phases.context import Plan
+from harness.run.context import Plan
 from harness.run.stopping import Stop
 from harness.systems.harrow_broker import HarrowBroker
-from harness.terminal.progress import Progress
+from harness.terminal.console import RunProgress
 
 
 def perform(plan: Plan, system: HarrowBroker) -> None:
     """Carry a plan out from set-up to tear-down; the history is left to be judged. Raises what the runner raises."""
-    with Progress(Console(file=io.StringIO())) as progress:
+    with RunProgress(Console(file=io.StringIO())) as progress:
         runner.run(
             plan,
             system,

@@ -14,13 +14,13 @@ import harness
 from harness.environments.base import Addresses, NodePlan
 from harness.environments.machine.helpers.own_python import module_command
 from harness.environments.machine.kernel import process_identity
-from harness.run.phases.context import Plan
+from harness.run.context import Plan
 from harness.run.stopping import RunFailed
 from harness.spec.spec import Spec
 from harness.store.heal import heal
 from harness.store.journal import is_finished, read_journal
 from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from history.reader import read_table
 from nemesis.schedule import Schedule
 from tests.harness.run.real_runs import perform
@@ -86,7 +86,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_correct_broker_keeps_its_promises_under_the_usual_faults(folder: Path) -> None:
     command = module_command("harness", "run", "--duration", "15", "--interval", "3", "--seed", "1")
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == Exit.VALID, done.stdout + done.stderr
+    assert done.returncode == ExitStatus.VALID, done.stdout + done.stderr
     assert "the user" not in done.stderr
     run = the_run(folder / "store")
     assert "VALID" in done.stdout
@@ -104,7 +104,7 @@ def test_ctrl_c_heals_stops_the_nodes_and_keeps_the_history(begun: subprocess.Po
     begun.send_signal(signal.SIGINT)
     _, errors = begun.communicate(timeout=PATIENCE_S)
     run = the_run(tmp_path)
-    assert begun.returncode == Exit.UNKNOWN, errors
+    assert begun.returncode == ExitStatus.UNKNOWN, errors
     assert f"the history is in {tmp_path}" in errors
     assert is_finished(list(read_journal(run)))
     assert not left_over(run)

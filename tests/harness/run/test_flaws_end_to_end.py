@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.run.context import Plan
 from harness.run.judging import judge
-from harness.run.phases.context import Plan
 from harness.spec.spec import Spec
-from harness.store.store import make_run_directory
+from harness.store.run_directories import make_run_directory
 from harness.systems.harrow_broker import HarrowBroker
 from history.reader import read_table
 from nemesis.schedule import Schedule, ScheduledFault

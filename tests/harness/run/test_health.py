@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.environments.base import NodePlan, ReplicaState, Traits
-from harness.run.health import PartitionEnd, by_topic, partition_ends, unhealthy_reason
+from harness.run.health import ReportedEnd, by_topic, partition_ends, unhealthy_reason
 from nemesis.capabilities.cluster import PartitionView
 from tests.support.fake_cluster import FakeCluster, quorum_cluster
 
@@ -29,7 +29,7 @@ def plans() -> list[NodePlan]:
     return [NodePlan(node, "broker", None, None, None, "files") for node in (1, 2, 3)]
 
 
-def ended(replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> PartitionEnd:
+def ended(replicas: dict[int, list[ReplicaState]], traits: Traits = USUAL) -> ReportedEnd:
     (end,) = partition_ends(GivenReplicas(replicas, traits), plans(), [VIEW])
     return end
 
@@ -80,7 +80,7 @@ def test_a_controller_that_lacks_metadata_is_not_well() -> None:
 
 
 def test_an_end_is_agreed_when_every_replica_stands_there() -> None:
-    assert ended({1: [REPLICA], 2: [REPLICA], 3: [REPLICA]}) == PartitionEnd("harrow", 0, 50, agreed=True)
+    assert ended({1: [REPLICA], 2: [REPLICA], 3: [REPLICA]}) == ReportedEnd("harrow", 0, 50, agreed=True)
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,16 @@ def test_an_end_that_is_not_agreed_is_the_highest_that_is_committed() -> None:
 
 def test_workers_get_ends_by_topic_and_partition() -> None:
     found = [
-        PartitionEnd("a", 0, 5, agreed=True),
-        PartitionEnd("a", 1, 6, agreed=True),
-        PartitionEnd("b", 0, 7, agreed=False),
+        ReportedEnd("a", 0, 5, agreed=True),
+        ReportedEnd("a", 1, 6, agreed=True),
+        ReportedEnd("b", 0, 7, agreed=False),
     ]
     assert by_topic(found) == {"a": {"0": 5, "1": 6}, "b": {"0": 7}}
 
 
 def test_where_followers_do_not_report_the_leader_decides_on_the_end() -> None:
     leader = {1: [replace(REPLICA, role="leader")]}
-    assert ended(leader, Traits(reports_followers=False)) == PartitionEnd("harrow", 0, 50, True)
+    assert ended(leader, Traits(reports_followers=False)) == ReportedEnd("harrow", 0, 50, True)
     assert not ended(leader).agreed
     assert not ended({}, Traits(reports_followers=False)).agreed
 

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from harness.environments.base import EnvironmentFailed
 from harness.run import runner
-from harness.run.phases.context import Plan, RunContext, RunOutcome
+from harness.run.context import Plan, RunContext, RunOutcome
 from harness.run.stopping import Interrupted, RunFailed, Stop
 from harness.spec.spec import Spec, from_json
 from harness.store.journal import is_finished, read_journal
-from harness.terminal.progress import Progress
+from harness.terminal.console import RunProgress
 from history.reader import read_table
 from nemesis.schedule import Schedule, ScheduledFault, loads
 from nemesis.targets import FaultTarget
@@ -38,7 +38,7 @@ class Play:
         self.plan = Plan(spec, Schedule(entries), directory, "harrow run --seed 3")
 
     def run(self) -> RunOutcome:
-        with Progress(Console(file=self.said, width=200)) as progress:
+        with RunProgress(Console(file=self.said, width=200)) as progress:
             system = FakeSystem(self.environment)
             return runner.run(self.plan, system, lambda _journal: self.environment, progress, self.stop, self.rest)
 
@@ -228,13 +228,13 @@ def breaks(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("place", "phase"),
     [
-        ("harness.run.phases.main.TopicWatch.check", "main"),
+        ("harness.run.phases.TopicWatch.check", "main"),
         ("nemesis.runner.NemesisRunner.run", "main"),
-        ("harness.run.phases.recovery._await_recovery", "recovery"),
-        ("harness.run.phases.recovery._stop_writes", "recovery"),
-        ("harness.run.phases.recovery.partition_ends", "recovery"),
-        ("harness.run.phases.final._read", "final"),
-        ("harness.run.phases.final.dump_logs", "final"),
+        ("harness.run.phases._await_recovery", "recovery"),
+        ("harness.run.phases._stop_writes", "recovery"),
+        ("harness.run.phases.partition_ends", "recovery"),
+        ("harness.run.phases._read_to_the_ends", "final"),
+        ("harness.run.phases._dump_logs", "final"),
         ("harness.run.workers.Worker.stop", "final"),
         ("tests.support.fake_environment.FakeEnvironment.tear_down", "tear-down"),
     ],
@@ -277,7 +277,7 @@ def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypa
 
 
 def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.run.phases.recovery.AGREE_S", 0.3)
+    monkeypatch.setattr("harness.run.phases.AGREE_S", 0.3)
     original = FakeSystem.replicas
     monkeypatch.setattr(FakeSystem, "replicas", lambda self, plan: () if plan.node_id == 3 else original(self, plan))
     outcome = play.run()
@@ -288,7 +288,7 @@ def test_ends_that_replicas_do_not_agree_on_are_recorded_so(play: Play, monkeypa
 def test_a_cluster_that_does_not_recover_is_recorded_and_the_run_continues(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.run.phases.recovery.RECOVERED_S", 0.3)
+    monkeypatch.setattr("harness.run.phases.RECOVERED_S", 0.3)
     play.environment.cluster.insync = (1, 2)
     outcome = play.run()
     assert outcome.troubles == ["the cluster had not recovered after 0.3 s: harrow-0 has an ISR without 3"]

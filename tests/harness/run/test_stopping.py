@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness.run.stopping import Interrupted, Stop, on_signals
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 ROOT = Path(harness.__file__).parents[1]
 
@@ -73,5 +73,5 @@ def test_a_second_signal_is_immediate() -> None:
         process.send_signal(signal.SIGINT)
         resend.wait(0.05)
     _, errors = process.communicate(timeout=10)
-    assert process.returncode == Exit.UNKNOWN
+    assert process.returncode == ExitStatus.UNKNOWN
     assert "`harrow heal` cleans up after the run" in errors

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.run.phases.context import Plan, RunContext
-from harness.run.phases.topics import GONE_S, TopicWatch
+from harness.run.context import Plan, RunContext
+from harness.run.workload_topic import GONE_S, TopicWatch
 from harness.spec.spec import Spec
 from nemesis.schedule import Schedule
 from tests.support.fake_environment import FakeEnvironment
@@ -29,7 +29,9 @@ class Scene:
 
     @property
     def created(self) -> int:
-        return sum("harness.client_tasks.topic" in process.command for process in self.context.environment.processes)
+        return sum(
+            "harness.systems.administration" in process.command for process in self.context.environment.processes
+        )
 
 
 def scene_of(directory: Path, system: str) -> Scene:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.names import SpecError
 from harness.commands.run import _spec, run
 from harness.spec.spec import Spec, from_file, from_json, reproduce, resolve, to_json
-from naming import SpecError
 from nemesis.faults import KINDS, USUAL
 
 flush = st.one_of(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.spec.spec import Spec, resolve
+from harness.store.run_directories import StoreError, find_run, make_run_directory, runs
 from harness.store.run_names import of_run, of_simulation, plain
-from harness.store.store import StoreError, find_run, make_run_directory, runs
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from harness.commands import cli
 from harness.shipped import SUITES
 from harness.suites.cells import Cell, Skipped, arguments, command_line, require_possible
 from harness.suites.definition import Suite, load
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 ROOT = Path(harness.__file__).parents[1]
 CANARY = """
@@ -161,7 +161,7 @@ def test_what_is_wrong_with_a_suite_is_one_line_and_status_2(
     path.write_text(text)
     with pytest.raises(SystemExit) as ended:
         cli.main(["suite", str(path), "--store", str(tmp_path / "store")])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     line = capsys.readouterr().err
     assert expected in line
     assert line.count("\n") == 1

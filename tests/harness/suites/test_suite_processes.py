@@ -14,8 +14,8 @@ import pytest
 
 from harness.environments.machine.kernel.process_identity import exists, start_time, wait_until
 from harness.run.stopping import Stop
-from harness.suites.cell_process import run
-from harness.terminal.exits import Exit
+from harness.suites.cell_runner import run_process
+from harness.terminal.exits import ExitStatus
 
 PATIENCE_S = 120.0
 ENDLESS = ("sim", "--seeds", "1:1000000", "--no-check", "--jobs", "1", "--store")
@@ -36,16 +36,16 @@ settings = { simulation = { operations = 20, polls = 20, duration_ms = 6000 } }
 
 
 def test_the_status_and_output_of_a_child_are_returned(tmp_path: Path) -> None:
-    ending = run(["faults"], tmp_path / "a", PATIENCE_S, Stop())
+    ending = run_process(["faults"], tmp_path / "a", PATIENCE_S, Stop())
     assert (ending.status, ending.overdue, ending.stopped) == (0, False, False)
     assert "page-cache-loss" in ending.stdout
-    wrong = run(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
-    assert wrong.status == Exit.USAGE
+    wrong = run_process(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
+    assert wrong.status == ExitStatus.USAGE
     assert "expected the name of a fault" in wrong.log_tail[0]
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", 1.0, Stop())
+    ending = run_process([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", 1.0, Stop())
     assert ending.overdue
     assert ending.status != 0
 
@@ -53,7 +53,7 @@ def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_a_child_is_ended_when_we_are_asked_to_end(tmp_path: Path) -> None:
     stop = Stop()
     threading.Timer(1.0, stop.request).start()
-    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", PATIENCE_S, stop)
+    ending = run_process([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", PATIENCE_S, stop)
     assert ending.stopped
     assert ending.status != 0
 
@@ -90,7 +90,7 @@ def test_an_interrupted_suite_prints_the_command_that_resumes_it(tmp_path: Path)
     assert wait_until(lambda: bool(list(store.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
     suite.send_signal(signal.SIGINT)
     _, output = suite.communicate(timeout=PATIENCE_S)
-    assert suite.returncode == Exit.UNKNOWN
+    assert suite.returncode == ExitStatus.UNKNOWN
     assert f"`harrow suite {file} --store '{store}'` resumes the suite" in output
 
 
@@ -100,7 +100,7 @@ def test_a_small_suite_from_the_command_line(tmp_path: Path) -> None:
     file.write_text(SMALL)
     command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == Exit.VALID, done.stderr
+    assert done.returncode == ExitStatus.VALID, done.stderr
     assert "the canary was found" in done.stderr
     (directory,) = (tmp_path / "store" / "suites" / "small").iterdir()
     root = ET.parse(directory / "junit.xml").getroot()

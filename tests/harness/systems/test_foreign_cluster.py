@@ -24,12 +24,11 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.node import SshNode
 from harness.run.health import partition_ends, unhealthy_reason
 from harness.store.journal import Journal, read_journal
+from harness.systems.admin_endpoint import NoAnswer, get_json
 from harness.systems.definition import load
-from harness.systems.foreign import ForeignBroker
-from harness.systems.from_image import BrokerFromImage
+from harness.systems.foreign import BrokerFromImage, ForeignBroker
 from harness.systems.runtime import here
-from harness.systems.unix_http import NoAnswer, get_json
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS
 from tests.harness.systems.images import image_on, shell
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
@@ -249,7 +248,7 @@ def test_a_node_that_dies_in_the_set_up_is_reported_with_its_last_log_lines(
     alone = ["--brokers", "1", "--replication-factor", "1", "--min-insync-replicas", "1", "--faults", "none"]
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--system", str(definition), *alone, "--network", "proxies", "--store", str(tmp_path)])
-    assert ended.value.code == Exit.FAILED
+    assert ended.value.code == ExitStatus.FAILED
     first, *lines = capsys.readouterr().err.split("harrow: ")[-1].splitlines()
     assert first == "expected node 1 to go on, found that it died of itself; its last log lines:"
     assert any(expected in line for line in lines)

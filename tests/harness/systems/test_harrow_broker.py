@@ -16,11 +16,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from broker.shell.properties import load
+from common.names import SpecError
 from harness.environments.base import NodePlan
 from harness.spec.spec import Spec
+from harness.systems.admin_endpoint import NoAnswer, get_json
 from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
-from harness.systems.unix_http import NoAnswer, get_json
-from naming import SpecError
 from simulation.scenario.rules import check_names, flaws
 
 Answers = Mapping[str, object]

@@ -15,7 +15,7 @@ from rich.console import Console
 from harness.environments import factory
 from harness.run.judging import judge
 from harness.shipped import SYSTEMS
-from harness.systems import selection
+from harness.systems.factory import make_system
 from history.reader import read_table
 from reports import render
 from reports.text.terminal import summary_lines
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         need(name)
         directory = tmp_path_factory.mktemp(name)
         spec = spec_for(SYSTEMS.files()[name], duration=14.0)
-        system = selection.make(spec)
+        system = make_system(spec)
         kill_again_and_again(spec, system, partial(factory.make, spec, frozenset(), directory, system), directory)
         directories[name] = directory
     judge(list(directories.values()))

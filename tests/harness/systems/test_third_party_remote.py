@@ -22,8 +22,8 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.run.judging import judge
 from harness.shipped import SYSTEMS
 from harness.store.journal import Journal
-from harness.systems import selection
 from harness.systems.definition import load
+from harness.systems.factory import make_system
 from harness.systems.foreign import ForeignBroker
 from harness.systems.runtime import here
 from history.reader import read_table
@@ -64,7 +64,7 @@ def in_an_image(directory: Path) -> Path:
     definition.write_text(f'image = "{name}"\n{DEFINITION.read_text()}')
     with closing(engine.connect()) as client, image_on(client, image.python_image(client), files, name):
         spec = spec_for(definition, duration=14.0, environment="docker")
-        system = selection.make(spec)
+        system = make_system(spec)
         run = directory / "run"
         kill_again_and_again(spec, system, partial(factory.make, spec, frozenset(), run, system), run)
     return run

@@ -14,11 +14,11 @@ from rich.console import Console
 
 from harness.environments.base import Environment, System
 from harness.run import runner
-from harness.run.phases.context import Plan
+from harness.run.context import Plan
 from harness.run.stopping import Stop
 from harness.spec.spec import Spec, reproduce
 from harness.store.journal import Journal
-from harness.terminal.progress import Progress
+from harness.terminal.console import RunProgress
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import FaultTarget
 
@@ -35,7 +35,7 @@ def need(name: str) -> str:
 
 
 def kill_again_and_again(spec: Spec, system: System, make: Callable[[Journal], Environment], directory: Path) -> None:
-    with Progress(Console(file=io.StringIO())) as progress:
+    with RunProgress(Console(file=io.StringIO())) as progress:
         outcome = runner.run(Plan(spec, Schedule(KILLS), directory, reproduce(spec)), system, make, progress, Stop())
     # On a busy machine one may still be healed when the next is due, which is then left out.
     assert outcome.took_hold >= len(KILLS) - 1, outcome.troubles

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.terminal import progress as module
-from harness.terminal.progress import Progress
+from harness.terminal import console as module
+from harness.terminal.console import RunProgress
 
 
 class Time:
@@ -30,7 +30,7 @@ def lines(output: io.StringIO) -> list[str]:
 
 def test_where_there_is_no_terminal_a_plain_line_comes_every_few_seconds(time: Time) -> None:
     output = io.StringIO()
-    with Progress(Console(file=output, width=200)) as progress:
+    with RunProgress(Console(file=output, width=200)) as progress:
         progress.phase("main", "60 s")
         for tick in range(101):
             time.s = 1000.0 + tick / 10
@@ -45,7 +45,7 @@ def test_where_there_is_no_terminal_a_plain_line_comes_every_few_seconds(time: T
 
 def test_on_a_terminal_one_line_lives(time: Time) -> None:
     output = io.StringIO()
-    with Progress(Console(file=output, width=200, force_terminal=True)) as progress:
+    with RunProgress(Console(file=output, width=200, force_terminal=True)) as progress:
         progress.phase("main")
         time.s += 65
         progress.status(7, ())
@@ -55,13 +55,13 @@ def test_on_a_terminal_one_line_lives(time: Time) -> None:
 
 def test_a_message_with_brackets_is_printed_unchanged(time: Time) -> None:
     output = io.StringIO()
-    with Progress(Console(file=output, width=200)) as progress:
+    with RunProgress(Console(file=output, width=200)) as progress:
         progress.log("ISR [1, 2] and [bold]")
     assert lines(output) == ["00:00  ISR [1, 2] and [bold]"]
 
 
 def test_a_long_note_is_one_line_where_there_is_no_terminal(time: Time) -> None:
     output = io.StringIO()
-    with Progress(Console(file=output, width=40)) as progress:
+    with RunProgress(Console(file=output, width=40)) as progress:
         progress.log("word " * 50)
     assert len(lines(output)) == 1

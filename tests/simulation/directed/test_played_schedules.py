@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands import cli
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from simulation.directed import files, load
 
 SHOWN = {
@@ -24,7 +24,7 @@ def test_the_report_of_a_schedule_shows_its_trace_and_its_result(
     path = files.DIRECTORY / f"{name}.toml"
     with pytest.raises(SystemExit) as ended:
         cli.main(["sim", "--schedule", str(path), "--store", str(tmp_path)])
-    assert ended.value.code == Exit.ANOMALIES
+    assert ended.value.code == ExitStatus.ANOMALIES
     output = capsys.readouterr().out
     assert "without: nothing wrong" in output
     assert SHOWN[name] in output

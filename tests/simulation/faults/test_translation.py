@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
 from nemesis.schedule_file import loads_script
@@ -122,7 +122,7 @@ def test_a_schedule_without_faults_is_a_quiet_simulation() -> None:
 def test_the_command_takes_a_script_for_one_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "script.toml"
     script.write_text(SCRIPT)
-    assert harrow("sim", "--seed", "1", "--faults", script, *FINE) == Exit.VALID
+    assert harrow("sim", "--seed", "1", "--faults", script, *FINE) == ExitStatus.VALID
     assert "isolate" in capsys.readouterr().out
-    assert harrow("sim", "--seeds", "1:2", "--faults", script, *FINE) == Exit.USAGE
+    assert harrow("sim", "--seeds", "1:2", "--faults", script, *FINE) == ExitStatus.USAGE
     assert "--faults FILE is for one seed" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.rules.flaws import FLAWS
 from harness.commands import cli
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from simulation.known_flaws import hunt, hunt_files, page, visibility
 from simulation.known_flaws.hunt import FirstFinding, Hunt, HuntTask, ShrunkSize
 from simulation.runs.findings import Finding, Layer
@@ -69,7 +69,7 @@ def test_hunts_of_other_seeds_are_refused(tmp_path: Path, capsys: pytest.Capture
     notes.write_text('{"format": 0, "hunts": []}')
     with pytest.raises(SystemExit) as ended:
         cli.main(["zoo", "--notes", str(notes)])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     (line,) = capsys.readouterr().err.splitlines()
     assert "expected hunts of choice format" in line
 
@@ -168,7 +168,7 @@ def test_only_flaws_have_reasons() -> None:
 def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["known-flaws", "--flaw", "gremlin"])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     (line,) = capsys.readouterr().err.splitlines()
     assert "found 'gremlin'" in line
 
@@ -178,7 +178,7 @@ def test_the_command_writes_its_page(capsys: pytest.CaptureFixture[str], tmp_pat
     arguments = ["--seeds", "20", "--flaw", LIAR.name, "--no-check", "--shrink", "20", "--out", str(path)]
     with pytest.raises(SystemExit) as ended:
         cli.main(["known-flaws", *arguments])
-    assert ended.value.code == Exit.VALID
+    assert ended.value.code == ExitStatus.VALID
     output = capsys.readouterr()
     assert "1 of 1 flaws found by random seeds" in output.out
     assert "B-25 ack-before-replication: seed 1: P-12" in output.err

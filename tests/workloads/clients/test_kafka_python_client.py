@@ -160,7 +160,7 @@ def test_a_partition_that_does_not_exist_is_a_failure(connect):
 
 
 def test_a_producer_that_is_stuck_for_good_is_replaced(broker, connect, monkeypatch):
-    monkeypatch.setattr("workloads.clients.renewal.RENEWAL_INTERVAL_S", 0.0)
+    monkeypatch.setattr("workloads.clients.producers.RENEWAL_INTERVAL_S", 0.0)
     script(broker, 87)  # INVALID_RECORD is fatal to kafka-python's idempotent producer
     producer = connect()
     assert send(producer, 1)[0].status == "fail"
@@ -321,7 +321,7 @@ def test_what_is_sent_after_it_ran_out_of_time_is_unknown(broker, connect, monke
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_no_storm_of_troubles_makes_an_outcome_untrue(broker, connect, monkeypatch, seed, idempotence):
-    monkeypatch.setattr("workloads.clients.renewal.RENEWAL_INTERVAL_S", 0.0)
+    monkeypatch.setattr("workloads.clients.producers.RENEWAL_INTERVAL_S", 0.0)
     weather = random.Random(seed)
     broker.on_produce = lambda *_: weather.choice(STORM)
     producer = connect(idempotence=idempotence, request_timeout_ms=200, delivery_timeout_ms=600)

@@ -24,11 +24,10 @@ _ROOT = Path(__file__).parents[4]
 _OURS = (
     *(
         "broker",
-        "naming",
+        "common",
         "nemesis",
         "history/__init__.py",
         "harness/__init__.py",
-        "harness/store/durable.py",
         "harness/store/journal.py",
     ),
     *("harness/systems/__init__.py", "harness/systems/sidecar"),

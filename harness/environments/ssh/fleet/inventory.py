@@ -20,8 +20,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from common.names import SpecError, unknown
 from harness.environments.ssh.fleet.hosts import SshHost
-from naming import SpecError, unknown
 
 _PATHS: Final = ("key", "known_hosts")
 _KNOWN: Final = {field.name.replace("_", "-") for field in fields(SshHost)} - {"device"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.store.durable import replacing
+from common.atomic_files import replacing
 
 
 def cache_directory() -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.environments.machine.environment import MachineEnvironment
-from harness.run.phases.set_up import TOPIC
+from harness.run.phases import TOPIC
 from harness.spec.spec import Spec
 from harness.systems.harrow_broker import HarrowBroker
 from nemesis.capabilities.cluster import NodeError, PartitionView

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from common.names import SpecError
 from harness.commands.cli import main
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.connection.ssh import Answer, Connection
@@ -16,7 +17,6 @@ from harness.environments.ssh.fleet.hosts import SshHost, host_from_json
 from harness.environments.ssh.fleet.inventory import for_nodes, load
 from harness.store.heal import heal
 from harness.store.journal import Journal
-from naming import SpecError
 
 
 def inventory(place: Path, text: str) -> Path:
