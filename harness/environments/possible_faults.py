@@ -24,7 +24,7 @@ from nemesis.schedule import parts
 CAPABILITIES: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": CAPABILITIES_OF_VMS}
 
 
-def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
+def refuse_impossible(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
     """Check that the environment can inject these faults into the system, by the mechanisms that the user asked for.
 
     It starts nothing but short probes of mechanisms. Raises `SpecError`, and `EnvironmentFailed` for a missing image.
@@ -74,7 +74,7 @@ def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
             )
 
 
-def settled(spec: Spec, system: System) -> Spec:
+def expand_families(spec: Spec, system: System) -> Spec:
     """Expand families of faults, and `all`, in the specification to the kinds of fault that can be injected here.
 
     Raises `SpecError` for a family without any such kind.
@@ -105,7 +105,7 @@ def _capabilities_of(spec: Spec) -> Capabilities:
     """The capabilities of a specification's environment. Raises `EnvironmentFailed` if its machines cannot be nodes."""
     if spec.environment != "ssh":
         return CAPABILITIES[spec.environment]
-    from harness.environments.ssh.fleet import selection
+    from harness.environments.ssh import selection
 
     return selection.capabilities_of(spec)
 

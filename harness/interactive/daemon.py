@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments import factory
+from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.environment import MachineEnvironment
-from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.interactive.protocol import ABOUT
 from harness.run.stopping import Stop, on_signals
 from harness.spec.spec import Spec, from_json

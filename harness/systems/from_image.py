@@ -20,7 +20,7 @@ from nemesis.capabilities.cluster import Capability
 
 @dataclass(frozen=True)
 class BrokerFromImage(ForeignBroker):
-    """Also implements `harness.environments.docker.contents.Contents`."""
+    """Also implements `harness.environments.docker.environment.Contents`."""
 
     image: str = ""
 

@@ -15,7 +15,7 @@ from nemesis.capabilities.cluster import Endpoint, NodeError
 
 
 class ProcessHost:
-    """Implements `harness.environments.machine.node.Host`. Its resource limits need no privilege."""
+    """Implements `harness.environments.machine.node.NodeHost`. Its resource limits need no privilege."""
 
     def __init__(self, supervisor: Supervisor, endpoint: Endpoint) -> None:
         self._supervisor = supervisor
@@ -39,9 +39,9 @@ class ProcessHost:
         """Start it through the supervisor as well."""
         self.launch(command, {}, log)
 
-    def throttle(self, process: RunningProcess, percent: int) -> resource_limits.Throttle:
+    def throttle(self, process: RunningProcess, percent: int) -> resource_limits.DutyCycle:
         """Stop and continue it periodically."""
-        return resource_limits.Throttle(self._supervisor, process, self._endpoint, percent)
+        return resource_limits.DutyCycle(self._supervisor, process, self._endpoint, percent)
 
     def limit_memory(self, process: RunningProcess) -> int:
         """Limit its address space."""

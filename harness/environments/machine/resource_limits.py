@@ -26,7 +26,7 @@ class Stoppable(Protocol):
     def signal(self, signal_number: int) -> bool: ...
 
 
-class Throttle:
+class DutyCycle:
     """Lets the group of a process run for some percent of the time (`duty_cycle`)."""
 
     def __init__(self, supervisor: Supervisor, process: Stoppable, endpoint: int, percent: int) -> None:

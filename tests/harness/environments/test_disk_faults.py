@@ -13,7 +13,7 @@ from checkers.input.run_facts import ENDING_KINDS, LOSSY_KINDS
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.machine.mechanisms import DISKS
-from harness.environments.storage.survivors import SECTOR_BYTES
+from harness.environments.storage.node_disk import SECTOR_BYTES
 from nemesis.capabilities.cluster import NodeError
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site

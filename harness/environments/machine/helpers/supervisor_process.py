@@ -34,7 +34,7 @@ from harness.environments.storage.disks import Disks
 from nemesis.capabilities.shapes import Shape
 
 
-class Settings(NamedTuple):
+class SupervisorSettings(NamedTuple):
     """What the supervisor creates when it starts."""
 
     network: bool  # a namespace per endpoint, and the switch
@@ -96,7 +96,7 @@ class _Children:
 
 
 class _SupervisorProcess:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SupervisorSettings) -> None:
         if settings.network and os.geteuid() != 0:
             linux.become_owner_of_namespaces(0)
         if settings.mounts:
@@ -158,7 +158,7 @@ def main() -> None:
     if not settings:  # the harness has ended meanwhile
         return
     try:
-        supervisor = _SupervisorProcess(Settings(**json.loads(settings)))
+        supervisor = _SupervisorProcess(SupervisorSettings(**json.loads(settings)))
     except OSError as error:
         send({"error": str(error), "cause": to_json(cause_of(error))})
         return
