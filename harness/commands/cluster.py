@@ -12,7 +12,7 @@ import click
 from harness.commands.parts.names import NamedGroup, OneOf
 from harness.commands.parts.starting import before_start
 from harness.commands.parts.stores import command_for, store_option
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.store.run_names import plain
 from nemesis.faults import KINDS
 from nemesis.schedule import parts

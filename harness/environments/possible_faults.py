@@ -1,7 +1,14 @@
-"""Decides which faults are possible: in the environment of a run, on this machine, with the system under test.
+"""Decides which faults are impossible: on this machine, in the run's environment, with its cluster and its system.
 
-`check` refuses kinds that a user named, with the reason; `settled` leaves out kinds of a family that are not possible.
-What an environment can do comes from its `capabilities`, which tries mechanisms before it counts on them.
+A kind of fault names the capabilities that it needs (`FaultKind.needs`). It is impossible if one is missing from
+
+- the environment on this machine: `CAPABILITIES` has the module of each environment that says what it has, and why not;
+  `offered` there probes each mechanism before it counts on it, and `lacking` gives the reason and the remedy;
+- the shape of the cluster: `_of_the_cluster`;
+- the system under test: its `cannot`.
+
+`refuse_impossible` refuses kinds that a user named, with the reason. `expand_families` leaves out the impossible kinds
+of a family.
 """
 
 from __future__ import annotations
@@ -22,6 +29,7 @@ from nemesis.faults.base import FaultKind
 from nemesis.schedule import parts
 
 CAPABILITIES: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": CAPABILITIES_OF_VMS}
+"""What each environment can do on this machine; for `ssh`, with VMs of the run (an inventory's hosts are examined)."""
 
 
 def refuse_impossible(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.run.stopping import POLL_S, Stop
 
 _PR_SET_PDEATHSIG: Final = 1

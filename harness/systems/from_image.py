@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.environments.base import Addresses, NodePlan
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.systems.definition import Command
 from harness.systems.foreign import CONFIG_NAME, ForeignBroker
 from harness.systems.sidecar.config import SidecarConfig

@@ -142,7 +142,7 @@ def _run_here(command: Command) -> Printed:
 def _in_image(definition: Definition, name: str) -> NodeRuntime:
     """The runtime in an image, which is pulled if it is missing."""
     from harness.environments.docker import engine, image
-    from harness.environments.docker.image import PYTHON
+    from harness.environments.docker.python_tree import PYTHON
 
     with closing(engine.connect()) as client:
         settings = image.pulled(client, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from harness.environments.base import Addresses, NodePlan, Process, System
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from nemesis.capabilities.administration import Administrator
 from nemesis.capabilities.cluster import (
     CLIENTS,

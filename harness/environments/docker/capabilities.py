@@ -7,7 +7,7 @@ from functools import cache
 
 from harness.environments.base import EnvironmentFailed, Mechanisms
 from harness.environments.docker import engine, image
-from harness.environments.docker.holder import hold_namespace
+from harness.environments.docker.engine import hold_namespace
 from harness.environments.machine.feature_probes import ProbeResult, attempt, try_clock, try_ext4, try_fuse, try_shaping
 from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import SupervisorSettings

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.docker import engine, image
 from harness.environments.docker.capabilities import choose, offered
-from harness.environments.docker.holder import container_name, hold_namespace
+from harness.environments.docker.engine import container_name, hold_namespace
 from harness.environments.docker.host import ContainerHost, Housing, Limits
 from harness.environments.docker.image import ROOT
-from harness.environments.docker.python_tree import PACKAGES_AT
+from harness.environments.docker.python_tree import PACKAGES_AT, PYTHON
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.network.network import Namespaces
@@ -157,7 +157,7 @@ class DockerEnvironment(MachineEnvironment):
             namespace_of=self._holders[plan.node_id],
             directories=(plan.directory.absolute(), plan.socket.parent),
             read_only=(*visible, *([plan.directory.parent / "clock.so"] if "clock" in self._needs else [])),
-            python=sys.executable if self._programs == "machine" else image.PYTHON,
+            python=sys.executable if self._programs == "machine" else PYTHON,
             environment={**settings, RUN_MARK: self._token, "PYTHONPATH": ":".join(filter(None, packages))},
             limits=self._limits,
         )

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker.engine import LABEL, expecting
-from harness.environments.local.host import ProcessHost
-from harness.environments.machine import resource_limits
+from harness.environments.machine import process_host
 from harness.environments.machine.helpers.supervisor import SupervisedProcess, Supervisor
 from harness.environments.machine.kernel import process_identity
 from harness.environments.machine.node import RunningProcess
+from harness.environments.machine.process_host import ProcessHost
 from nemesis.capabilities.cluster import Endpoint, NodeError
 
 if TYPE_CHECKING:
@@ -269,9 +269,9 @@ class ContainerHost:
         """Replace this machine's interpreter by the container's, whose path may differ."""
         return [self._housing.python or command[0] if command[0] == sys.executable else command[0], *command[1:]]
 
-    def throttle(self, process: RunningProcess, percent: int) -> resource_limits.DutyCycle:
+    def throttle(self, process: RunningProcess, percent: int) -> process_host.DutyCycle:
         """Stop and continue it periodically: a quota would not affect a broker that is mostly idle."""
-        return resource_limits.DutyCycle(self._supervisor, process, self._endpoint, percent)
+        return process_host.DutyCycle(self._supervisor, process, self._endpoint, percent)
 
     def limit_memory(self, process: RunningProcess) -> int:
         """Limit its control group to its current use; the kernel kills it when it needs more."""

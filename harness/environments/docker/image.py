@@ -19,14 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import engine, python_tree
 from harness.environments.docker.engine import expecting, reason_of, troubles
-from harness.environments.docker.python_tree import PACKAGES_AT
+from harness.environments.docker.python_tree import PACKAGES_AT, PYTHON
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-
-PYTHON = "python3"
-"""The interpreter in every image of the broker, found through PATH."""
 
 _DISTRIBUTIONS = ("crc32c", "kafka-python")
 """What the broker imports besides Python's own library."""

@@ -1,4 +1,4 @@
-"""Capabilities and mechanisms of the environment `local`."""
+"""Capabilities and mechanisms of the environment `local`: what faults can use on this machine, or why they cannot."""
 
 from __future__ import annotations
 

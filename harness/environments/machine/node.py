@@ -12,7 +12,6 @@ from typing import Protocol
 
 from harness.environments.base import NodePlan
 from harness.environments.common.layout import PlannedNode
-from harness.environments.machine import resource_limits
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.kernel import process_identity
 from harness.environments.storage import node_disk
@@ -272,7 +271,7 @@ class MachineNode(PlannedNode):
 
     def running_percent(self, seconds: float) -> float:
         """Sample whether the process may run; returns the percentage of samples in which it might."""
-        return resource_limits.running_percent(self._living().pid, seconds)
+        return process_identity.running_percent(self._living().pid, seconds)
 
     def limit_memory(self) -> int:
         """Limit the process's memory to what it has now; returns the limit in bytes."""

@@ -24,7 +24,7 @@ from itertools import permutations
 from pathlib import Path
 
 from harness.environments.machine.helpers.jsonl import receive_line
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.environments.machine.kernel import linux
 from harness.environments.network import link_probes
 from harness.environments.network.rtnetlink import Wire

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.environments.causes import cause_of, to_json
-from harness.environments.machine.helpers import forks
+from harness.environments.machine.helpers import programs
 from harness.environments.machine.helpers.jsonl import receive_line
 from harness.environments.machine.kernel import linux, process_identity
 from harness.environments.network.namespaces import Switch
@@ -48,7 +48,7 @@ class _Children:
 
     def __init__(self, switch: Switch | None) -> None:
         self._switch = switch
-        self._children: dict[int, forks.Child] = {}
+        self._children: dict[int, programs.Child] = {}
 
     def spawn(self, command: Sequence[str], endpoint: int, descriptors: Sequence[int]) -> tuple[int, int]:
         supervisor = os.getpid()
@@ -61,7 +61,7 @@ class _Children:
                 os._exit(1)
 
         stdin, stdout, stderr = descriptors
-        child = forks.start(command, os.environ, (stdin, stdout, stderr), prepare=prepare)
+        child = programs.start(command, os.environ, (stdin, stdout, stderr), prepare=prepare)
         number = len(self._children) + 1
         self._children[number] = child
         return number, child.pid
@@ -90,7 +90,7 @@ class _Children:
                 self._signal_group(child, signal.SIGKILL)
 
     @staticmethod
-    def _signal_group(child: forks.Child, signal_number: int) -> None:
+    def _signal_group(child: programs.Child, signal_number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal_number)
 

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.environments.base import EnvironmentFailed, NodePlan
-from harness.environments.local.host import ProcessHost
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.machine.node import MachineNode
+from harness.environments.machine.process_host import ProcessHost
 from harness.environments.machine.wall_clock import SkewedClock
 from harness.environments.ssh.agent.config import AgentConfig, claim
 from harness.environments.ssh.agent.disks import AgentDisk
