@@ -50,7 +50,7 @@ class FakeChannel:
 
 
 class FakeConnection:
-    """Implements what is used of `harness.environments.ssh.connection.ssh.Connection`; every command is an agent."""
+    """Implements what is used of `harness.environments.ssh.connection.ssh.SshConnection`; every command is an agent."""
 
     is_up = True
 
@@ -85,7 +85,7 @@ class FakeConnection:
 
 
 class FakeFleet:
-    """One machine. `connect` is put in the place of the class `Connection`."""
+    """One machine. `connect` is put in the place of the class `SshConnection`."""
 
     how = "a thread"
     ours = True

@@ -169,7 +169,7 @@ def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environmen
 _PROBE = """
 import socket
 from harness.environments.ssh.cache import keep
-from harness.environments.ssh.agent.firewall import Firewall, Rules
+from harness.environments.ssh.agent.firewall import Firewall, FirewallRules
 
 def passes():
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -193,9 +193,9 @@ def dials(port):
 firewall = Firewall("KIND", "probe", "127.0.0.9", 2222)
 servers = [socket.create_server(("127.0.0.1", port)) for port in (2222, 3333)]
 seen = [passes()]
-firewall.set(Rules(not_from=("127.0.0.9",)))
+firewall.set(FirewallRules(not_from=("127.0.0.9",)))
 seen += [passes(), dials(2222)]
-firewall.set(Rules(reset_from=("127.0.0.9",)))
+firewall.set(FirewallRules(reset_from=("127.0.0.9",)))
 seen += [passes(), dials(3333), firewall.resets() >= 1]
 firewall.clear()
 firewall.clear()
