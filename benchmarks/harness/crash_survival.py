@@ -33,7 +33,7 @@ from typing import NamedTuple, Protocol
 from common.atomic_files import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.ssh.vms.template import Template, template
 from harness.environments.ssh.vms.vm import Vm
 from harness.environments.storage.fuse import FuseMounts, probe
@@ -172,7 +172,7 @@ def forgetful(kind: str, directory: Path) -> Iterator[Disk]:
     if kind == "fuse":
         probe()
     with ExitStack() as undo:
-        supervisor = Supervisor(Settings(network=False, mounts=kind == "ext4", endpoints=()), {})
+        supervisor = Supervisor(SupervisorSettings(network=False, mounts=kind == "ext4", endpoints=()), {})
         undo.callback(supervisor.close)
         journal = Journal(directory)
         plan = NodePlan(1, "broker", directory, directory / "data", directory / "socket", "files")
@@ -239,7 +239,7 @@ def _synced(name: str) -> str:
 
 @contextmanager
 def virtual(directory: Path) -> Iterator[Disk]:
-    supervisor = Supervisor(Settings(network=False, mounts=False, endpoints=()), {})
+    supervisor = Supervisor(SupervisorSettings(network=False, mounts=False, endpoints=()), {})
     try:
         disk = VmDisk(supervisor, template(supervisor), directory)
         try:

@@ -12,7 +12,7 @@ import click
 
 from harness.commands.groups import NamedGroup, OneOf
 from harness.commands.shared import before_start, command_for, store_option
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.store.run_names import plain
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
@@ -63,8 +63,8 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
     with before_start():
         system = make_system(spec)
-        spec = possible_faults.settled(spec, system)
-        possible_faults.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
+        spec = possible_faults.expand_families(spec, system)
+        possible_faults.refuse_impossible(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
     directory = make_run_directory(store, plain([NAME, spec.environment]), None)
     log = directory / "owner.log"
     with log.open("wb") as errors:

@@ -152,7 +152,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     with before_start():
         system = make_system(spec)
         name = of_run(spec, system.name, "" if schedule_file is None else schedule_file.stem)
-        spec = possible_faults.settled(spec, system)
+        spec = possible_faults.expand_families(spec, system)
         schedule = _schedule(spec, schedule_file)
         _check(spec, schedule, system)
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
@@ -208,7 +208,7 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     except ClientMissingError as error:
         raise SpecError(f"{error}{f'; {to_install(error.distribution)}' if error.distribution else ''}") from error
     wanted = [KINDS[part] for fault in spec.faults for part in schedules.parts(fault)]
-    possible_faults.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
+    possible_faults.refuse_impossible(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
 def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:

@@ -18,10 +18,10 @@ from harness.doctor.remedies.default_job import LOOPBACK
 from harness.doctor.remedies.remedy import distributions
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit
+from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.feature_probes import ProbeResult, attempt
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
-from harness.environments.machine.kernel.sockets import place_for_sockets
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 
 DISK_BYTES = 256 << 20
 """A run of a minute stores some 10 MB, and its cluster's disks take some 50 MB while it is in progress."""
@@ -196,7 +196,7 @@ def try_processes() -> ProbeResult:
     """Let a supervisor start a process and wait for its end, as it does with every node."""
 
     def probe() -> str:
-        supervisor = Supervisor(Settings(network=False, mounts=False, endpoints=(0,)), {})
+        supervisor = Supervisor(SupervisorSettings(network=False, mounts=False, endpoints=(0,)), {})
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             started = supervisor.spawn([sys.executable, "-S", "-E", "-c", ""], 0, nothing, nothing, nothing)

@@ -15,7 +15,7 @@ from harness.doctor.remedies.machine_state import find
 from harness.doctor.remedies.table import TITLES
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
-from harness.environments.docker.probe import try_docker
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.local import capabilities as local
 from harness.environments.machine.feature_probes import (
     ProbeResult,
@@ -26,7 +26,7 @@ from harness.environments.machine.feature_probes import (
     try_namespaces,
     try_shaping,
 )
-from harness.environments.ssh.probe import try_ssh
+from harness.environments.ssh.capabilities import try_ssh
 from harness.environments.ssh.vms.probe import try_vms
 from harness.terminal.exits import describe
 from nemesis.capabilities.cluster import Capability

@@ -52,8 +52,8 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
 def _over_ssh(
     spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal
 ) -> Environment:
+    from harness.environments.ssh import selection
     from harness.environments.ssh.environment import SshEnvironment
-    from harness.environments.ssh.fleet import selection
 
     return SshEnvironment(
         directory,

@@ -22,8 +22,8 @@ from typing import Any
 
 from common.atomic_files import replacing
 from harness.environments import factory
+from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.environment import MachineEnvironment
-from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.run.daemon_client import ABOUT
 from harness.run.stopping import Stop, on_signals
 from harness.spec.spec import Spec, from_json

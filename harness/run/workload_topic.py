@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from harness.environments.base import Process
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.run.context import RunContext, with_log
 from harness.run.stopping import RunFailed
 from harness.spec.spec import OWN_SYSTEM

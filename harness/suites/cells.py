@@ -90,8 +90,8 @@ def require_possible(cell: Cell) -> None:
     try:
         spec = spec_of(cell)
         system = make_system(spec)
-        spec = possible_faults.settled(spec, system)
-        possible_faults.check(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
+        spec = possible_faults.expand_families(spec, system)
+        possible_faults.refuse_impossible(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
     except (SpecError, EnvironmentFailed) as error:
         raise Skipped(str(error)) from error
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.spec.spec import Spec
 from harness.systems.admin_endpoint import (
     log_of,

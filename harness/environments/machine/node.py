@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.environments.base import NodePlan
-from harness.environments.common.planned import PlannedNode
-from harness.environments.machine import resource_limits
+from harness.environments.common.layout import PlannedNode
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.kernel import process_identity
-from harness.environments.storage import survivors
+from harness.environments.storage import node_disk
 from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.store.journal import Journal
@@ -106,7 +105,7 @@ class Throttle(Protocol):
         ...
 
 
-class Host(Protocol):
+class NodeHost(Protocol):
     """Runs the processes of one node, one at a time, and can limit their resources. Errors are `NodeError`."""
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
@@ -141,7 +140,7 @@ class MachineNode(PlannedNode):
         self,
         plan: NodePlan,
         system: Runnable,
-        host: Host,
+        host: NodeHost,
         disk: PageCache,
         journal: Journal,
         clock: ProcessClock | None = None,
@@ -272,7 +271,7 @@ class MachineNode(PlannedNode):
 
     def running_percent(self, seconds: float) -> float:
         """Sample whether the process may run; returns the percentage of samples in which it might."""
-        return resource_limits.running_percent(self._living().pid, seconds)
+        return process_identity.running_percent(self._living().pid, seconds)
 
     def limit_memory(self) -> int:
         """Limit the process's memory to what it has now; returns the limit in bytes."""
@@ -319,9 +318,9 @@ class MachineNode(PlannedNode):
                 if survival == "nothing":
                     return self._disk.lose(self.plan)
                 view = self._disk.view(self.plan)
-                before = survivors.contents(view)
+                before = node_disk.file_contents(view)
                 loss = self._disk.lose(self.plan)
-                survived = survivors.restore(view, before, survival, seed)
+                survived = node_disk.restore_survivors(view, before, survival, seed)
                 return replace(loss, lost_bytes=loss.lost_bytes - survived, survived_bytes=survived)
             except (HelperRefused, OSError) as error:
                 raise self._error(f"expected to drop the page cache of node {self.node_id}, found: {error}") from error

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.environments.base import NodePlan, System
-from harness.environments.common.planned import PlannedNode
+from harness.environments.common.layout import PlannedNode
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.machine import Machine, NotThere
 from harness.environments.storage.disks import FileState, losses

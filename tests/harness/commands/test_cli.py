@@ -185,9 +185,9 @@ def test_what_the_machine_lacks_is_one_line_and_status_2(
         monkeypatch.setattr("harness.environments.docker.capabilities.try_docker", lambda: silent)
         monkeypatch.setattr("harness.doctor.remedies.table._here", lambda: MachineState(root=True))
     if lacking == "qemu":
-        monkeypatch.setattr("harness.environments.ssh.vms.programs.shutil.which", lambda _program, **_: None)
+        monkeypatch.setattr("harness.environments.ssh.vms.probe.shutil.which", lambda _program, **_: None)
     if lacking == "paramiko":
-        monkeypatch.setattr("harness.environments.ssh.probe.importlib.util.find_spec", lambda _name: None)
+        monkeypatch.setattr("harness.environments.ssh.capabilities.importlib.util.find_spec", lambda _name: None)
     if lacking == "java":
         monkeypatch.setattr("checkers.spark.java_found", lambda: None)
     if lacking == "clients":

@@ -24,7 +24,7 @@ from harness.doctor.remedies.machine_state import MachineState
 from harness.doctor.remedies.table import TITLES
 from harness.environments.causes import Missing, Refused, TooLittle
 from harness.environments.local import capabilities as local
-from harness.environments.machine import mechanisms, selection
+from harness.environments.machine import mechanisms
 from harness.environments.machine.feature_probes import ProbeResult
 from harness.terminal.exits import ExitStatus
 
@@ -53,8 +53,6 @@ def trials_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("try_docker", "try_vms", "try_ext4", "try_fuse", "try_namespaces", "try_shaping", "try_clock"):
         monkeypatch.setattr(examination, name, lambda: FINE)
     for name in ("try_namespaces", "try_ext4", "try_fuse"):
-        monkeypatch.setattr(selection, name, lambda: ProbeResult(False, "not tried"))
-    for name in ("try_ext4", "try_fuse"):
         monkeypatch.setattr(mechanisms, name, lambda: ProbeResult(False, "not tried"))
     assert local
 

@@ -13,7 +13,7 @@ from harness.doctor.remedies.machine_state import MachineState
 from harness.environments.causes import Refused
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities
-from harness.environments.machine import selection
+from harness.environments.machine import mechanisms
 from harness.environments.machine.feature_probes import ProbeResult
 from harness.environments.ssh import capabilities as ssh
 from nemesis.faults import KINDS
@@ -100,7 +100,7 @@ def test_a_fault_that_the_machine_cannot_inject_is_refused_with_cause_and_remedy
 ) -> None:
     closed = ProbeResult(False, "Permission denied", "shaping", Refused(errno.EACCES, "/dev/net/tun"))
     monkeypatch.setattr(capabilities, "try_shaping", lambda: closed)
-    monkeypatch.setattr(selection, "try_namespaces", lambda: ProbeResult(True, "works"))
+    monkeypatch.setattr(mechanisms, "try_namespaces", lambda: ProbeResult(True, "works"))
     monkeypatch.setattr(table, "_here", MachineState)
     with pytest.raises(SystemExit) as ended:
         main(["run", "--faults", "slow-network", "--page-cache", "page-cache", "--store", str(tmp_path / "store")])

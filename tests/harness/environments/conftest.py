@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.environments.base import System
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.docker.environment import DockerEnvironment
-from harness.environments.docker.probe import try_docker
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.feature_probes import (

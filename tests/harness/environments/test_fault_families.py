@@ -34,7 +34,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settled(faults: str) -> Sequence[str]:
     spec = resolve({"faults": faults}, 0)
-    return possible_faults.settled(spec, make_system(spec)).faults
+    return possible_faults.expand_families(spec, make_system(spec)).faults
 
 
 @pytest.mark.usefixtures("poor")

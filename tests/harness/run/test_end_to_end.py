@@ -12,7 +12,7 @@ import pytest
 
 import harness
 from harness.environments.base import Addresses, NodePlan
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.environments.machine.kernel import process_identity
 from harness.run.context import Plan
 from harness.run.stopping import RunFailed

@@ -15,7 +15,7 @@ import pytest
 from harness.commands import cli
 from harness.environments import factory
 from harness.environments.docker import engine, image
-from harness.environments.docker.probe import try_docker
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import of_run, wait_until
 from harness.environments.machine.node import MachineNode

@@ -14,7 +14,7 @@ from common.names import SpecError
 from harness.commands import cli
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import capabilities, engine, image
-from harness.environments.docker.probe import try_docker
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.machine.feature_probes import ProbeResult
 from harness.systems.foreign import BrokerFromImage
 from harness.terminal.exits import ExitStatus

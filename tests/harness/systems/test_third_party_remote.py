@@ -15,7 +15,7 @@ import pytest
 
 from harness.environments import factory
 from harness.environments.docker import engine, image
-from harness.environments.docker.probe import try_docker
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.docker.python_tree import PACKAGES_AT
 from harness.environments.ssh.capabilities import SshCapabilities
 from harness.environments.ssh.environment import SshEnvironment

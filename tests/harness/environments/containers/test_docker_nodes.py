@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.docker import control_group
+from harness.environments.docker import host
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.docker.engine import connect, containers_of
 from harness.environments.docker.environment import DockerEnvironment
 from harness.environments.docker.host import Limits
-from harness.environments.docker.probe import try_docker
 from harness.environments.machine.kernel import process_identity
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
@@ -82,11 +82,11 @@ def test_a_node_keeps_its_network_its_cuts_and_its_container_over_a_restart(envi
 
 def test_a_node_may_have_what_it_was_given_and_no_more(environment: DockerEnvironment) -> None:
     node = environment.cluster.nodes[2]
-    assert control_group.memory_limit(node.pid or 0) == 256 * _MIB
+    assert host.memory_limit(node.pid or 0) == 256 * _MIB
     assert node.memory_limit() is None
     node._host._container.reload()
     assert node._host._container.attrs["HostConfig"]["NanoCpus"] == 500_000_000
-    assert 0 < control_group.memory_in_use(node.pid or 0) < 256 * _MIB
+    assert 0 < host.memory_in_use(node.pid or 0) < 256 * _MIB
 
 
 def test_files_have_the_same_path_inside_and_outside(environment: DockerEnvironment) -> None:

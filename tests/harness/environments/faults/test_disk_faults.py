@@ -12,7 +12,7 @@ import pytest
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.machine.mechanisms import DISKS
-from harness.environments.storage.survivors import SECTOR_BYTES
+from harness.environments.storage.node_disk import SECTOR_BYTES
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from nemesis.capabilities.cluster import NodeError
 from nemesis.faults import KINDS
@@ -226,6 +226,7 @@ def test_a_disk_fails_until_it_works_again(
 
     with writing(ask), fire(site, "disk-error", (1,), {"trouble": trouble}) as fault:
         assert f"in trouble: {trouble}" in fault.evidence
+        assert wait_for(lambda: answer in found)  # the kernel's reading ahead may have met the trouble first
     assert answer in found
     assert order(environment.plans[0], **request_) != answer
 

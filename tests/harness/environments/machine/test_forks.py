@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.machine.helpers import forks
+from harness.environments.machine.helpers import programs
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.agent import fork_client
 
 _PROGRAM = """
 import json, os, sys
-from harness.environments.machine.helpers import forks
+from harness.environments.machine.helpers import programs
 
 IMPORTED_BY = os.getpid()
 
@@ -39,11 +39,11 @@ def main():
     print(sys.stdin.readline().strip())
     left, kept = os.pipe()
     words = [sys.executable, "-m", "greeter", "once", "more"]
-    forked = forks.start(words, {**os.environ, "WORD": "said"}, (None, None, None), [kept])
+    forked = programs.start(words, {**os.environ, "WORD": "said"}, (None, None, None), [kept])
     print(json.dumps([kept, forked.wait(20), type(forked).__name__]))
-    started = forks.start([sys.executable, "-c", "import sys; sys.exit(5)"], os.environ, (None, None, None))
+    started = programs.start([sys.executable, "-c", "import sys; sys.exit(5)"], os.environ, (None, None, None))
     print(json.dumps([started.wait(20), type(started).__name__]))
-    slow = forks.start([sys.executable, "-m", "slow"], os.environ, (None, None, None))
+    slow = programs.start([sys.executable, "-m", "slow"], os.environ, (None, None, None))
     slow.kill()
     print(json.dumps(slow.wait(20)))
     raise ValueError("and that was that")
@@ -110,9 +110,9 @@ def test_waiting_for_a_fork_ends_at_the_timeout(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(_SLOW)
     script = (
         "import subprocess, os\n"
-        "from harness.environments.machine.helpers import forks\n"
-        "forks.make_ready(['slow'])\n"
-        "child = forks.fork('slow', (), os.environ, (None, None, None))\n"
+        "from harness.environments.machine.helpers import programs\n"
+        "programs.make_ready(['slow'])\n"
+        "child = programs.fork('slow', (), os.environ, (None, None, None))\n"
         "try:\n    child.wait(0.05)\n"
         "except subprocess.TimeoutExpired:\n    child.kill()\n"
         "print(child.wait(), child.returncode)\n"
@@ -126,6 +126,6 @@ def test_waiting_for_a_fork_ends_at_the_timeout(tmp_path: Path) -> None:
 
 
 def test_without_imported_programs_a_new_interpreter_starts() -> None:
-    child = forks.start([sys.executable, "-m", "this"], os.environ, (None, subprocess.DEVNULL, None))
+    child = programs.start([sys.executable, "-m", "this"], os.environ, (None, subprocess.DEVNULL, None))
     assert isinstance(child, subprocess.Popen)
     assert child.wait(20) == 0

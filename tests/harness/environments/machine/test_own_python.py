@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from harness.environments.machine.helpers.own_python import module_command, module_of
+from harness.environments.machine.helpers.programs import module_command, module_of
 
 
 def test_a_module_command_is_known_for_what_it_runs() -> None:

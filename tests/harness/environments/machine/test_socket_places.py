@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.machine.kernel.sockets import OWN_BYTES, PATH_BYTES_MAX, place_for_sockets
+from harness.environments.common.layout import OWN_BYTES, PATH_BYTES_MAX, place_for_sockets
 
 
 def test_the_usual_place_is_taken_where_it_is_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.machine.kernel.process_identity import wait_until
 
 pytestmark = pytest.mark.root
@@ -29,7 +29,7 @@ def guest() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _supervisor(namespace: str) -> Supervisor:
-    return Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
+    return Supervisor(SupervisorSettings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {})
 
 
 def test_it_is_wired_to_the_others_and_its_links_can_be_cut(guest: subprocess.Popen[bytes]) -> None:

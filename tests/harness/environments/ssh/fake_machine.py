@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.environments.base import NodePlan
-from harness.environments.ssh.connection.rpc import Listener, Request
-from harness.environments.ssh.fleet.facts import Facts
-from harness.environments.ssh.fleet.hosts import SshHost
+from harness.environments.ssh.connection.facts import Facts
+from harness.environments.ssh.connection.hosts import SshHost
+from harness.environments.ssh.connection.rpc import Request, RpcServer
 
 Answer = Callable[[Request], object]
 
@@ -50,7 +50,7 @@ class FakeChannel:
 
 
 class FakeConnection:
-    """Implements what is used of `harness.environments.ssh.connection.ssh.Connection`; every command is an agent."""
+    """Implements what is used of `harness.environments.ssh.connection.ssh.SshConnection`; every command is an agent."""
 
     is_up = True
 
@@ -68,7 +68,7 @@ class FakeConnection:
 
     def _obey(self, theirs: socket.socket) -> None:
         with suppress(OSError), theirs.makefile("rb", buffering=0) as source:
-            listener = Listener(source, theirs.fileno())
+            listener = RpcServer(source, theirs.fileno())
             if listener.first() is not None:
                 listener.accept(None)
                 listener.serve(self._answer, (ValueError,), in_turn=lambda _: False)
@@ -85,7 +85,7 @@ class FakeConnection:
 
 
 class FakeFleet:
-    """One machine. `connect` is put in the place of the class `Connection`."""
+    """One machine. `connect` is put in the place of the class `SshConnection`."""
 
     how = "a thread"
     ours = True

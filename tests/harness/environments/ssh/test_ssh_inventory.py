@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,9 @@ import pytest
 from common.names import SpecError
 from harness.commands.cli import main
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.connection.ssh import Answer, Connection
-from harness.environments.ssh.fleet.facts import examine
-from harness.environments.ssh.fleet.hosts import SshHost, host_from_json
-from harness.environments.ssh.fleet.inventory import for_nodes, load
+from harness.environments.ssh.connection.facts import examine
+from harness.environments.ssh.connection.hosts import SshHost, host_from_json, hosts_for_nodes, load_inventory
+from harness.environments.ssh.connection.ssh import Answer, SshConnection
 from harness.store.heal import heal
 from harness.store.journal import Journal
 
@@ -25,8 +26,22 @@ def inventory(place: Path, text: str) -> Path:
     return place / "hosts.toml"
 
 
+def test_without_the_library_of_ssh_the_reason_is_one_line(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, '[[host]]\naddress = "a.example"\n')
+    lines = (
+        "import sys",
+        "sys.modules['paramiko'] = None",  # as if it were not installed
+        "from harness.commands.cli import main",
+        f"main(['run', '--environment', 'ssh', '--inventory', {str(hosts)!r}, '--store', {str(tmp_path / 'store')!r}])",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "paramiko is not installed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_setting_of_all_hosts_can_be_overridden_by_each(tmp_path: Path) -> None:
-    one, two = load(
+    one, two = load_inventory(
         inventory(
             tmp_path,
             'user = "admin"\nkey = "key"\nsudo = true\n'
@@ -55,16 +70,16 @@ def test_a_setting_of_all_hosts_can_be_overridden_by_each(tmp_path: Path) -> Non
 )
 def test_a_bad_inventory_is_one_line(tmp_path: Path, text: str, line: str) -> None:
     with pytest.raises(SpecError) as raised:
-        load(inventory(tmp_path, text))
+        load_inventory(inventory(tmp_path, text))
     assert line in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_every_node_needs_a_host_of_its_own(tmp_path: Path) -> None:
     file = inventory(tmp_path, '[[host]]\naddress = "a"\n[[host]]\naddress = "b"\n')
-    assert [host.address for host in for_nodes(file, 2)] == ["a", "b"]
+    assert [host.address for host in hosts_for_nodes(file, 2)] == ["a", "b"]
     with pytest.raises(SpecError, match=r"expected a host for each of 4 nodes in .*, found 2"):
-        for_nodes(file, 4)
+        hosts_for_nodes(file, 4)
 
 
 def test_a_host_outlives_the_journal(tmp_path: Path) -> None:
@@ -130,7 +145,7 @@ def test_a_host_that_cannot_be_healed_is_reported_and_the_rest_is_healed(tmp_pat
     assert lines[1].endswith("sockets deleted")
 
 
-class FakeConnection(Connection):
+class FakeConnection(SshConnection):
     """A machine with answers given by the test."""
 
     def __init__(self, answer: Answer, **settings: Any) -> None:

@@ -15,9 +15,9 @@ import pytest
 from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.capabilities import SshCapabilities
-from harness.environments.ssh.connection.ssh import Connection
+from harness.environments.ssh.connection.facts import examine
+from harness.environments.ssh.connection.ssh import SshConnection
 from harness.environments.ssh.environment import SshEnvironment
-from harness.environments.ssh.fleet.facts import examine
 from harness.store.journal import Journal
 from harness.systems.definition import load
 from harness.systems.runtime import on_host
@@ -75,7 +75,7 @@ def _cut(environment: SshEnvironment) -> set[tuple[int, int]]:
 
 def test_a_machine_reports_its_features_and_our_address(environment: SshEnvironment) -> None:
     machine = environment._fleet
-    connection = Connection(machine.host(1), machine.dial(1))
+    connection = SshConnection(machine.host(1), machine.dial(1))
     facts = examine(connection)
     connection.close()
     assert facts.harness_address == "10.77.0.254"
@@ -97,7 +97,7 @@ def definition(tmp_path: Path) -> Path:
 
 def test_a_host_reports_its_broker_and_its_python(environment: SshEnvironment, definition: Path) -> None:
     machine = environment._fleet
-    with closing(Connection(machine.host(1), machine.dial(1))) as connection:
+    with closing(SshConnection(machine.host(1), machine.dial(1))) as connection:
         runtime = on_host(load(definition), connection)
     messages = runtime.values["place"]
     assert messages.startswith(f"{runtime.env['HOME']}/there 10.77.0.254 "), "it was asked over the connection"
@@ -117,7 +117,7 @@ def test_the_hosts_of_an_inventory_are_examined_before_anything_is_started(defin
 def test_a_host_that_lacks_the_broker_is_named(environment: SshEnvironment, definition: Path) -> None:
     machine = environment._fleet
     definition.write_text(definition.read_text().replace("version = ['sh', '-c',", "version = ['no-such-broker',"))
-    connection = Connection(machine.host(1), machine.dial(1))
+    connection = SshConnection(machine.host(1), machine.dial(1))
     with closing(connection), pytest.raises(EnvironmentFailed) as caught:
         on_host(load(definition), connection)
     line = str(caught.value)
@@ -137,7 +137,7 @@ def test_a_wrong_key_on_either_side_is_refused(environment: SshEnvironment, wron
         file.touch()
     fleet = environment._fleet
     with pytest.raises(EnvironmentFailed) as raised:
-        Connection(replace(fleet.host(1), **{wrong: file}), fleet.dial(1))
+        SshConnection(replace(fleet.host(1), **{wrong: file}), fleet.dial(1))
     messages = {"key": "to let root in with the key", "known_hosts": "expected to know the key of host host-1"}
     assert messages[wrong] in str(raised.value)
 
@@ -313,7 +313,7 @@ def test_an_agent_that_is_killed_takes_its_node_along_and_the_rest_can_be_healed
 
 
 def _heal(run_directory: Path, made: SshEnvironment) -> list[str]:
-    from harness.environments.ssh.heal import heal_host
+    from harness.environments.ssh.machine import heal_host
     from harness.store.journal import read_journal
 
     (entry,) = [entry for entry in read_journal(run_directory) if entry["kind"] == "ssh"]

@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.agent.firewall import Firewall, Rules
+from harness.environments.ssh.agent.firewall import Firewall, FirewallRules
 from harness.environments.ssh.agent.netem import arguments
-from harness.environments.ssh.connection.package import COMPILED_PLACE, package
-from harness.environments.ssh.connection.rpc import Listener
+from harness.environments.ssh.cache import keep
+from harness.environments.ssh.connection.installation import COMPILED_PLACE, package
+from harness.environments.ssh.connection.rpc import RpcServer
 from harness.environments.ssh.vms import guest
-from harness.environments.ssh.vms.cache import keep
-from harness.environments.ssh.vms.cpio import Entry, archive
+from harness.environments.ssh.vms.image import ArchiveMember, cpio_archive
 from harness.environments.ssh.vms.qmp import Qmp
 from nemesis.capabilities.shapes import Shape
 
@@ -59,7 +59,7 @@ def test_a_shape_has_these_netem_arguments(shape: Shape, expected: str) -> None:
 
 
 def test_rules_of_either_filter_spare_the_control_channel_before_all_others() -> None:
-    rules = Rules(not_from=("10.0.0.2",), not_to=("10.0.0.9",), reset_from=("10.0.0.3",))
+    rules = FirewallRules(not_from=("10.0.0.2",), not_to=("10.0.0.9",), reset_from=("10.0.0.3",))
     nft = Firewall("nft", "t", "10.0.0.9", 22)._as_nft(rules)
     assert nft.index("ip daddr 10.0.0.9 tcp sport 22 accept") < nft.index("ip daddr { 10.0.0.9 } drop")
     assert "ip saddr { 10.0.0.3 } tcp flags & rst == 0 counter reject with tcp reset" in nft
@@ -90,7 +90,7 @@ def test_what_is_kept_is_seen_as_a_whole_while_others_write_it(tmp_path: Path) -
 
 
 def test_a_first_file_system_is_packed_as_the_kernel_wants_it() -> None:
-    packed = gzip.decompress(archive([Entry("bin", 0o040755), Entry("bin/sh", 0o100755, b"#!")]))
+    packed = gzip.decompress(cpio_archive([ArchiveMember("bin", 0o040755), ArchiveMember("bin/sh", 0o100755, b"#!")]))
     assert packed.count(b"070701") == 3
     assert packed[6:14] == b"00000001"
     assert packed[110:114] == b"bin\0"
@@ -101,7 +101,7 @@ def test_a_first_file_system_is_packed_as_the_kernel_wants_it() -> None:
 def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
     theirs, ours = os.pipe()
     answers, target = os.pipe()
-    listener = Listener(os.fdopen(theirs, "rb"), target)
+    listener = RpcServer(os.fdopen(theirs, "rb"), target)
     release = threading.Event()
 
     def answer(request: dict[str, object]) -> object:
@@ -168,8 +168,8 @@ def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environmen
 
 _PROBE = """
 import socket
-from harness.environments.ssh.vms.cache import keep
-from harness.environments.ssh.agent.firewall import Firewall, Rules
+from harness.environments.ssh.cache import keep
+from harness.environments.ssh.agent.firewall import Firewall, FirewallRules
 
 def passes():
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -193,9 +193,9 @@ def dials(port):
 firewall = Firewall("KIND", "probe", "127.0.0.9", 2222)
 servers = [socket.create_server(("127.0.0.1", port)) for port in (2222, 3333)]
 seen = [passes()]
-firewall.set(Rules(not_from=("127.0.0.9",)))
+firewall.set(FirewallRules(not_from=("127.0.0.9",)))
 seen += [passes(), dials(2222)]
-firewall.set(Rules(reset_from=("127.0.0.9",)))
+firewall.set(FirewallRules(reset_from=("127.0.0.9",)))
 seen += [passes(), dials(3333), firewall.resets() >= 1]
 firewall.clear()
 firewall.clear()

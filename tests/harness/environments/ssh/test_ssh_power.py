@@ -48,7 +48,7 @@ def agent() -> Iterator[_Agent]:
 @pytest.fixture
 def fleet(agent: _Agent, monkeypatch: pytest.MonkeyPatch) -> FakeFleet:
     made = FakeFleet(agent.answer, "its VM ended with status -9")
-    monkeypatch.setattr(module, "Connection", made.connect)
+    monkeypatch.setattr(module, "SshConnection", made.connect)
     monkeypatch.setattr(module, "install", lambda *_: "/harrow/package")
     return made
 

@@ -205,11 +205,11 @@ def test_an_error_of_a_gone_agent_describes_its_end_and_its_vm(environment: SshE
 
 
 def test_no_two_vms_draw_the_same_numbers(environment: SshEnvironment, site: Site) -> None:
-    from harness.environments.ssh.connection.ssh import Connection
+    from harness.environments.ssh.connection.ssh import SshConnection
 
     drawn = []
     for node_id in (1, 2):
-        connection = Connection(environment._fleet.host(node_id))
+        connection = SshConnection(environment._fleet.host(node_id))
         drawn.append(connection.run("cat /proc/sys/kernel/random/uuid").output)
         connection.close()
     assert len(drawn[0].strip()) == 36

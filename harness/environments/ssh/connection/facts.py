@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.connection.ssh import Connection
+
+if TYPE_CHECKING:
+    from harness.environments.ssh.connection.ssh import SshConnection
 
 PYTHON_AT_LEAST = (3, 11)
 
@@ -52,7 +54,7 @@ def facts_from_json(data: Mapping[str, Any]) -> Facts:
     return Facts(**{**data, **sets, "python": (major, minor)})
 
 
-def examine(connection: Connection) -> Facts:
+def examine(connection: SshConnection) -> Facts:
     """Examine a machine. Raises `EnvironmentFailed`, with the reason, when it cannot be a node."""
     host = connection.host
     become = "sudo -n " if host.sudo else ""

@@ -1,4 +1,4 @@
-"""Reads an inventory: a TOML file that lists the machines of a cluster.
+"""Hosts with their SSH settings, and the inventory: a TOML file that lists the hosts of a cluster.
 
 user = "admin"              # the default of all hosts, like all that follows
 key = "~/.ssh/id_ed25519"
@@ -16,19 +16,56 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from common.names import SpecError, unknown
-from harness.environments.ssh.fleet.hosts import SshHost
+
+SSH_PORT = 22
+
+
+@dataclass(frozen=True)
+class SshHost:
+    """A machine with an SSH server."""
+
+    name: str  # the user's name for it
+    address: str  # where its SSH server listens
+    port: int = SSH_PORT
+    user: str = "root"
+    key: Path | None = None  # private key; None: those of the SSH agent and of the usual files
+    sudo: bool = False  # whether commands run as root by `sudo -n`
+    peer_address: str = ""  # its address for the other machines; empty: `address`
+    directory: str = "/var/lib/harrow"  # Harrow's directory on it
+    python: str = "python3"
+    known_hosts: Path | None = None  # besides the user's own
+    device: str = ""  # only of our own VMs: the disk for the node's data
+    fork_server: str = ""  # only of our own VMs: the socket of the fork server
+
+    @property
+    def peer(self) -> str:
+        """Its address for the other machines."""
+        return self.peer_address or self.address
+
+    def to_json(self) -> dict[str, object]:
+        """Convert a host to JSON values, for the journal."""
+        return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
+
+
+def host_from_json(data: Mapping[str, Any]) -> SshHost:
+    """Convert the JSON values of `SshHost.to_json` back to a host."""
+    values = {field.name: data[field.name] for field in fields(SshHost)}
+    for key in ("key", "known_hosts"):
+        values[key] = None if values[key] is None else Path(values[key])
+    return SshHost(**values)
+
 
 _PATHS: Final = ("key", "known_hosts")
 _KNOWN: Final = {field.name.replace("_", "-") for field in fields(SshHost)} - {"device"}
 _TYPES: Final[Mapping[str, type]] = {"port": int, "sudo": bool}
 
 
-def load(path: Path) -> Sequence[SshHost]:
+def load_inventory(path: Path) -> Sequence[SshHost]:
     """Read an inventory, hosts in order. Raises `SpecError`."""
     try:
         raw = tomllib.loads(path.read_text())
@@ -83,13 +120,9 @@ def _file(path: Path, key: str, value: str) -> Path:
 _TYPE_NAMES: Final = {int: "a whole number", bool: "true or false", str: "a text"}
 
 
-def _list(names: set[str]) -> str:
-    return ", ".join(sorted(names))
-
-
-def for_nodes(path: Path, count: int) -> Sequence[SshHost]:
+def hosts_for_nodes(path: Path, count: int) -> Sequence[SshHost]:
     """The first `count` hosts of an inventory. Raises `SpecError`."""
-    hosts = load(path)
+    hosts = load_inventory(path)
     if len(hosts) < count:
         raise SpecError(
             f"inventory: expected a host for each of {count} nodes in {path}, found {len(hosts)}; "

@@ -16,7 +16,7 @@ _STEP_S = 0.02
 """How often a drifting clock is set."""
 
 
-class RealClock:
+class VmClock:
     """The machine's clock (`nemesis.capabilities.clocks.WallClock`)."""
 
     def __init__(self) -> None:

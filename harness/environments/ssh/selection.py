@@ -8,11 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS, SshCapabilities
-from harness.environments.ssh.fleet.fleet import Fleet
-from harness.environments.ssh.fleet.hosts import SshHost
-from harness.environments.ssh.fleet.inventory import for_nodes
-from harness.environments.ssh.probe import try_ssh
+from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS, SshCapabilities, try_ssh
+from harness.environments.ssh.connection.hosts import SshHost, hosts_for_nodes
+from harness.environments.ssh.fleet import Fleet
 from harness.spec.spec import Spec
 
 
@@ -34,23 +32,23 @@ def fleet_of(spec: Spec) -> Fleet:
         from harness.environments.ssh.vms.fleet import VmFleet
 
         return VmFleet()
-    from harness.environments.ssh.fleet.inventory_fleet import GivenFleet
+    from harness.environments.ssh.fleet import GivenFleet
 
     return GivenFleet(hosts_of(spec))
 
 
 def hosts_of(spec: Spec) -> Sequence[SshHost]:
     """The hosts of an inventory, one for each node in order. Raises `SpecError`."""
-    return for_nodes(Path(spec.inventory), spec.nodes)
+    return hosts_for_nodes(Path(spec.inventory), spec.nodes)
 
 
 @cache
 def _capabilities_of_hosts(hosts: Sequence[SshHost]) -> SshCapabilities:
-    from harness.environments.ssh.connection.ssh import Connection
-    from harness.environments.ssh.fleet.facts import Facts, common, examine
+    from harness.environments.ssh.connection.facts import Facts, common, examine
+    from harness.environments.ssh.connection.ssh import SshConnection
 
     def look(host: SshHost) -> Facts:
-        connection = Connection(host)
+        connection = SshConnection(host)
         try:
             return examine(connection)
         finally:

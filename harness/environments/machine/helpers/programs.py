@@ -1,8 +1,8 @@
-"""Starts Python programs by forking a process that has already imported them.
+"""Starts our Python programs: by a new interpreter, or by forking a process that has already imported them.
 
-An emulated processor needs ten seconds to import the broker, but ten milliseconds to fork a process that has done so.
-A process that has imported programs (`make_ready`) starts them by forking, and so do its forks. In any other process,
-and for any other command, `start` uses `subprocess.Popen`.
+`module_command` is the command for a new interpreter. An emulated processor needs ten seconds to import the broker, but
+ten milliseconds to fork a process that has done so. A process that has imported programs (`make_ready`) starts them by
+forking, and so do its forks. In any other process, and for any other command, `start` uses `subprocess.Popen`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,22 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
-from harness.environments.machine.helpers.own_python import module_of
+SAFE_PATH: Final = "-P"
+"""Import nothing from the current directory: a user's directory may have a package `broker`, too."""
+
+
+def module_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """`python -m module`, with the interpreter that runs us."""
+    return (sys.executable, SAFE_PATH, "-m", module, *arguments)
+
+
+def module_of(command: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """The module that a Python command runs, and its arguments; None if it runs no module."""
+    words = [word for index, word in enumerate(command) if index > 1 or word != SAFE_PATH]
+    return (words[2], words[3:]) if len(words) > 2 and words[1] == "-m" else None
+
 
 _FIRST_OTHER = 3
 """The first descriptor that is not a standard stream."""
