@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from nemesis.capabilities.cluster import Capability, Cluster, NodeError
 from nemesis.capabilities.links import SharedLinks
 from nemesis.clock import Clock, becomes_true
 from nemesis.draws import Draws
+from nemesis.kinds import LISTED_KINDS, Family
 from nemesis.targets import Role
-
-Family = Literal["process", "network", "page-cache", "disk", "clock", "administration"]
-"""The part of the system that a fault acts on."""
 
 Parameters = Mapping[str, str]
 """Parameters of a fault. They are drawn with the schedule, so that a replay needs no draw."""
@@ -117,11 +115,9 @@ class Recurring(Protocol):
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A kind of fault."""
+    """A kind of fault that real nodes can suffer. What it is called and does is in the table `nemesis.kinds`."""
 
     name: str
-    family: Family
-    summary: str  # one line for `harrow faults`
     needs: frozenset[Capability]
     roles: tuple[Role, ...]  # possible targets; a role named twice is drawn twice as often
     draw: Callable[[Draws], dict[str, str]]
@@ -131,6 +127,11 @@ class FaultKind:
     lasts_ms: tuple[int, int] | None = None  # from injection to undo; None: the usual draw
     quorum_roles: tuple[Role, ...] = ()  # further roles with several controllers
     quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` with several controllers
+
+    @property
+    def family(self) -> Family:
+        """The part of the system that it acts on."""
+        return LISTED_KINDS[self.name].family
 
     @property
     def cuts(self) -> bool:

@@ -134,7 +134,7 @@ class Rollback:
         return serving._replace(evidence="; ".join([*self._rollbacks, serving.evidence]))
 
 
-def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> FaultKind:
+def _damaging(name: str, what: str, files: tuple[str, ...]) -> FaultKind:
     def draw(draws: Draws) -> dict[str, str]:
         drawn = {"files": draws.choice(files)} if files else {}
         return drawn | {"pick": str(draws.below(_DRAWN_BELOW))}
@@ -145,8 +145,6 @@ def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Fau
 
     return FaultKind(
         name=name,
-        family="disk",
-        summary=summary,
         needs=_NEEDS,
         roles=_ROLES,
         draw=draw,
@@ -159,22 +157,16 @@ def _aim_rollback(site: Site, targets: tuple[int, ...], _parameters: Parameters)
     return Rollback(site, targets)
 
 
-BIT_FLIP = _damaging("bit-flip", "flip a bit in a dead node's logs or indexes", "flip", ("log", "log", "index"))
+BIT_FLIP = _damaging("bit-flip", "flip", ("log", "log", "index"))
 
-FILE_TRUNCATION = _damaging(
-    "file-truncation", "truncate a log, index or checkpoint of a dead node", "truncate", ("log", "index", "checkpoint")
-)
+FILE_TRUNCATION = _damaging("file-truncation", "truncate", ("log", "index", "checkpoint"))
 
-FILE_LOSS = _damaging(
-    "file-loss", "remove a log, index or checkpoint of a dead node", "remove", ("log", "index", "checkpoint")
-)
+FILE_LOSS = _damaging("file-loss", "remove", ("log", "index", "checkpoint"))
 
-DISK_LOSS = _damaging("disk-loss", "empty the disk of a dead node", "wipe", ())
+DISK_LOSS = _damaging("disk-loss", "wipe", ())
 
 DISK_ROLLBACK = FaultKind(
     name="disk-rollback",
-    family="disk",
-    summary="kill a node and roll its disk back to its state of some seconds before",
     needs=_NEEDS,
     roles=_ROLES,
     draw=no_parameters,

@@ -103,7 +103,6 @@ class LyingFsync:
 
 def _kind(
     name: str,
-    summary: str,
     troubles: Sequence[Trouble],
     needs: str = "disk-trouble",
     delays_ms: Sequence[int] = (),
@@ -122,8 +121,6 @@ def _kind(
 
     return FaultKind(
         name=name,
-        family="disk",
-        summary=summary,
         needs=frozenset({"process", "disk-full" if needs == "disk-full" else "disk-trouble"}),
         roles=_ROLES,
         draw=draw,
@@ -132,22 +129,20 @@ def _kind(
     )
 
 
-FULL_DISK = _kind("full-disk", "fill a node's disk (ENOSPC)", ("full",), needs="disk-full")
+FULL_DISK = _kind("full-disk", ("full",), needs="disk-full")
 
 DISK_ERROR = _kind(
     "disk-error",
-    "make a node's disk fail (EIO) at reading, writing, syncing, or all of it",
     ("write-error", "fsync-error", "read-error", "error"),
 )
 
 SLOW_DISK = _kind(
     "slow-disk",
-    "slow a node's disk down, for syncing or for everything",
     ("slow-fsync", "slow"),
     delays_ms=(50, 200, 1_000),
 )
 
-DISK_STALL = _kind("disk-stall", "stall all requests to a node's disk for a while", ("stall",))
+DISK_STALL = _kind("disk-stall", ("stall",))
 
 
 def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
@@ -156,8 +151,6 @@ def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> In
 
 LYING_FSYNC = FaultKind(
     name="lying-fsync",
-    family="disk",
-    summary="make fsync succeed without syncing; then kill the node and lose its page cache",
     needs=frozenset({"process", "page-cache-loss", "disk-trouble", "plain-broker"}),
     roles=_ROLES,
     draw=lambda draws: {"first": draws.choice(("lies", "fails"))},

@@ -54,8 +54,6 @@ def _aim(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injec
 
 PAGE_CACHE_LOSS = FaultKind(
     name="page-cache-loss",
-    family="page-cache",
-    summary="SIGKILL a node and lose what it had not synced; start it again later",
     needs=frozenset({"process", "page-cache-loss"}),
     roles=("leader", "leader", "in-sync-follower", "broker"),
     draw=no_parameters,
@@ -75,8 +73,6 @@ def _aim_torn(site: Site, targets: tuple[int, ...], parameters: Parameters) -> I
 
 TORN_PAGE_CACHE_LOSS = FaultKind(
     name="torn-page-cache-loss",
-    family="page-cache",
-    summary="SIGKILL a broker; of its unsynced data a prefix survives, or some sectors, or zeros",
     needs=frozenset({"process", "page-cache-loss"}),
     roles=("leader", "leader", "in-sync-follower", "broker"),
     draw=lambda draws: {"survives": draws.choice(tuple(SURVIVALS)), "seed": str(draws.below(1 << 30))},

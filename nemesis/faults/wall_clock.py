@@ -116,8 +116,6 @@ def _draw_strobe(draws: Draws) -> dict[str, str]:
 
 CLOCK_JUMP = FaultKind(
     name="clock-jump",
-    family="clock",
-    summary="set the wall clock of a node forward or back, by half a second to a year",
     needs=frozenset({"clock"}),
     roles=_ROLES,
     draw=_draw_jump,
@@ -126,8 +124,6 @@ CLOCK_JUMP = FaultKind(
 
 CLOCK_STROBE = FaultKind(
     name="clock-strobe",
-    family="clock",
-    summary="set the wall clock of a node wrong and right, over and over",
     needs=frozenset({"clock"}),
     roles=_ROLES,
     draw=_draw_strobe,
@@ -137,8 +133,6 @@ CLOCK_STROBE = FaultKind(
 
 CLOCK_DRIFT = FaultKind(
     name="clock-drift",
-    family="clock",
-    summary="let the wall clock of a node run too fast or too slow",
     needs=frozenset({"clock"}),
     roles=_ROLES,
     draw=lambda draws: {"percent": str(draws.choice((-50, -10, 10, 100)))},

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 FORMAT = 2
-"""Version of the meaning of choice sequences. It changes whenever an old sequence would mean something else."""
+"""Version of the meaning of seeds and choice sequences. It changes whenever an old one would mean something else."""
 
 STREAMS = ("configuration", "schedule", "workload", "network", "disk")
 

@@ -31,7 +31,7 @@ class ReplayResult:
 
 def replay_run(directory: Path) -> ReplayResult:
     """Simulate a stored run again from its choice file, and compare."""
-    choice_file = choice_files.load(directory / "tape.json")
+    choice_file = choice_files.load(choice_files.file_in(directory))
     stream = EventStream()
     outcome = cases.run(choice_file.case(), watchers(), (stream,), to_the_end=True)
     difference = first_difference(stored.read_moments(directory), stream.moments)

@@ -3,7 +3,7 @@
 | file | what |
 |---|---|
 | `spec.json` | the simulated configuration, with the command that repeats it |
-| `tape.json` | all that is needed to repeat the simulation (`choice_files`) |
+| `choices.json` | all that is needed to repeat the simulation (`choice_files`) |
 | `outcome.json` | hash, findings, marks |
 | `events.parquet` | every event, to find the first that differs in a replay |
 | `story.json` | the transitions that led to the failure, for the sequence diagram |
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from simulation.engine.event_log import EventStream, LoggedEvent
 from simulation.invariants.watchers import watchers
-from simulation.runs.choice_files import ChoiceFile
+from simulation.runs.choice_files import FILE_NAME, ChoiceFile
 from simulation.runs.findings import Finding, findings
 from simulation.runs.repeat_command import command
 from simulation.runs.trace import Line, TraceRecorder, trace_lines
@@ -59,7 +59,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     _write_json(directory / "spec.json", _specification(case, outcome))
     _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
     _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
-    (directory / "tape.json").write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
+    (directory / FILE_NAME).write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
     lines = trace_lines(recorder, outcome.history, outcome.log_entries)
     _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])

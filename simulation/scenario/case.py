@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.watchers import Watch
 from simulation.scenario import scenario
+from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome
 
 

@@ -21,12 +21,10 @@ from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.faults import schedule
 from simulation.faults.nemesis import Nemesis
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.liveness import unmet
 from simulation.invariants.violation import Violation
-from simulation.scenario.configuration import Configuration, draw_configuration
+from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer, SimulatedReader
 from simulation.workload.final_logs import ReplicaLog, replica_logs
@@ -144,7 +142,7 @@ def run(
     """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
     configuration = draw_configuration(choices["configuration"], overrides)
     if faults is None:
-        faults = schedule.draw(choices["schedule"], configuration)
+        faults = draw_faults(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)
     if keep_log:
         cluster.log_entries = []
@@ -258,7 +256,7 @@ class _Test:
     def _recover(self) -> None:
         self._finish_sending()
         self._wait_until_whole("after the last fault was healed")
-        if self.configuration.squeeze:
+        if self.configuration.sole_survivor:
             self._sole_survivor_phase()
 
     def _finish_sending(self) -> None:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.violation import Violation
 from simulation.invariants.watchers import watchers
 from simulation.runs.choice_files import ChoiceFile
@@ -26,7 +25,7 @@ from simulation.runs.stored import choice_file_of, relevant
 from simulation.runs.trace import Line, TraceRecorder, trace_lines, without_repetitions
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
-from simulation.scenario.configuration import FAULTS, Configuration
+from simulation.scenario.configuration import FAULTS, Configuration, SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.shrinking.model_steps import ModelSteps
 from simulation.shrinking.shrinker import Candidate, Lane, LaneKind, Lanes, Shrinker
@@ -71,7 +70,7 @@ smaller configuration. Those that are not needed disappear with the noise, where
 
 _LIKELY: _Choices = tuple(((name,), ((_OFTEN,),)) for name in _ACCIDENTS)
 _SIMPLER: _Choices = (
-    (("squeeze",), ((False,), (True,))),
+    (("sole_survivor",), ((False,), (True,))),
     (("duration_ms",), tuple((seconds * 1_000,) for seconds in (5, 8, 12, 20, 30, 45, 60))),
     (("operations",), tuple((count,) for count in (1, 2, 3, 5, 10, 20, 50, 100, 200))),
     (("polls",), tuple((count,) for count in (1, 2, 5, 10, 20, 50, 100, 200))),
@@ -261,12 +260,12 @@ def _cut_short(scale: Scale, lanes: Lanes, target: ShrinkTarget) -> _Hit:
 def _by_one_fault(scale: Scale, lanes: Lanes, target: ShrinkTarget) -> _Hit | None:
     """Replace the sole-survivor phase by one early fault, if the failure needs no other faults: a shorter trace."""
     origin = scale.origin
-    if not origin.squeeze or not target.is_sudden:
+    if not origin.sole_survivor or not target.is_sudden:
         return None
     if _measured(scale, Candidate({**lanes, "schedule": ()}), target) is None:
         return None
     parts = zip(scale.choices["configuration"], lanes["configuration"], strict=True)
-    calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else index for (names, _), index in parts)}
+    calm = {**lanes, "configuration": tuple(0 if names == ("sole_survivor",) else index for (names, _), index in parts)}
     for kind in _AS_IN_THE_SOLE_SURVIVOR_PHASE:
         for broker in range(origin.brokers):
             row = _row(SimulatedFault(_EARLY_MS, kind, broker, _BRIEF_MS, 0))

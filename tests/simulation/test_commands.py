@@ -74,7 +74,7 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sim --seed 1 --set brokers", "expected key=value, found 'brokers'"),
         ("sim --seed 1 --set broker=4", "found 'broker'; did you mean brokers?"),
         ("sim --seed 1 --set brokers=four", "brokers: expected a whole number, found 'four'"),
-        ("sim --seed 1 --set squeeze=perhaps", "squeeze: expected true or false, found 'perhaps'"),
+        ("sim --seed 1 --set sole_survivor=perhaps", "sole_survivor: expected true or false, found 'perhaps'"),
         (
             "sim --seed 1 --set faults=flood",
             "faults: expected a fault of the simulation (see `harrow faults`), found 'flood'",
@@ -104,7 +104,7 @@ def test_a_usage_error_is_one_line(arguments: str, expected: str, capsys: pytest
 
 
 def test_a_choice_file_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
-    data = json.loads((failing_run / "tape.json").read_text())
+    data = json.loads((failing_run / "choices.json").read_text())
     Path("old.json").write_text(json.dumps({**data, "format": FORMAT + 1}))
     for command in (["sim", "--schedule"], ["shrink"]):
         assert harrow(*command, "old.json") == Exit.USAGE
@@ -173,7 +173,7 @@ def test_a_sweep_stores_its_first_failures(capsys: pytest.CaptureFixture[str]) -
     assert [failure["seed"] for failure in data["failures"]] == sorted(one["seed"] for one in data["failures"])
     for directory in kept:
         files = {path.name for path in directory.iterdir()}
-        expected = {"spec.json", "tape.json", "outcome.json", "schedule.json", "results.json", "report.html"}
+        expected = {"spec.json", "choices.json", "outcome.json", "schedule.json", "results.json", "report.html"}
         assert expected | {"history", "events.parquet", "story.json"} <= files
         results = json.loads((directory / "results.json").read_text())
         assert results["verdict"] == "invalid"

@@ -188,7 +188,7 @@ def test_what_ended_a_simulation_is_its_first_finding(property_id: str, layer: L
 
 
 def test_a_false_acknowledgement_is_found_in_the_history_alone() -> None:
-    faulty = {"squeeze": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
+    faulty = {"sole_survivor": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
     outcomes = [run(quick(seed, **{**LIES, **faulty})) for seed in range(12)]
     names = {finding.property_id for outcome in outcomes for finding in findings(outcome)}
     assert "lost-acked-write" in names

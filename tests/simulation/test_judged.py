@@ -20,7 +20,7 @@ FAULTY = {
     "operations": 100,
     "polls": 60,
     "faults": ("kill", "isolate"),
-    "squeeze": True,
+    "sole_survivor": True,
 }
 LIES = {**FAULTY, "flaws": ("ack-before-replication",)}
 

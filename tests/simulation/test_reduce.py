@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from nemesis.triggers import Trigger
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.watchers import watchers
 from simulation.runs.findings import Layer
 from simulation.scenario.case import run
+from simulation.scenario.configuration import SimulatedFault
 from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
 from tests.simulation.small import quick
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simulation.engine.choices import ChoiceSequence
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.observer import PROPERTIES, PropertyObserver, is_documented
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
+from simulation.scenario.configuration import SimulatedFault
 from tests.support.planting import observe
 
 OTHERWISE: dict[str, dict[str, object]] = {
@@ -21,7 +21,7 @@ OTHERWISE: dict[str, dict[str, object]] = {
     "snapshots often": {"metadata_snapshot_records": 10},
     "combined roles": {"combined": True},
     "more losses than the contract allows": {"lossy_budget": 3},
-    "records deleted": {"faults": ("kill", "lossy-kill", "isolate", "delete-records"), "squeeze": False},
+    "records deleted": {"faults": ("kill", "page-cache-loss", "isolate", "deleted-records"), "sole_survivor": False},
 }
 
 
@@ -91,7 +91,7 @@ def test_the_last_replica_standing_of_k3_is_reported_as_what_it_is() -> None:
     faults = [
         SimulatedFault(5_000, "kill", 1, 9_000, 0),
         SimulatedFault(5_100, "kill", 2, 9_000, 0),
-        SimulatedFault(12_000, "lossy-kill", 0, 500, 0),
+        SimulatedFault(12_000, "page-cache-loss", 0, 500, 0),
     ]
     outcome = observe(faults=faults, generation="K3")
     assert is_documented(str(outcome.failure))
