@@ -22,7 +22,7 @@ PACKAGES = ("broker", "simulation", "harness", "nemesis", "history", "checkers",
 
 SIMULATOR = (
     *("engine/choices", "engine/clock", "engine/cluster", "engine/disk", "engine/network", "engine/node_views"),
-    *("engine/transport", "faults/nemesis", "faults/schedule", "invariants/*", "scenario/scenario"),
+    *("engine/transport", "faults/nemesis", "invariants/*", "scenario/scenario"),
     *("workload/administration", "workload/clients"),
 )
 """The modules of `simulation` that run for every event, as patterns; the observer is among them."""

@@ -72,13 +72,13 @@ def schedules(name: str | None) -> None:
     Schedules of faults are for `harrow run --schedule` and `harrow sim --faults`, schedules of steps for `harrow sim
     --schedule`.
     """
-    from simulation.directed.files import STORIES
+    from simulation.directed.files import DIRECTED_SCHEDULES
 
     if name is not None:
-        _list_or_print(name, STORIES if name in STORIES.files() else SCHEDULES)
+        _list_or_print(name, DIRECTED_SCHEDULES if name in DIRECTED_SCHEDULES.files() else SCHEDULES)
         return
     faults = {each: f"faults of a run: {about}" for each, about in SCHEDULES.abouts().items()}
-    steps = {each: f"steps of a simulation: {about}" for each, about in STORIES.abouts().items()}
+    steps = {each: f"steps of a simulation: {about}" for each, about in DIRECTED_SCHEDULES.abouts().items()}
     _print({**faults, **steps})
 
 

@@ -14,9 +14,8 @@ from simulation.scenario.rules import check_names
 
 FORMAT = 1
 DIRECTORY = Path(__file__).parent / "schedules"
-STORIES = Shelf("a schedule in steps", "schedules", DIRECTORY)
+DIRECTED_SCHEDULES = Shelf("a schedule in steps", "schedules", DIRECTORY)
 """The schedules of the flaws, by name."""
-
 
 CONDITIONS = frozenset(
     {
@@ -93,13 +92,13 @@ class DirectedSchedule:
 
 def name_of(path: Path) -> str:
     """The argument of `--schedule` for a file: the name of one that comes with Harrow, else its absolute path."""
-    return path.stem if path.parent == DIRECTORY else str(path.absolute())
+    return path.stem if DIRECTORY in path.parents else str(path.absolute())
 
 
 def schedules() -> Mapping[str, list[Path]]:
     """The files of each flaw, by the flaw's name."""
     found: dict[str, list[Path]] = {}
-    for path in sorted(DIRECTORY.glob("*.toml")):
+    for path in DIRECTED_SCHEDULES.files().values():
         for flaw in load(path).flaws:
             found.setdefault(flaw, []).append(path)
     return found

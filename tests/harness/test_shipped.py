@@ -16,9 +16,9 @@ from harness.terminal.exits import Exit
 from naming import SpecError
 from naming.shelf import Shelf
 from nemesis.schedule_file import loads_file
-from simulation.directed.files import STORIES, load, name_of
+from simulation.directed.files import DIRECTED_SCHEDULES, load, name_of
 
-SHELVES = [SUITES, SYSTEMS, SCHEDULES, STORIES]
+SHELVES = [SUITES, SYSTEMS, SCHEDULES, DIRECTED_SCHEDULES]
 
 
 def harrow(*arguments: str) -> int:
@@ -47,12 +47,12 @@ def test_every_file_can_be_read_from_any_folder() -> None:
         assert suites.load(path).cells
     for path in SCHEDULES.files().values():
         assert loads_file(path).entries
-    for path in STORIES.files().values():
+    for path in DIRECTED_SCHEDULES.files().values():
         assert load(path).steps
 
 
 def test_a_schedule_of_faults_and_one_in_steps_never_share_a_name() -> None:
-    assert not SCHEDULES.files().keys() & STORIES.files().keys()
+    assert not SCHEDULES.files().keys() & DIRECTED_SCHEDULES.files().keys()
 
 
 @pytest.mark.parametrize("name", ["smoke", "smoke.toml", "suites/smoke.toml"])

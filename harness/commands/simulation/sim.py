@@ -17,7 +17,7 @@ from harness.commands.simulation.one import run_case, run_file
 from harness.commands.simulation.sweep import run_sweep
 from harness.shipped import SCHEDULES
 from nemesis.schedule_file import loads_file
-from simulation.directed.files import STORIES
+from simulation.directed.files import DIRECTED_SCHEDULES
 from simulation.faults.kinds import simulated
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides, faults_of, parse_overrides
@@ -104,9 +104,9 @@ def _script(faults: str) -> Path | None:
 
 def _played(named: str) -> Path:
     """The file of a schedule in steps, or a choice file. Raises `SpecError`."""
-    if STORIES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
+    if DIRECTED_SCHEDULES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
         return SCHEDULES.find(named)  # loading it then fails with the right command
-    return STORIES.find(named)
+    return DIRECTED_SCHEDULES.find(named)
 
 
 @click.command("sim", short_help="Simulate clusters; a seed decides everything.")
