@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulation.invariants.properties import PROPERTIES
+from broker.core.rules.flaws.properties import PROPERTIES
 
 ROOT = Path(__file__).parent.parent
 PRODUCT = ("broker", "simulation", "harness", "checkers", "nemesis", "workloads", "reports", "history", "naming")
@@ -79,7 +79,7 @@ def sections(path: Path = ROOT / "docs" / "protocol.toml") -> list[Section]:
 
 def _section(table: Mapping[str, Any]) -> Section:
     rows = tuple(
-        Row(row["id"], row.get("rule") or PROPERTIES[row["id"]], row["source"], row.get("absent", ""))
+        Row(row["id"], row.get("rule") or PROPERTIES[row["id"]].statement, row["source"], row.get("absent", ""))
         for row in [*table.get("rules", ()), *table.get("properties", ())]
     )
     return Section(table["number"], table["title"], table.get("text", "").strip(), rows)
@@ -116,7 +116,7 @@ def places(root: Path = ROOT) -> dict[str, dict[str, list[str]]]:
     for path in sources(root):
         text = path.read_text(encoding="utf-8")
         module = path.relative_to(root).as_posix()
-        if module == "simulation/invariants/properties.py":
+        if module in ("broker/core/rules/flaws/properties.py", "simulation/invariants/properties.py"):
             continue
         definitions = _definitions(ast.parse(text))
         for number, line in enumerate(text.splitlines(), 1):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.core.rules.flaws.properties import PROPERTIES
 from docs import protocol
-from simulation.invariants.properties import PROPERTIES
 
 PAGE = protocol.ROOT / "docs" / "protocol.md"
 ROWS = {row.id: row for section in protocol.sections() for row in section.rows}

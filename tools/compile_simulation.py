@@ -21,7 +21,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 PACKAGES = ("broker", "simulation", "harness", "nemesis", "history", "checkers", "workloads", "reports", "naming")
 
 SIMULATOR = (
-    *("engine/choices", "engine/clock", "engine/cluster", "engine/disk", "engine/network", "engine/node_views"),
+    *("engine/choices", "engine/cluster", "engine/disk", "engine/machine", "engine/node_views"),
     *("engine/transport", "faults/nemesis", "invariants/*", "scenario/scenario"),
     *("workload/administration", "workload/clients"),
 )

@@ -45,7 +45,7 @@ def flaws() -> None:
 
     A flaw removes one rule of the protocol. It shows that Harrow can find the violation of that rule.
     """
-    from simulation.scenario.rules import flaws as known
+    from simulation.scenario.overrides import flaws as known
 
     _print(known())
 

@@ -48,7 +48,7 @@ def make(spec: Spec) -> System:
 
         return factory.make(spec, load(_file(spec.system)))
     from harness.systems.harrow_broker import HarrowBroker
-    from simulation.scenario.rules import check_names
+    from simulation.scenario.overrides import check_names
 
     check_names(spec.generation, spec.flaws)
     if spec.controllers < 1:

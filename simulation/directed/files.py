@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from naming import SpecError, unknown
 from naming.shelf import Shelf
-from simulation.scenario.rules import check_names
+from simulation.scenario.overrides import check_names
 
 FORMAT = 1
 DIRECTORY = Path(__file__).parent / "schedules"
@@ -90,7 +90,7 @@ class DirectedSchedule:
     """Whether the cluster is healed and read at the end."""
 
 
-def name_of(path: Path) -> str:
+def schedule_name(path: Path) -> str:
     """The argument of `--schedule` for a file: the name of one that comes with Harrow, else its absolute path."""
     return path.stem if DIRECTORY in path.parents else str(path.absolute())
 

@@ -16,8 +16,8 @@ from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import data_excuse, with_excuse
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
-from simulation.workload.final_logs import ReplicaRecord, records_of
 from simulation.workload.recording import OperationRow
+from simulation.workload.sampling import ReplicaRecord, records_of
 
 ACKS_ALL = -1
 

@@ -16,19 +16,19 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.settings import Role, Settings
-from simulation.engine.choices import ChoiceSequence, RollingHash
-from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.nemesis import Nemesis
 from simulation.invariants.liveness import unmet
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer, SimulatedReader
-from simulation.workload.final_logs import ReplicaLog, replica_logs
 from simulation.workload.recording import SimulatedHistory
+from simulation.workload.sampling import ReplicaLog, replica_logs
 
 CRASH = "crash"
 """The property id of failures in which a node's core raised an exception."""
@@ -172,16 +172,6 @@ def run(
         test.phases,
         cluster.log_entries or (),
     )
-
-
-def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
-    """The hash over all events and draws so far, and the number of events."""
-    digest = RollingHash()
-    digest.value, digest.count = cluster.digest.value, cluster.digest.count
-    values = cluster.choices.values()
-    for name in ("workload", "network", "disk"):  # the other two decide before anything happens
-        digest.add_all(values[name])
-    return str(digest), cluster.digest.count
 
 
 class _Test:

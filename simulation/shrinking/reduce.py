@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.invariants.violation import Violation
-from simulation.invariants.watchers import watchers
+from simulation.invariants.observer import property_observers
+from simulation.invariants.properties import Violation
 from simulation.runs.choice_files import ChoiceFile
 from simulation.runs.findings import Finding, Layer, findings
 from simulation.runs.pool import Pool
@@ -190,7 +190,7 @@ class _Patience:
 
 def failing(case: Case) -> tuple[SimulationOutcome, Finding | None]:
     """Simulate a case; returns the outcome and its first finding, which is to be preserved."""
-    outcome = cases.run(case, watchers(), to_the_end=True)
+    outcome = cases.run(case, property_observers(), to_the_end=True)
     found = findings(outcome)
     return outcome, found[0] if found else None
 
@@ -288,7 +288,7 @@ def case_of(scale: Scale, candidate: Candidate) -> Case:
 
 
 def _attempt(task: _Task, scale: Scale, target: ShrinkTarget) -> _Hit | None:
-    observers = watchers() if target.observed else ()
+    observers = property_observers() if target.observed else ()
     patience = () if task.limit_ms is None else (_Patience(task.limit_ms),)
     if target.found(cases.run(case_of(scale, task.candidate), (*observers, *patience))) is None:
         return None
@@ -300,7 +300,7 @@ def _attempt(task: _Task, scale: Scale, target: ShrinkTarget) -> _Hit | None:
 def _measured(scale: Scale, candidate: Candidate, target: ShrinkTarget) -> _Hit | None:
     """Simulate a candidate once more: what was drawn, and the length of its trace. None if it does not fail."""
     steps = ModelSteps()
-    outcome = cases.run(case_of(scale, candidate), watchers() if target.observed else (), (steps,))
+    outcome = cases.run(case_of(scale, candidate), property_observers() if target.observed else (), (steps,))
     if target.found(outcome) is None:
         return None
     story_steps = steps.after_time(outcome.phases.get("set-up", (0, 0))[1])
@@ -311,7 +311,7 @@ def _measured(scale: Scale, candidate: Candidate, target: ShrinkTarget) -> _Hit 
 def _finished(scale: Scale, lanes: Lanes, target: ShrinkTarget, seed: int | None, tried: int) -> Shrunk:
     recorder = TraceRecorder()
     case = case_of(scale, Candidate(lanes))
-    outcome = cases.run(case, watchers() if target.observed else (), (recorder,), keep_log=True)
+    outcome = cases.run(case, property_observers() if target.observed else (), (recorder,), keep_log=True)
     outcome.seed = seed
     found = target.found(outcome)
     assert found is not None, "what fails once fails always"

@@ -21,7 +21,7 @@ from harness.spec.spec import Spec
 from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
 from harness.systems.unix_http import NoAnswer, get_json
 from naming import SpecError
-from simulation.scenario.rules import check_names, flaws
+from simulation.scenario.overrides import check_names, flaws
 
 Answers = Mapping[str, object]
 

@@ -16,7 +16,7 @@ from harness.terminal.exits import Exit
 from naming import SpecError
 from naming.shelf import Shelf
 from nemesis.schedule_file import loads_file
-from simulation.directed.files import DIRECTED_SCHEDULES, load, name_of
+from simulation.directed.files import DIRECTED_SCHEDULES, load, schedule_name
 
 SHELVES = [SUITES, SYSTEMS, SCHEDULES, DIRECTED_SCHEDULES]
 
@@ -164,7 +164,7 @@ def test_a_schedule_in_steps_is_repeated_from_every_folder(tmp_path: Path) -> No
     assert harrow("sim", "--schedule", "unclean-election") == Exit.ANOMALIES
     (stored,) = (tmp_path / "store" / "runs").iterdir()
     assert json.loads((stored / "spec.json").read_text())["reproduce"] == "harrow sim --schedule unclean-election"
-    assert name_of(Path("mine.toml")) == str(tmp_path / "mine.toml")
+    assert schedule_name(Path("mine.toml")) == str(tmp_path / "mine.toml")
 
 
 def test_the_faults_of_a_schedule_are_taken_by_name_in_a_simulation(capsys: pytest.CaptureFixture[str]) -> None:

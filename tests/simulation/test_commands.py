@@ -15,8 +15,8 @@ from harness.commands import cli
 from harness.commands.simulation import histories
 from harness.terminal.exits import Exit
 from history.reader import load_table
-from simulation.engine.choices import FORMAT
 from simulation.runs import stored, sweep
+from simulation.runs.choice_files import FORMAT
 from simulation.runs.judgement import Judgement
 from tests.simulation.small import LIES, QUICK
 

@@ -10,13 +10,13 @@ import pytest
 from broker.core.controller.recovery import LAST_LEADER
 from broker.core.records import encode_batch
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
-from simulation.invariants.observer import is_documented
+from simulation.invariants.properties import is_documented
 from simulation.runs.findings import Layer, findings, history_findings, log_findings
 from simulation.scenario.case import run
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
-from simulation.workload.final_logs import ReplicaLog
 from simulation.workload.recording import OperationRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.sampling import ReplicaLog
 from tests.simulation.small import LIES, quick
 
 Send = tuple[int, str, int | None, int, int]

@@ -11,7 +11,7 @@ from history.reader import load_table
 from history.schema import TABLES
 from simulation.runs.judgement import Named, judge_dataset, write_dataset
 from simulation.scenario.case import Case, run
-from simulation.workload.final_logs import records_of
+from simulation.workload.sampling import records_of
 from tests.simulation.small import QUICK
 
 FAULTY = {

@@ -12,7 +12,7 @@ from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.disk import SimulatedDisk
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
-from simulation.invariants.watchers import watchers
+from simulation.invariants.observer import property_observers
 from simulation.runs.findings import findings
 from simulation.scenario import scenario
 from simulation.scenario.configuration import Configuration, SimulatedFault
@@ -59,7 +59,9 @@ def known(cluster: SimulatedCluster, broker_id: int) -> int:
 
 def simulated(*faults: SimulatedFault, seed: int = 1, **overrides: object) -> SimulationOutcome:
     settings = {**QUICK, "sole_survivor": True, **overrides}
-    return scenario.run(ChoiceSequence(seed), overrides=settings, faults=faults, observers=watchers(), keep_log=True)
+    return scenario.run(
+        ChoiceSequence(seed), overrides=settings, faults=faults, observers=property_observers(), keep_log=True
+    )
 
 
 def test_a_stalled_link_delays_and_loses_nothing() -> None:

@@ -10,8 +10,16 @@ from multiprocessing import get_context
 import click
 
 from harness.terminal.exits import Exit
-from simulation.exhaustive import options, results
-from simulation.exhaustive.search import SearchLimits, SearchResult, SearchVerdict, search
+from simulation.exhaustive import models
+from simulation.exhaustive.search import (
+    SearchLimits,
+    SearchResult,
+    SearchVerdict,
+    counterexample,
+    result_data,
+    result_table,
+    search,
+)
 from simulation.exhaustive.spec import ModelSpec
 from simulation.runs.pool import cores
 
@@ -28,7 +36,7 @@ def run_exhaustive(
 ) -> Exit:
     """Search and print the results; the exit status. `time_limit` in seconds per model. Raises `click.UsageError`."""
     try:
-        specs = options.specs(generation, flaws, settings)
+        specs = models.specs_of(generation, flaws, settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     found = []
@@ -37,7 +45,7 @@ def run_exhaustive(
         if not as_json:
             click.echo(f"{one.spec.name}: {one.states:,} states in {one.seconds:.1f} s", err=True)
     if as_json:
-        click.echo(json.dumps([results.data(one) for one in found], indent=2))
+        click.echo(json.dumps([result_data(one) for one in found], indent=2))
     else:
         _print_found(found, trace=trace)
     if any(one.verdict is SearchVerdict.VIOLATED for one in found):
@@ -58,12 +66,12 @@ def _searched(specs: Sequence[ModelSpec], limits: SearchLimits, jobs: int) -> It
 
 
 def _print_found(found: Sequence[SearchResult], *, trace: bool) -> None:
-    for line in results.table(found):
+    for line in result_table(found):
         click.echo(line)
     states = sum(one.states for one in found)
     click.echo(f"\n{states:,} distinct states of {len(found)} {'model' if len(found) == 1 else 'models'}")
     for one in found:
         if one.verdict is SearchVerdict.VIOLATED and (trace or len(found) == 1):
             click.echo(f"\n{one.spec.name}: {one.spec.title()}")
-            for line in results.counterexample(one):
+            for line in counterexample(one):
                 click.echo(line)

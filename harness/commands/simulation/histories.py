@@ -11,8 +11,8 @@ import click
 from rich.console import Console
 
 from simulation.runs.judgement import Judgement, Named, judge_dataset, write_dataset
-from simulation.runs.repeat_command import command
 from simulation.scenario.case import Case
+from simulation.scenario.overrides import repeat_command
 
 INVALID_SHOWN = 10
 
@@ -57,7 +57,9 @@ def print_judged(judged: JudgedSweep, overrides: Mapping[str, object]) -> None:
     for name, count in Counter(name for one in judged.invalid.values() for name in one.anomalies).most_common():
         click.echo(f"  {count:>6,}  {name}  (checkers)")
     for seed, one in list(judged.invalid.items())[:INVALID_SHOWN]:
-        click.echo(f"seed {seed}: {', '.join(one.anomalies)}; {command(['sim', '--seed', str(seed)], overrides)}")
+        click.echo(
+            f"seed {seed}: {', '.join(one.anomalies)}; {repeat_command(['sim', '--seed', str(seed)], overrides)}"
+        )
 
 
 def judged_data(judged: JudgedSweep) -> dict[str, object]:

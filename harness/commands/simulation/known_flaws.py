@@ -16,7 +16,7 @@ from rich.text import Text
 from harness.commands.simulation.sim import TimeLimit
 from harness.run.stopping import Stop, on_signals
 from harness.terminal.exits import Exit
-from simulation.known_flaws import hunt_files, page
+from simulation.known_flaws import page
 from simulation.known_flaws.hunt import (
     HISTORIES_PER_FLAW,
     Hunt,
@@ -27,6 +27,8 @@ from simulation.known_flaws.hunt import (
     hunt,
     judged,
     limits,
+    load_hunts,
+    save_hunts,
     shrunk,
     work,
 )
@@ -78,7 +80,7 @@ def known_flaws(
     """  # noqa: D301 (\b is for click)
     try:
         wanted = [None, *chosen(flaws)]
-        begun = hunt_files.load(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
+        begun = load_hunts(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     console = Console(stderr=True, highlight=False)
@@ -98,11 +100,11 @@ def known_flaws(
                 break
             hunts[index] = smaller
             if notes is not None and smaller != hunted:
-                hunt_files.save(notes, hunts)
+                save_hunts(notes, hunts)
     if check and not stop.requested:
         hunts = _checked(hunts, console)
         if notes is not None:
-            hunt_files.save(notes, hunts)
+            save_hunts(notes, hunts)
     control = page.Control(correct.seeds, len(correct.failing))
     _print(hunts, control)
     if out is not None:
@@ -128,7 +130,7 @@ def _hunted(
             hunts[index] = hunt(pool, hunted, reached, stopped)
             console.print(Text(_line(hunts[index])), soft_wrap=True)
             if notes is not None:
-                hunt_files.save(notes, hunts)
+                save_hunts(notes, hunts)
     return hunts
 
 

@@ -34,7 +34,7 @@ def replay(what: str | None, store: Path) -> None:
 
 def _simulated(run: Path) -> Exit:
     from simulation.runs.choice_files import ChoiceFileError
-    from simulation.runs.replay import replay_run
+    from simulation.runs.stored import replay_run
 
     try:
         replayed = replay_run(run)

@@ -21,11 +21,10 @@ from harness.store.run_names import of_simulation
 from harness.store.store import StoreError, make_run_directory
 from harness.terminal.exits import Exit, describe
 from simulation.runs import stored
-from simulation.runs.marks_table import mark_lines
 from simulation.runs.pool import cores
-from simulation.runs.repeat_command import command
-from simulation.runs.sweep import SeedResult, Tally, sweep, until
+from simulation.runs.sweep import SeedResult, Tally, mark_lines, sweep, until
 from simulation.scenario.case import Case
+from simulation.scenario.overrides import repeat_command
 
 SHOWN_EVERY_S = 0.5
 PLAIN_EVERY_S = 10.0
@@ -195,7 +194,7 @@ def _print_summary(ended: _Ended, overrides: Mapping[str, object], kept: Mapping
     for failure in tally.failures:
         click.echo(f"seed {failure.seed}: {failure.findings[0]}")
         where = f"; stored in {kept[failure.seed]}" if failure.seed in kept else ""
-        click.echo(f"  hash {failure.digest}; {command(['sim', '--seed', str(failure.seed)], overrides)}{where}")
+        click.echo(f"  hash {failure.digest}; {repeat_command(['sim', '--seed', str(failure.seed)], overrides)}{where}")
     for line in mark_lines(tally.marks, tally.seeds):
         click.echo(line)
 

@@ -9,8 +9,7 @@ from broker.core.broker_node import replication
 from broker.core.broker_node.membership import isr_changes
 from simulation.exhaustive.model.events import Answered, Arrives
 from simulation.exhaustive.model.local import Nodes
-from simulation.exhaustive.model.network import Nets
-from simulation.exhaustive.model.state import InternTable, ModelState
+from simulation.exhaustive.model.state import InternTable, ModelState, Nets
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelBudget, ModelSpec
 

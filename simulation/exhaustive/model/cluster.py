@@ -10,6 +10,7 @@ from broker.core.controller.node import ControllerNode
 from broker.core.messages import BrokerRegistrationResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import encode_change
+from simulation.exhaustive import property_checks
 from simulation.exhaustive.model.choices import LOSABLE, Action, Choices
 from simulation.exhaustive.model.events import (
     Answered,
@@ -29,12 +30,10 @@ from simulation.exhaustive.model.events import (
     Waits,
 )
 from simulation.exhaustive.model.local import Nodes
-from simulation.exhaustive.model.network import Nets
-from simulation.exhaustive.model.state import InternTable, ModelState
+from simulation.exhaustive.model.state import InternTable, ModelState, Nets
 from simulation.exhaustive.model.step import CLIENT
 from simulation.exhaustive.model.views import BrokerView, ControllerView
-from simulation.exhaustive.properties import cluster_state
-from simulation.exhaustive.properties.cluster_state import Broken, ModelGhost
+from simulation.exhaustive.property_checks import Broken, ModelGhost
 from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelBudget, ModelSpec
 
 _NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
@@ -50,7 +49,7 @@ class ModelCluster:
         self.metadata: InternTable[tuple[int, ...]] = InternTable()
         self.ghosts: InternTable[ModelGhost] = InternTable()
         self.budgets: InternTable[ModelBudget] = InternTable()
-        self.checked = spec.properties or frozenset(cluster_state.CHECKED)
+        self.checked = spec.properties or frozenset(property_checks.CHECKED)
         self.actions = Choices(spec, self.nodes, self.nets, self.metadata, self.budgets).of
         self._judged: dict[tuple[int, ...], str | None] = {}
         self._aspects: list[int] = []
@@ -162,7 +161,7 @@ class ModelCluster:
         held = _log_bytes(before.disk)
         self.apply_event(state, broker, Dies(kept))
         if _log_bytes(self.nodes.states[state[broker]].disk) < held:
-            state[_GHOST] = self.ghosts.number(cluster_state.lost_data(self.ghosts[state[_GHOST]], broker))
+            state[_GHOST] = self.ghosts.number(property_checks.lost_data(self.ghosts[state[_GHOST]], broker))
         messages: list[int] = []
         for number in self.nets[state[_NET]]:
             event = self.nodes.events[number]
@@ -255,7 +254,7 @@ class ModelCluster:
     def _observe(self, state: list[int], node_id: int, outcome: NodeOutcome) -> None:
         ghost = self.ghosts[state[_GHOST]]
         view = self.nodes.views[outcome.state]
-        for found in cluster_state.observe(ghost, node_id, outcome, view):
+        for found in property_checks.observe(ghost, node_id, outcome, view):
             if isinstance(found, ModelGhost):
                 state[_GHOST] = self.ghosts.number(found)
             else:
@@ -278,7 +277,7 @@ class ModelCluster:
         if key not in self._judged:
             views = self.nodes.views
             brokers = [(number, views[state[number]]) for number in BROKERS]
-            found = cluster_state.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
+            found = property_checks.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
             self._judged[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
         verdict = self._judged[key]
         if verdict is not None:

@@ -8,7 +8,7 @@ from simulation.exhaustive.model.cluster import ModelCluster
 from simulation.exhaustive.model.events import Arrives, Expires, Starts
 from simulation.exhaustive.model.state import ModelState
 from simulation.exhaustive.model.step import CLIENT
-from simulation.exhaustive.properties.cluster_state import ModelGhost
+from simulation.exhaustive.property_checks import ModelGhost
 from simulation.exhaustive.spec import BROKERS, CONTROLLER, TOPIC
 
 _STEPS_MAX = 1_000

@@ -6,7 +6,7 @@ from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.exhaustive.model.events import Decision, NodeOutcome
 from simulation.exhaustive.model.views import BrokerView, ControllerView, Registration
-from simulation.exhaustive.properties.cluster_state import ModelGhost, judge, lost_data, observe
+from simulation.exhaustive.property_checks import ModelGhost, judge, lost_data, observe
 
 A, B = (0, 1), (0, 2)  # records: (leader epoch, value)
 STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=0, partition_epoch=4)

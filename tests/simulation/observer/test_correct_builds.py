@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.rules.flaws.properties import PROPERTIES
 from simulation.engine.choices import ChoiceSequence
-from simulation.invariants.observer import PROPERTIES, PropertyObserver, is_documented
+from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.properties import is_documented
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
 from simulation.scenario.configuration import SimulatedFault
@@ -107,4 +109,4 @@ def test_a_last_replica_standing_of_k3_that_crashed_twice_is_reported_as_what_it
 
 def test_every_property_that_can_be_reported_has_a_statement() -> None:
     assert {"P-1", "P-24", "P-R5", "V-4"} <= set(PROPERTIES)
-    assert all(statement and not statement.endswith(".") for statement in PROPERTIES.values())
+    assert all(one.statement and not one.statement.endswith(".") for one in PROPERTIES.values())

@@ -8,7 +8,7 @@ import pytest
 
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.liveness import unmet
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
 from tests.support.planting import Plant, change_rules, observe
 

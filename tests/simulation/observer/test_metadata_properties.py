@@ -11,7 +11,7 @@ from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants import metadata
 from simulation.invariants.knowledge import Knowledge
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
 from tests.support.planting import Plant, change_rules, observe, replica_of
 
