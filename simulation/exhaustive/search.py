@@ -11,8 +11,7 @@ from enum import Enum
 
 from simulation.exhaustive import trace
 from simulation.exhaustive.model.choices import Action
-from simulation.exhaustive.model.cluster import ModelCluster
-from simulation.exhaustive.model.setup import begin
+from simulation.exhaustive.model.cluster import ModelCluster, begin
 from simulation.exhaustive.model.state import ModelState
 from simulation.exhaustive.model.step import ModelNodeCrashed
 from simulation.exhaustive.models import MODEL

@@ -16,9 +16,8 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from simulation.exhaustive.model.choices import Action
-from simulation.exhaustive.model.cluster import ModelCluster
+from simulation.exhaustive.model.cluster import ModelCluster, begin
 from simulation.exhaustive.model.events import Answered, Arrives, Message
-from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.state import ModelState
 from simulation.exhaustive.model.step import ModelNodeCrashed
 from simulation.exhaustive.model.views import BrokerView, ControllerView

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.flaws.flaw import Flaw
 from simulation.directed import play_schedule, schedules
-from simulation.engine.choices import FORMAT
+from simulation.engine.choices import SEED_FORMAT
 from simulation.runs.findings import Finding, Layer
 from simulation.runs.judgement import Named, Scheduled
 from simulation.runs.pool import Pool
@@ -263,7 +263,7 @@ def load_hunts(path: Path, wanted: Sequence[Flaw | None]) -> list[Hunt]:
 def save_hunts(path: Path, hunts: Sequence[Hunt]) -> None:
     """Write hunts atomically; those of other builds stay in the file."""
     everything = {**_known(path), **{_name(one.flaw): one for one in hunts}}
-    data = {"format": FORMAT, "hunts": [_plain(one) for one in everything.values()]}
+    data = {"format": SEED_FORMAT, "hunts": [_plain(one) for one in everything.values()]}
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(json.dumps(data, indent=1), encoding="utf-8")
     unfinished.replace(path)
@@ -273,8 +273,8 @@ def _known(path: Path) -> Mapping[str, Hunt]:
     if not path.exists():
         return {}
     data = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ValueError(f"{path}: expected hunts of choice format {FORMAT}: their seeds mean something else now")
+    if not isinstance(data, dict) or data.get("format") != SEED_FORMAT:
+        raise ValueError(f"{path}: expected hunts of choice format {SEED_FORMAT}: their seeds mean something else now")
     return {_name(one.flaw): one for one in map(_hunt, data["hunts"])}
 
 

@@ -15,6 +15,7 @@ from harness.commands import cli
 from harness.commands.simulation import histories
 from harness.terminal.exits import Exit
 from history.reader import load_table
+from simulation.engine.choices import SEED_FORMAT
 from simulation.runs import stored, sweep
 from simulation.runs.choice_files import FORMAT
 from simulation.runs.judgement import Judgement
@@ -118,7 +119,7 @@ def test_a_choice_file_of_another_version_is_refused(capsys: pytest.CaptureFixtu
 def test_one_seed_prints_its_configuration_first_and_its_hash_last(capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow("sim", "--seed", 1, *FINE) == Exit.VALID
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"seed               1 (choice format {FORMAT})"
+    assert lines[0] == f"seed               1 (choice format {SEED_FORMAT})"
     assert "  duration_ms                12000" in lines
     assert any(line.startswith("outcome            nothing wrong") for line in lines)
     assert re.fullmatch(r"hash               [0-9a-f]{16}", lines[-2])

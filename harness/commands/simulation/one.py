@@ -11,7 +11,7 @@ import click
 from harness.store.run_names import plain
 from harness.store.store import make_run_directory
 from harness.terminal.exits import Exit
-from simulation.engine.choices import FORMAT
+from simulation.engine.choices import SEED_FORMAT
 from simulation.invariants.observer import property_observers
 from simulation.runs import choice_files
 from simulation.runs.findings import Finding, findings
@@ -84,7 +84,7 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
 
 
 def _print_configuration(outcome: SimulationOutcome) -> None:
-    click.echo(f"seed               {outcome.seed} (choice format {FORMAT})")
+    click.echo(f"seed               {outcome.seed} (choice format {SEED_FORMAT})")
     for key, value in outcome.configuration.to_json().items():
         text = ", ".join(value) or "none" if isinstance(value, tuple) else value
         click.echo(f"  {key:<26} {text}")
@@ -117,7 +117,7 @@ def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding])
 def _data(outcome: SimulationOutcome, found: list[Finding]) -> dict[str, object]:
     return {
         "seed": outcome.seed,
-        "format": FORMAT,
+        "format": SEED_FORMAT,
         "configuration": outcome.configuration.to_json(),
         "faults": [fault.to_json() for fault in outcome.faults],
         "findings": [finding._asdict() for finding in found],

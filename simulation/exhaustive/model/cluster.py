@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.core.broker_node.membership import lifecycle
 from broker.core.controller.node import ControllerNode
-from broker.core.messages import BrokerRegistrationResponse
+from broker.core.messages import BrokerRegistrationResponse, CreateTopicsRequest, NewTopic
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import encode_change
 from simulation.exhaustive import property_checks
@@ -34,7 +34,7 @@ from simulation.exhaustive.model.state import InternTable, ModelState, Nets
 from simulation.exhaustive.model.step import CLIENT
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.property_checks import Broken, ModelGhost
-from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelBudget, ModelSpec
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, TOPIC, ModelBudget, ModelSpec
 
 _NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
 
@@ -309,3 +309,48 @@ _APPLY = {
     "power loss": ModelCluster._lose_power,
     "restart": ModelCluster._restart,
 }
+
+
+_STEPS_MAX = 1_000
+
+
+class NotQuiet(Exception):
+    """The model did not settle; the message has the actions that are still possible."""
+
+
+def begin(cluster: ModelCluster) -> ModelState:
+    """Start everything, create the partition, and let all messages arrive."""
+    state = list(cluster.blank())
+    cluster.apply_event(state, CONTROLLER, Starts("0/-1"))
+    for broker in BROKERS:
+        started = cluster.apply(ModelState(*state), Action("restart", broker))
+        assert started is not None
+        state = list(cluster.apply(started, Action("beat", broker)) or started)
+    topic = NewTopic(TOPIC, assignments=((0, BROKERS),))
+    request = CreateTopicsRequest((topic,))
+    state = list(settle(cluster, ModelState(*state)))
+    cluster.apply_event(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+    begun = settle(cluster, ModelState(*state))._replace(ghost=cluster.ghosts.number(ModelGhost()))
+    if cluster.spec.initial_isr < len(BROKERS):
+        fenced = cluster.apply_event(list(begun), CONTROLLER, Expires(BROKERS[-1]))
+        outsider = BROKERS[-1]  # neither its heartbeats nor its fetches may unfence it yet
+        begun = settle(cluster, fenced, but=(Action("beat", outsider), Action("wait", BROKERS[0], outsider)))
+    return begun._replace(budget=cluster.budgets.number(cluster.spec.budget))
+
+
+def settle(cluster: ModelCluster, state: ModelState, but: tuple[Action, ...] = ()) -> ModelState:
+    """Apply the actions that need no fault and no client, until none leads to a new state."""
+    state = state._replace(budget=cluster.budgets.number(type(cluster.spec.budget)(records=0)))
+    seen = {state}
+    for _ in range(_STEPS_MAX):
+        following = None
+        for action in cluster.actions(state):
+            candidate = None if action in but else cluster.apply(state, action)
+            if candidate is not None and candidate not in seen:
+                following = candidate
+                break
+        if following is None:
+            return state
+        state = following
+        seen.add(state)
+    raise NotQuiet(f"expected the model to settle within {_STEPS_MAX} steps, found {cluster.actions(state)[:3]}")
