@@ -24,7 +24,7 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True)
-class RealClock:
+class NemesisClock:
     """The run's clock, in real time."""
 
     now: Callable[[], int]

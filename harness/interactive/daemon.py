@@ -27,7 +27,7 @@ from harness.store.journal import Journal
 from harness.systems.selection import make
 from harness.terminal.exits import Exit
 from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
-from nemesis.clock import RealClock
+from nemesis.clock import NemesisClock
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site
 from nemesis.runner import NemesisRunner, Row
@@ -88,7 +88,7 @@ class Daemon:
 
         with self._one_fault_at_a_time:
             runner = NemesisRunner(
-                Site.of(self._environment.cluster, RealClock(time.monotonic_ns)),
+                Site.of(self._environment.cluster, NemesisClock(time.monotonic_ns)),
                 Schedule((entry,)),
                 journal,
                 lambda row: send({"took_hold": row["took_hold"], "healed": row["healed"]}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.capabilities.cluster import Node
+from nemesis.capabilities.cluster import ClusterNode
 from nemesis.draws import Draws
 from nemesis.faults.base import (
     FaultKind,
@@ -89,7 +89,7 @@ class OutOfMemory:
         return self.site.serving(self.targets)
 
 
-def _living(site: Site, targets: tuple[int, ...]) -> list[Node]:
+def _living(site: Site, targets: tuple[int, ...]) -> list[ClusterNode]:
     site.require_alive(targets)
     return [site.cluster.nodes[target] for target in targets]
 

@@ -12,7 +12,7 @@ from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, f
 from simulation.engine.event_queue import MS
 from simulation.invariants.observer import FirstViolation, property_observers
 from simulation.invariants.properties import Violation
-from simulation.runs.findings import Finding, Layer, findings
+from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.sampling import replica_logs
 
@@ -23,7 +23,7 @@ class ScheduleResult:
 
     schedule: DirectedSchedule
     flawed: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[SimulationFinding, ...]
     outcome: SimulationOutcome
     clients_know: bool
     """Whether the clients' history alone shows that something is wrong."""
@@ -99,7 +99,7 @@ class _Phases:
         self._since_us = self._cluster.now_us
 
 
-def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[Finding]:
+def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[SimulationFinding]:
     found = findings(outcome)
     if seen is not None:
         watched = replace(outcome, failure=str(seen), failed_property=seen.property_id, phases={})

@@ -70,7 +70,7 @@ def observe(
     if outcome.fault is not None:
         yield outcome.fault
     for decision in outcome.decisions:
-        yield from _judge_decision(ghost, decision)
+        yield from _check_decision(ghost, decision)
         ghost = _after_decision(ghost, decision)
     if isinstance(view, BrokerView):
         for offset, record in outcome.removed:
@@ -94,14 +94,14 @@ def observe(
     yield ghost
 
 
-def _judge_decision(ghost: ModelGhost, decision: Decision) -> Iterator[str]:
+def _check_decision(ghost: ModelGhost, decision: Decision) -> Iterator[str]:
     before, after = decision.before, decision.after
     if before is None or after is None or before == after:
         return
     broken = broken_epochs(before, after)
     if broken is not None:
         yield f"P-19: {broken}"
-    yield from _judge_sets(after)
+    yield from _check_sets(after)
     added = set(after.isr) - set(before.isr)
     known = (ghost.unclean | set(decision.registered)) - (added - set(decision.registered))
     wrong = known & ({*after.isr, *after.elr, after.leader})
@@ -109,7 +109,7 @@ def _judge_decision(ghost: ModelGhost, decision: Decision) -> Iterator[str]:
         yield f"P-7: broker {min(wrong)} stopped uncleanly and is still eligible: {_sets(after)}"
 
 
-def _judge_sets(state: PartitionState) -> Iterator[str]:
+def _check_sets(state: PartitionState) -> Iterator[str]:
     sets = compare_sets(state, min(MIN_ISR, len(state.replicas)))
     if sets.eligible_twice or sets.last_known_twice or sets.eligible_outside or sets.last_known_outside:
         yield f"P-17: the sets overlap or leave the replicas {list(state.replicas)}: {_sets(state)}"
@@ -140,7 +140,9 @@ def lost_data(ghost: ModelGhost, broker: int) -> ModelGhost:
     return ghost._replace(lossy=lossy, exempt=ghost.exempt or len(lossy) > MIN_ISR - 1)
 
 
-def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: ModelGhost) -> Iterator[str]:
+def check_state(
+    controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: ModelGhost
+) -> Iterator[str]:
     """Yield the properties that the present state breaks."""
     state = controller.partition
     if state is None:
@@ -160,7 +162,7 @@ def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]],
         if view.leads and not _agrees(view, committed, min(view.high_watermark, len(committed))):
             yield f"P-4: broker {number} leads and shows other records than were committed: {_log(view)}"
         if view.leads and view.leader_epoch == state.leader_epoch:
-            yield from _judge_leader(number, view, state, living, committed)
+            yield from _check_leader(number, view, state, living, committed)
         registered = controller.brokers.get(number)
         current = registered is not None and registered.epoch == view.broker_epoch
         if current and number in (*state.isr, *state.elr) and not _holds(view, committed):
@@ -168,10 +170,10 @@ def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]],
                 f"P-2: broker {number} may lead and lacks committed records: {_log(view)}, "
                 f"{len(committed)} committed, {_sets(state)}"
             )
-    yield from _judge_pairs(living)
+    yield from _check_pairs(living)
 
 
-def _judge_leader(
+def _check_leader(
     number: int,
     view: BrokerView,
     state: PartitionState,
@@ -193,7 +195,7 @@ def _judge_leader(
             )
 
 
-def _judge_pairs(living: Sequence[tuple[int, BrokerView]]) -> Iterator[str]:
+def _check_pairs(living: Sequence[tuple[int, BrokerView]]) -> Iterator[str]:
     for index, (one, view) in enumerate(living):
         for two, other in living[index + 1 :]:
             end = min(view.high_watermark, other.high_watermark)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from functools import partial
 
-from nemesis.triggers import Trigger, met
+from nemesis.targets import Trigger, met
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, partition_states
-from simulation.faults.loss_budget import Losses
+from simulation.faults.loss_budget import SimulatedLossBudget
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory
@@ -20,7 +20,7 @@ CHECK_MS = 20
 """Interval at which a fault that waits for a condition checks it."""
 
 
-class Nemesis:
+class SimulatedNemesis:
     """Injects the faults of a schedule and heals them."""
 
     def __init__(self, cluster: SimulatedCluster, configuration: Configuration, history: SimulatedHistory) -> None:
@@ -30,8 +30,7 @@ class Nemesis:
         self.brokers = list(range(1, configuration.brokers + 1))
         self.controllers = sorted(node for node, one in cluster.machines.items() if one.settings.is_controller)
         self.administration = Administration(cluster, configuration)
-        self.losses = Losses(cluster, configuration.lossy_budget, self._min_isr_is_changed)
-        self._changes_of_min_isr = 0  # that are not undone yet
+        self.losses = SimulatedLossBudget(cluster, configuration.lossy_budget, self._min_isr_differs)
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
         self._over = False
@@ -352,18 +351,17 @@ class Nemesis:
         configured = self.configuration.min_insync_replicas
         may_be_lower = self.configuration.lossy_budget == 0 and configured > 1 and fault.parameter % 2
         wanted = configured - 1 if may_be_lower else min(configured + 1, self.configuration.replication_factor)
-        self._changes_of_min_isr += 1
-        self.losses.forget_eligible()
+        self.losses.min_isr_changes()
         self.administration.set_min_isr(wanted)
 
         def back() -> None:
-            self._changes_of_min_isr -= 1
+            self.losses.min_isr_is_back()
             self.administration.set_min_isr(configured)
 
         self._opened("changed-min-isr", (), back, fault.duration_ms, f"to {wanted}")
 
-    def _min_isr_is_changed(self) -> bool:
-        return self._changes_of_min_isr > 0 or self.administration.min_isr() != self.configuration.min_insync_replicas
+    def _min_isr_differs(self) -> bool:
+        return self.administration.min_isr() != self.configuration.min_insync_replicas
 
 
 def _describe(kind: str, targets: tuple[int, ...], why: str) -> str:

@@ -37,7 +37,7 @@ def check_sequences(known: Knowledge, ghost: Ghost, first: int) -> None:
 
 def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, before: int, new: int) -> None:
     """A leader's high watermark is now `new`, in an epoch in which it was `before` (P-4, P-9)."""
-    if not ghost.judges(mirror):
+    if not ghost.protects(mirror):
         return
     committed, entries = ghost.committed, mirror.entries
     if new < before:
@@ -75,7 +75,7 @@ def grown(known: Knowledge, ghost: Ghost) -> None:
 
 def check_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
     """P-1: a leader that is not superseded holds the ghost log."""
-    if mirror.role is not Role.LEADER or ghost.is_stale(mirror) or not ghost.judges(mirror):
+    if mirror.role is not Role.LEADER or ghost.is_stale(mirror) or not ghost.protects(mirror):
         return
     same = mirror.compare(ghost.committed)
     if same < len(ghost.committed):
@@ -120,7 +120,7 @@ def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_wat
             "P-10",
             f"broker {mirror.holder} has log start {mirror.start}, high watermark {high_watermark}, log end {end}",
         )
-    if not ghost.judges(mirror) or mirror.high_watermark_epoch < ghost.since_epoch:
+    if not ghost.protects(mirror) or mirror.high_watermark_epoch < ghost.since_epoch:
         return
     if high_watermark > len(ghost.committed):
         known.fail(

@@ -109,7 +109,7 @@ def truncated(
     start = replica.log.start_offset
     same, high_watermark = mirror.same, mirror.high_watermark
     lost = max(end, ghost.log_start)
-    if ghost.judges(mirror) or (ghost.trusted and not ghost.since_epoch):
+    if ghost.protects(mirror) or (ghost.trusted and not ghost.since_epoch):
         if lost < same:
             known.fail(
                 ghost,

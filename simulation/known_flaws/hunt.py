@@ -18,8 +18,8 @@ from broker.core.rules.flaws import FLAWS
 from broker.core.rules.flaws.flaw import Flaw
 from simulation.directed import play_schedule, schedules
 from simulation.engine.choices import SEED_FORMAT
-from simulation.runs.findings import Finding, Layer
-from simulation.runs.judgement import Named, Scheduled
+from simulation.runs.checked_histories import Named, Scheduled
+from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.pool import Pool
 from simulation.runs.sweep import SeedResult, simulate
 from simulation.scenario.case import Case
@@ -54,7 +54,7 @@ class FirstFinding(NamedTuple):
     """The first finding of a layer, and its seed."""
 
     seed: int
-    finding: Finding
+    finding: SimulationFinding
 
 
 class ShrunkSize(NamedTuple):
@@ -134,7 +134,9 @@ def hunt(pool: Pool[HuntTask, SeedResult], begun: Hunt, limit: int, stopped: Cal
     for done in pool.run(tasks()):
         tried += 1
         seed = done.task.seed
-        found = done.result.findings if done.result else (Finding(Layer.CRASH, "crash", done.trouble or "died"),)
+        found = (
+            done.result.findings if done.result else (SimulationFinding(Layer.CRASH, "crash", done.trouble or "died"),)
+        )
         if found:
             failed.append(seed)
         for finding in found:
@@ -306,7 +308,7 @@ def _hunt(data: Mapping[str, object]) -> Hunt:
         int(str(data["seeds"])),
         float(str(data["seconds"])),
         {
-            Layer(layer): FirstFinding(seed, Finding(Layer(layer), property_id, what))
+            Layer(layer): FirstFinding(seed, SimulationFinding(Layer(layer), property_id, what))
             for layer, (seed, property_id, what) in first_findings.items()
         },
         _tuple(data["failing"]),

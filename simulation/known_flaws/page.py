@@ -9,7 +9,7 @@ from typing import NamedTuple
 from broker.core.rules.flaws.flaw import Visibility
 from simulation.exhaustive.models import HUNTS
 from simulation.known_flaws.hunt import HISTORIES_PER_FLAW, OBSERVED, Hunt
-from simulation.runs.findings import Layer
+from simulation.runs.failures import Layer
 
 _EXPECTED = frozenset({Visibility.DIRECT, Visibility.LATE, Visibility.ADMINISTRATION})
 

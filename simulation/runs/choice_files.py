@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from naming import unknown
-from nemesis.triggers import CONDITIONS, is_trigger
+from nemesis.targets import CONDITIONS, is_trigger
 from simulation.engine.choices import STREAMS
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration, SimulatedFault

@@ -30,7 +30,7 @@ from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.observer import property_observers
 from simulation.runs import choice_files
 from simulation.runs.choice_files import FILE_NAME, ChoiceFile
-from simulation.runs.findings import Finding, findings
+from simulation.runs.failures import SimulationFinding, findings
 from simulation.runs.trace import US_PER_S, Line, TraceRecorder, node_name, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
@@ -118,7 +118,7 @@ _MOMENTS = pa.schema(
 )
 
 
-def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Finding]:
+def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[SimulationFinding]:
     """Simulate a case again and write its run into an empty directory; returns the findings."""
     recorder, sampler, stream = TraceRecorder(), ReplicaSampler(), EventStream()
     observers = property_observers() if observed else ()
@@ -137,7 +137,9 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     return found
 
 
-def choice_file_of(outcome: SimulationOutcome, found: Sequence[Finding], happens: Sequence[str] = ()) -> ChoiceFile:
+def choice_file_of(
+    outcome: SimulationOutcome, found: Sequence[SimulationFinding], happens: Sequence[str] = ()
+) -> ChoiceFile:
     """The choice file of an outcome."""
     first = found[0] if found else None
     return ChoiceFile(
@@ -159,7 +161,7 @@ def relevant(lines: Sequence[Line]) -> Sequence[Line]:
     return shown[-TRACE_LINES:]
 
 
-def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> None:
+def write_results(directory: Path, run_id: str, found: Sequence[SimulationFinding]) -> None:
     """Write the simulation's findings into `results.json`, above those of the checkers."""
     path = directory / "results.json"
     results: dict[str, Any] = {"run_id": run_id, "verdict": "valid", "reasons": [], "anomalies": {}, "counts": {}}
@@ -172,10 +174,10 @@ def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> Non
     _write_json(path, results)
 
 
-def found_in(directory: Path) -> list[Finding]:
+def found_in(directory: Path) -> list[SimulationFinding]:
     """The findings of a stored run."""
     data = json.loads((directory / "outcome.json").read_text(encoding="utf-8"))
-    return [Finding(**finding) for finding in data["findings"]]
+    return [SimulationFinding(**finding) for finding in data["findings"]]
 
 
 def read_moments(directory: Path) -> list[LoggedEvent]:
@@ -205,7 +207,9 @@ def _specification(case: Case, outcome: SimulationOutcome) -> Mapping[str, objec
     }
 
 
-def _outcome_data(outcome: SimulationOutcome, found: Sequence[Finding], observed: bool) -> Mapping[str, object]:
+def _outcome_data(
+    outcome: SimulationOutcome, found: Sequence[SimulationFinding], observed: bool
+) -> Mapping[str, object]:
     return {
         "seed": outcome.seed,
         "hash": outcome.digest,
@@ -229,7 +233,7 @@ class ReplayResult:
     stored_digest: str
     difference: Difference | None
     """The first event that differs from the stored ones."""
-    findings: tuple[Finding, ...]
+    findings: tuple[SimulationFinding, ...]
 
     @property
     def equal(self) -> bool:

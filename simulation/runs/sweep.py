@@ -12,7 +12,7 @@ from typing import NamedTuple
 from broker.core.ports.marks import declared
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import is_documented
-from simulation.runs.findings import Finding, Layer, findings
+from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.runs.pool import Pool
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
@@ -25,7 +25,7 @@ class SeedResult(NamedTuple):
     """The result of one seed."""
 
     seed: int
-    findings: tuple[Finding, ...]
+    findings: tuple[SimulationFinding, ...]
     digest: str
     events: int
     virtual_ms: int
@@ -89,7 +89,7 @@ def until(seeds: Iterable[int], deadline_s: float | None, stopped: Callable[[], 
 
 
 def _troubled(seed: int, trouble: str) -> SeedResult:
-    finding = Finding(Layer.CRASH, "crash", f"seed {seed}: {trouble}")
+    finding = SimulationFinding(Layer.CRASH, "crash", f"seed {seed}: {trouble}")
     return SeedResult(seed, (finding,), "", 0, 0, {})
 
 

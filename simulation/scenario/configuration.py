@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from naming import unknown
-from nemesis.triggers import Trigger
+from nemesis.targets import Trigger
 from simulation.engine.choices import Stream
 
 COMMON_FAULTS = (

@@ -21,7 +21,7 @@ from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, f
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.faults.nemesis import Nemesis
+from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
@@ -209,7 +209,7 @@ class _Test:
         cluster.clients = {producer.client_id: producer for producer in self.producers}
         cluster.clients |= {reader.client_id: reader for reader in self.readers}
         cluster.clients[ADMINISTRATOR] = self.administrator
-        self.nemesis = Nemesis(cluster, configuration, self.history)
+        self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
 
     def run(self) -> None:
         """Run all phases."""

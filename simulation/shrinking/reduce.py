@@ -19,7 +19,7 @@ from simulation.engine.event_queue import MS
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import Violation
 from simulation.runs.choice_files import ChoiceFile
-from simulation.runs.findings import Finding, Layer, findings
+from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.runs.pool import Pool
 from simulation.runs.stored import choice_file_of, relevant
 from simulation.runs.trace import Line, TraceRecorder, trace_lines, without_repetitions
@@ -111,14 +111,14 @@ class ShrinkTarget(NamedTuple):
         """Whether the simulation ends when it happens."""
         return self.layer in (Layer.INVARIANT, Layer.CRASH)
 
-    def found(self, outcome: SimulationOutcome) -> Finding | None:
+    def found(self, outcome: SimulationOutcome) -> SimulationFinding | None:
         """The finding, if an outcome has it."""
         if self.layer in (Layer.LOGS, Layer.HISTORY):
             named = (one for one in findings(outcome) if (one.layer, one.property_id) == self)
             return next(named, None)
         if outcome.failed_property != self.property_id or outcome.failure is None:
             return None
-        return Finding(self.layer, self.property_id, outcome.failure)
+        return SimulationFinding(self.layer, self.property_id, outcome.failure)
 
 
 class Scale(NamedTuple):
@@ -188,7 +188,7 @@ class _Patience:
         """See `Observer.crashed`."""
 
 
-def failing(case: Case) -> tuple[SimulationOutcome, Finding | None]:
+def failing(case: Case) -> tuple[SimulationOutcome, SimulationFinding | None]:
     """Simulate a case; returns the outcome and its first finding, which is to be preserved."""
     outcome = cases.run(case, property_observers(), to_the_end=True)
     found = findings(outcome)

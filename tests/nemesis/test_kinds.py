@@ -9,7 +9,7 @@ from typing import get_args
 import nemesis
 from nemesis.faults import KINDS
 from nemesis.kinds import LISTED_KINDS, Family, Where
-from simulation.faults.nemesis import Nemesis
+from simulation.faults.nemesis import SimulatedNemesis
 from simulation.scenario.configuration import FAULTS
 
 DOCUMENT = Path(nemesis.__file__).parents[1] / "docs" / "simulation.md"
@@ -23,7 +23,7 @@ def test_the_table_marks_who_can_inject_a_kind() -> None:
     assert of(Where.BOTH, Where.REAL) == set(KINDS)
     assert of(Where.BOTH, Where.SIMULATED) == set(FAULTS)
     for kind in FAULTS:
-        assert hasattr(Nemesis, "_" + kind.replace("-", "_"))
+        assert hasattr(SimulatedNemesis, "_" + kind.replace("-", "_"))
 
 
 def test_the_documentation_lists_the_kinds_of_the_simulation_as_the_table_does() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from simulation.runs import choice_files
 from simulation.runs.choice_files import FORMAT, ChoiceFile, ChoiceFileError
-from simulation.runs.findings import findings
+from simulation.runs.failures import findings
 from simulation.runs.stored import choice_file_of
 from simulation.scenario.case import run
 from tests.simulation.small import LIES, quick

@@ -17,8 +17,8 @@ from harness.terminal.exits import Exit
 from history.reader import load_table
 from simulation.engine.choices import SEED_FORMAT
 from simulation.runs import stored, sweep
+from simulation.runs.checked_histories import CheckedRun
 from simulation.runs.choice_files import FORMAT
-from simulation.runs.judgement import Judgement
 from tests.simulation.small import LIES, QUICK
 
 
@@ -186,10 +186,10 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
 ) -> None:
     """`test_judged` tests the checks on Spark; this tests what the command prints of their results."""
 
-    def judged(directory: Path) -> dict[str, Judgement]:
+    def judged(directory: Path) -> dict[str, CheckedRun]:
         ids = sorted(set(load_table(directory, "operations", ["run_id"]).table.column("run_id").to_pylist()))
         return {
-            run_id: Judgement("invalid", {"lost-acked-write": 2}) if run_id == "seed-2" else Judgement("valid", {})
+            run_id: CheckedRun("invalid", {"lost-acked-write": 2}) if run_id == "seed-2" else CheckedRun("valid", {})
             for run_id in ids
         }
 

@@ -11,7 +11,7 @@ from broker.core.controller.recovery import LAST_LEADER
 from broker.core.records import encode_batch
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import is_documented
-from simulation.runs.findings import Layer, findings, history_findings, log_findings
+from simulation.runs.failures import Layer, findings, history_findings, log_findings
 from simulation.scenario.case import run
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome

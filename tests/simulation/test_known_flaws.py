@@ -12,8 +12,8 @@ from harness.commands import cli
 from harness.terminal.exits import Exit
 from simulation.known_flaws import hunt, page
 from simulation.known_flaws.hunt import FirstFinding, Hunt, HuntTask, ShrunkSize
-from simulation.runs.findings import Finding, Layer
-from simulation.runs.judgement import Scheduled
+from simulation.runs.checked_histories import Scheduled
+from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.pool import Pool
 from simulation.runs.sweep import SeedResult
 
@@ -46,7 +46,11 @@ def test_a_hunt_ends_when_it_is_stopped() -> None:
 def test_a_hunt_continues_where_it_was_interrupted(tmp_path: Path) -> None:
     notes = tmp_path / "hunts.json"
     begun = Hunt(
-        LIAR, 3, 1.5, {Layer.LOGS: FirstFinding(2, Finding(Layer.LOGS, "divergent-replicas", "they differ"))}, (2,)
+        LIAR,
+        3,
+        1.5,
+        {Layer.LOGS: FirstFinding(2, SimulationFinding(Layer.LOGS, "divergent-replicas", "they differ"))},
+        (2,),
     )
     begun = replace(begun, small=ShrunkSize(1, 2, 3), anomalies=("lost-read",), scheduled=("duplicate",))
     hunt.save_hunts(notes, [Hunt(None, 3, 1.0), begun])
@@ -87,7 +91,7 @@ def test_directed_schedules_are_played_with_the_flaw_and_without() -> None:
 
 
 def test_the_histories_of_each_flaw_begin_with_one_that_shows_it_and_end_with_its_schedule() -> None:
-    first_finding = FirstFinding(9, Finding(Layer.HISTORY, "lost-acked-write", "gone"))
+    first_finding = FirstFinding(9, SimulationFinding(Layer.HISTORY, "lost-acked-write", "gone"))
     hunted = Hunt(LIAR, 10, 0.0, {Layer.HISTORY: first_finding}, (3, 5, 7, 9))
     named = list(hunt.histories([Hunt(None, 3, 0.0), hunted]))
     ids = [one.run_id.removeprefix(f"{LIAR.name}-") for one in named]
@@ -111,8 +115,8 @@ def test_the_page_shows_which_layer_found_what_and_what_was_missed() -> None:
         4,
         1.0,
         {
-            Layer.INVARIANT: FirstFinding(1, Finding(Layer.INVARIANT, "P-12", "it lied")),
-            Layer.HISTORY: FirstFinding(3, Finding(Layer.HISTORY, "lost-acked-write", "gone")),
+            Layer.INVARIANT: FirstFinding(1, SimulationFinding(Layer.INVARIANT, "P-12", "it lied")),
+            Layer.HISTORY: FirstFinding(3, SimulationFinding(Layer.HISTORY, "lost-acked-write", "gone")),
         },
         (1, 3),
         ("lost-acked-write",),

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from nemesis.triggers import Trigger
+from nemesis.targets import Trigger
 from simulation.invariants.observer import property_observers
-from simulation.runs.findings import Layer
+from simulation.runs.failures import Layer
 from simulation.scenario.case import run
 from simulation.scenario.configuration import SimulatedFault
 from simulation.shrinking.reduce import ShrinkTarget, failing, reduce

@@ -9,9 +9,9 @@ from harness.terminal.exits import Exit
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
 from nemesis.schedule_file import loads_script
-from nemesis.triggers import Trigger
+from nemesis.targets import Trigger
 from simulation.faults.kinds import BEGIN_MS, SHARED, simulated
-from simulation.faults.nemesis import Nemesis
+from simulation.faults.nemesis import SimulatedNemesis
 from simulation.scenario import case as cases
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.small import quick
@@ -101,7 +101,7 @@ def test_a_fault_that_waits_can_be_stored_and_read_again() -> None:
 def test_every_shared_kind_exists_in_real_and_simulated_runs() -> None:
     assert set(SHARED) <= set(KINDS)
     for kind in SHARED:
-        assert hasattr(Nemesis, "_" + kind.replace("-", "_"))
+        assert hasattr(SimulatedNemesis, "_" + kind.replace("-", "_"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from simulation.engine.disk import SimulatedDisk
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
 from simulation.invariants.observer import property_observers
-from simulation.runs.findings import findings
+from simulation.runs.failures import findings
 from simulation.scenario import scenario
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome, settings_of

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from harness.environments.common.environment import ClusterEnvironment
 from nemesis.capabilities.cluster import Link
-from nemesis.clock import RealClock, becomes_true
+from nemesis.clock import NemesisClock, becomes_true
 from nemesis.faults import KINDS
 from nemesis.faults.base import Bounds, Injection, Recurring, Site
 
@@ -44,7 +44,7 @@ def standing(environment: EnvironmentT, ready_s: float) -> Iterator[EnvironmentT
 
 
 def real_site(environment: ClusterEnvironment[Any, Any]) -> Site:
-    return Site.of(environment.cluster, RealClock(time.monotonic_ns), BOUNDS)
+    return Site.of(environment.cluster, NemesisClock(time.monotonic_ns), BOUNDS)
 
 
 @contextmanager

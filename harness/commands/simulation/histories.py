@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 from rich.console import Console
 
-from simulation.runs.judgement import Judgement, Named, judge_dataset, write_dataset
+from simulation.runs.checked_histories import CheckedRun, Named, check_histories, write_dataset
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
 
@@ -21,10 +21,10 @@ class JudgedSweep(NamedTuple):
     """The checkers' verdicts, by seed."""
 
     directory: Path
-    by_seed: Mapping[int, Judgement]
+    by_seed: Mapping[int, CheckedRun]
 
     @property
-    def invalid(self) -> Mapping[int, Judgement]:
+    def invalid(self) -> Mapping[int, CheckedRun]:
         """The seeds whose histories have anomalies."""
         return {seed: one for seed, one in self.by_seed.items() if one.anomalies}
 
@@ -45,7 +45,7 @@ def judge_histories(
     console.print(f"Spark checks the histories of {len(seeds)} seeds", style="bold")
     names = {f"seed-{seed}": seed for seed in seeds}
     write_dataset(directory, (Named(name, Case(seed, overrides)) for name, seed in names.items()))
-    judgements = judge_dataset(directory)
+    judgements = check_histories(directory)
     return JudgedSweep(directory, {seed: judgements[name] for name, seed in names.items()})
 
 

@@ -142,7 +142,7 @@ def _shrunk(hunted: Hunt, jobs: int, limit_s: float, stopped: Callable[[], bool]
 def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
     from harness.run.judging import need_java
     from harness.run.stopping import RunFailed
-    from simulation.runs.judgement import judge_dataset, write_dataset
+    from simulation.runs.checked_histories import check_histories, write_dataset
 
     named = list(histories(hunts))
     if not named:
@@ -152,7 +152,7 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
         write_dataset(Path(scratch), named)
         try:
             need_java()
-            judgements = judge_dataset(Path(scratch))
+            judgements = check_histories(Path(scratch))
         except RunFailed as failed:
             console.print(f"not checked: {failed}", style="yellow")
             return list(hunts)

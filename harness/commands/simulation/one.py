@@ -14,7 +14,7 @@ from harness.terminal.exits import Exit
 from simulation.engine.choices import SEED_FORMAT
 from simulation.invariants.observer import property_observers
 from simulation.runs import choice_files
-from simulation.runs.findings import Finding, findings
+from simulation.runs.failures import SimulationFinding, findings
 from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
@@ -97,7 +97,7 @@ def _print_configuration(outcome: SimulationOutcome) -> None:
         )
 
 
-def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding]) -> None:
+def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[SimulationFinding]) -> None:
     counts: dict[str, int] = {}
     for operation in outcome.history.operations:
         counts[operation.status] = counts.get(operation.status, 0) + (operation.kind == "send")
@@ -114,7 +114,7 @@ def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding])
             click.echo(f"smaller            {repeat_command(['shrink', str(case.seed)], case.overrides)}")
 
 
-def _data(outcome: SimulationOutcome, found: list[Finding]) -> dict[str, object]:
+def _data(outcome: SimulationOutcome, found: list[SimulationFinding]) -> dict[str, object]:
     return {
         "seed": outcome.seed,
         "format": SEED_FORMAT,

@@ -20,7 +20,7 @@ _CLIENT_LISTENER = "CLIENT"
 
 @dataclass(frozen=True)
 class SpawnedAdministrator:
-    """Implements `nemesis.capabilities.administration.Administrator`."""
+    """Implements `nemesis.capabilities.cluster.Administrator`."""
 
     spawn: Callable[[Sequence[str], Path], Process]
     addresses: Addresses

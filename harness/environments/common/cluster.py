@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from harness.environments.base import NodePlan, System
-from nemesis.capabilities.administration import Administrator
-from nemesis.capabilities.cluster import Capability, Network, Node, PartitionView, VoterView
+from nemesis.capabilities.cluster import Administrator, Capability, ClusterNode, Network, PartitionView, VoterView
 
-NodeT = TypeVar("NodeT", bound=Node)
+NodeT = TypeVar("NodeT", bound=ClusterNode)
 NetworkT = TypeVar("NetworkT", bound=Network)
 
 

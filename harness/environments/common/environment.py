@@ -26,10 +26,10 @@ from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.environments.network.network import JournaledNetwork, NetworkEngine
 from harness.store.journal import Journal
-from nemesis.capabilities.cluster import CLIENTS, Capability, Endpoint, Node
+from nemesis.capabilities.cluster import CLIENTS, Capability, ClusterNode, Endpoint
 
 
-class StartedNode(Node, Protocol):
+class StartedNode(ClusterNode, Protocol):
     """A node as its environment sees it."""
 
     def await_ready(self, timeout_s: float) -> None:

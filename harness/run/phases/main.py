@@ -8,7 +8,7 @@ from collections.abc import Callable
 from harness.run.phases.context import RunContext
 from harness.run.phases.topics import TopicWatch
 from harness.run.workers import acked
-from nemesis.clock import RealClock
+from nemesis.clock import NemesisClock
 from nemesis.faults.base import Bounds, Site
 from nemesis.runner import NemesisRunner
 
@@ -18,7 +18,7 @@ TICK_S = 0.25
 def main_phase(context: RunContext) -> None:
     """Fire the schedule while the workers run. When this returns or raises, every fault has been undone."""
     runner = NemesisRunner(
-        Site.of(context.environment.cluster, RealClock(context.clock.now), Bounds().at_pace(context.plan.spec.pace)),
+        Site.of(context.environment.cluster, NemesisClock(context.clock.now), Bounds().at_pace(context.plan.spec.pace)),
         context.plan.schedule,
         lambda event, details: context.journal.record(event, **details),
         context.recorder("faults"),

@@ -51,7 +51,7 @@ class ModelCluster:
         self.budgets: InternTable[ModelBudget] = InternTable()
         self.checked = spec.properties or frozenset(property_checks.CHECKED)
         self.actions = Choices(spec, self.nodes, self.nets, self.metadata, self.budgets).of
-        self._judged: dict[tuple[int, ...], str | None] = {}
+        self._broken_in: dict[tuple[int, ...], str | None] = {}
         self._aspects: list[int] = []
         self._aspect_numbers: dict[Hashable, int] = {}
 
@@ -222,7 +222,7 @@ class ModelCluster:
         ghost = state[_GHOST]
         self._observe(state, node_id, outcome)
         if state[_GHOST] != ghost or self._aspect(outcome.state) != self._aspect(before):
-            self._judge(state)
+            self._check(state)
 
     def _deliverable(self, state: list[int], messages: tuple[int, ...]) -> Iterator[int]:
         """The messages to running nodes; a request to a dead node becomes a lost connection."""
@@ -272,14 +272,14 @@ class ModelCluster:
             self._aspects.append(self._aspect_numbers.setdefault(seen, len(self._aspect_numbers)))
         return self._aspects[number]
 
-    def _judge(self, state: list[int]) -> None:
+    def _check(self, state: list[int]) -> None:
         key = (*(self._aspect(state[number]) for number in range(4)), state[_GHOST])
-        if key not in self._judged:
+        if key not in self._broken_in:
             views = self.nodes.views
             brokers = [(number, views[state[number]]) for number in BROKERS]
-            found = property_checks.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
-            self._judged[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
-        verdict = self._judged[key]
+            found = property_checks.check_state(views[state[0]], brokers, self.ghosts[state[_GHOST]])
+            self._broken_in[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
+        verdict = self._broken_in[key]
         if verdict is not None:
             raise Broken(verdict)
 

@@ -4,7 +4,7 @@ import pytest
 
 from simulation import directed
 from simulation.directed import DirectedScheduleError, files
-from simulation.runs.findings import Layer
+from simulation.runs.failures import Layer
 
 GOOD = 'format = 1\nflaws = ["unclean-election"]\n'
 
