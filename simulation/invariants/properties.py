@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from broker.core.rules.flaws.properties import PROPERTIES
+
+PROPERTY_IDS = tuple(PROPERTIES)
+"""What a simulation may report; `broker.core.rules.flaws.properties` has the statements."""
+
 DATA_PROPERTIES = frozenset({"P-1", "P-2", "P-3", "P-4", "P-6", "P-9", "P-10", "P-11", "P-12", "P-13", "P-14", "P-15"})
 """Those about records, which a protocol version without broker epochs, or without ELR, cannot keep."""
 
