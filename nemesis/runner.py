@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from nemesis.capabilities.cluster import ClusterNode, NodeError, is_controller
-from nemesis.clock import POLL_S
 from nemesis.faults import KINDS
-from nemesis.faults.base import Healing, Injection, NotInEffect, Recurring, Site
+from nemesis.faults.base import POLL_S, Healing, Injection, NotInEffect, Recurring, Site
 from nemesis.loss_budget import Budgets
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import OF_CONTROLLERS, NoTarget, ResolvedTarget, holds, resolve

@@ -27,9 +27,8 @@ from harness.store.journal import Journal
 from harness.systems.selection import make
 from harness.terminal.exits import Exit
 from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
-from nemesis.clock import NemesisClock
 from nemesis.faults import KINDS
-from nemesis.faults.base import Site
+from nemesis.faults.base import NemesisClock, Site
 from nemesis.runner import NemesisRunner, Row
 from nemesis.schedule import Schedule, ScheduledFault, parts
 from nemesis.targets import FaultTarget

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from harness.environments.common.environment import ClusterEnvironment
 from nemesis.capabilities.cluster import Link
-from nemesis.clock import NemesisClock, becomes_true
 from nemesis.faults import KINDS
-from nemesis.faults.base import Bounds, Injection, Recurring, Site
+from nemesis.faults.base import Bounds, Injection, NemesisClock, Recurring, Site, becomes_true
 
 EnvironmentT = TypeVar("EnvironmentT", bound=ClusterEnvironment[Any, Any])
 

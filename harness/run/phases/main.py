@@ -8,8 +8,7 @@ from collections.abc import Callable
 from harness.run.phases.context import RunContext
 from harness.run.phases.topics import TopicWatch
 from harness.run.workers import acked
-from nemesis.clock import NemesisClock
-from nemesis.faults.base import Bounds, Site
+from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.runner import NemesisRunner
 
 TICK_S = 0.25
