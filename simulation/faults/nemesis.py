@@ -105,18 +105,19 @@ class SimulatedNemesis:
         self._opened("kill", (target,), lambda: self.cluster.start(target), fault.duration_ms)
 
     def _page_cache_loss(self, fault: SimulatedFault, target: int) -> None:
+        self._power_lost(fault, target, Survival(1 + fault.parameter % (len(Survival) - 1)))
+
+    def _torn_page_cache_loss(self, fault: SimulatedFault, target: int) -> None:
+        self._power_lost(fault, target, Survival.TORN)
+
+    def _power_lost(self, fault: SimulatedFault, target: int, survival: Survival) -> None:
         if target in self.brokers and not self.losses.allow(target):
             return
         if target in self.brokers:
             self.losses.open(target)
-        survival = Survival(1 + fault.parameter % (len(Survival) - 1))
-        if fault.kind == "torn-page-cache-loss":
-            survival = Survival.TORN
         lost = self.cluster.kill(target, survival)
         why = f"{survival.name.lower()}: {lost} bytes lost"
         self._opened(fault.kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
-
-    _torn_page_cache_loss = _page_cache_loss
 
     def _disk_loss(self, fault: SimulatedFault, target: int) -> None:
         """ST-4, for brokers only: a voter that returns with an empty disk could vote twice (B-71)."""
