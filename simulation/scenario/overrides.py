@@ -10,7 +10,7 @@ from typing import Final
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
 from naming import SpecError, unknown
-from simulation.faults.kinds import chosen
+from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
 
 LISTED_BY: Final = "`harrow flaws`"

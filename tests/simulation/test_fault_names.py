@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nemesis.faults.families import FAMILIES, PARTITION
-from simulation.faults.kinds import NotSimulated, chosen, family_members
+from simulation.faults.shared_kinds import NotSimulated, chosen, family_members
 from simulation.scenario.configuration import FAULTS
 
 

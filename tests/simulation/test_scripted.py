@@ -10,8 +10,8 @@ from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
 from nemesis.schedule_file import loads_script
 from nemesis.targets import Trigger
-from simulation.faults.kinds import BEGIN_MS, SHARED, simulated
 from simulation.faults.nemesis import SimulatedNemesis
+from simulation.faults.shared_kinds import BEGIN_MS, SHARED, simulated
 from simulation.scenario import case as cases
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.small import quick

@@ -18,7 +18,7 @@ from harness.commands.simulation.sweep import run_sweep
 from harness.shipped import SCHEDULES
 from nemesis.schedule_file import loads_file
 from simulation.directed.files import DIRECTED_SCHEDULES
-from simulation.faults.kinds import simulated
+from simulation.faults.shared_kinds import simulated
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides, faults_of, parse_overrides
 
