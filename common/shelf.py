@@ -15,7 +15,7 @@ _SUFFIX: Final = ".toml"
 
 @dataclass(frozen=True)
 class Shelf:
-    """A folder of files of one kind, each named without its suffix."""
+    """A folder of files of one kind, each named without its suffix; it may have folders in it."""
 
     what: str  # "a suite"
     folder: str  # of the repository, and the command that lists them
@@ -23,7 +23,7 @@ class Shelf:
 
     def files(self) -> Mapping[str, Path]:
         """All files by name, sorted by name."""
-        return {path.stem: path for path in sorted(self.directory.glob(f"*{_SUFFIX}"))}
+        return {path.stem: path for path in sorted(self.directory.rglob(f"*{_SUFFIX}"), key=lambda path: path.name)}
 
     def abouts(self) -> Mapping[str, str]:
         """Each name with one line about it."""
@@ -35,7 +35,7 @@ class Shelf:
         A user's own file has priority: the one at that path, with the suffix or without.
         """
         if (own := own_file(text)) is not None:
-            return own.stem if own.resolve().parent == self.directory.resolve() else None
+            return own.stem if self.directory.resolve() in own.resolve().parents else None
         name = text.removeprefix(f"{self.folder}/").removesuffix(_SUFFIX)
         return name if name in self.files() else None
 

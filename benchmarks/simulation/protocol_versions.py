@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from simulation.invariants.observer import is_documented
+from simulation.invariants.properties import is_documented
 from simulation.runs.pool import Pool, cores
 from simulation.runs.sweep import SeedResult, simulate
 

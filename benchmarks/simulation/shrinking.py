@@ -24,7 +24,7 @@ from collections.abc import Mapping
 
 from broker.core.rules.flaws import FLAWS, Flaw
 from simulation.known_flaws.hunt import HuntTask, overrides_of, work
-from simulation.runs.findings import Layer
+from simulation.runs.failures import Layer
 from simulation.runs.pool import Pool, cores
 from simulation.runs.sweep import SeedResult
 from simulation.scenario.case import Case

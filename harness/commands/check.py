@@ -170,15 +170,17 @@ def replay(what: str | None, store: Path) -> None:
 
     Exit status: 0 the replay was identical, 1 something differed, 2 usage.
     """
+    from simulation.runs import choice_files
+
     run = find_run(store, what)
-    if (run / "tape.json").is_file():
+    if choice_files.file_in(run).is_file():
         sys.exit(_simulated(run))
     sys.exit(_real(run))
 
 
 def _simulated(run: Path) -> ExitStatus:
     from simulation.runs.choice_files import ChoiceFileError
-    from simulation.runs.replay import replay_run
+    from simulation.runs.stored import replay_run
 
     try:
         replayed = replay_run(run)

@@ -169,9 +169,9 @@ def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
 
 
 def _schedule_file(named: str) -> Path:
-    from simulation.directed.files import STORIES
+    from simulation.directed.files import DIRECTED_SCHEDULES
 
-    if SCHEDULES.name_of(named) is None and STORIES.name_of(named) is not None:
+    if SCHEDULES.name_of(named) is None and DIRECTED_SCHEDULES.name_of(named) is not None:
         raise SpecError(f"expected a schedule of faults, found one in steps: {named}; harrow sim --schedule {named}")
     return SCHEDULES.find(named)
 

@@ -18,7 +18,7 @@ from harness.terminal.console import RunProgress
 from harness.terminal.exits import describe
 from history.clock import RunClock
 from history.writer import HistoryError, HistoryWriter
-from nemesis.capabilities.cluster import Node
+from nemesis.capabilities.cluster import ClusterNode
 from nemesis.schedule import Schedule
 
 ERRORS = "errors.log"
@@ -186,7 +186,7 @@ class RunContext:
         return reported
 
 
-def describe_node_failure(node: Node, expected: str, found: str) -> str:
+def describe_node_failure(node: ClusterNode, expected: str, found: str) -> str:
     """Describe a node's failure in one line, with its last log lines below."""
     return with_log(f"expected node {node.node_id} to {expected}, found that it {found}", node.log_tail())
 

@@ -31,9 +31,8 @@ from harness.store.journal import Journal
 from harness.systems.factory import make_system
 from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
-from nemesis.clock import RealClock
 from nemesis.faults import KINDS
-from nemesis.faults.base import Site
+from nemesis.faults.base import NemesisClock, Site
 from nemesis.runner import NemesisRunner, Row
 from nemesis.schedule import Schedule, ScheduledFault, parts
 from nemesis.targets import FaultTarget
@@ -92,7 +91,7 @@ class Daemon:
 
         with self._one_fault_at_a_time:
             runner = NemesisRunner(
-                Site.of(self._environment.cluster, RealClock(time.monotonic_ns)),
+                Site.of(self._environment.cluster, NemesisClock(time.monotonic_ns)),
                 Schedule((entry,)),
                 journal,
                 lambda row: send({"took_hold": row["took_hold"], "healed": row["healed"]}),

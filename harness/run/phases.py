@@ -16,8 +16,7 @@ from harness.run.health import ReportedEnd, by_topic, partition_ends, unhealthy_
 from harness.run.stopping import Interrupted, RunFailed
 from harness.run.workers import acked, start_workers
 from harness.run.workload_topic import TIMEOUT_S, TOPIC, TopicWatch, bootstrap, create_topic
-from nemesis.clock import RealClock
-from nemesis.faults.base import Bounds, Site
+from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.runner import NemesisRunner
 from workloads.values import decode_value
 
@@ -111,7 +110,7 @@ def worker_count(concurrency: int) -> int:
 def main_phase(context: RunContext) -> None:
     """Fire the schedule while the workers run. When this returns or raises, every fault has been undone."""
     runner = NemesisRunner(
-        Site.of(context.environment.cluster, RealClock(context.clock.now), Bounds().at_pace(context.plan.spec.pace)),
+        Site.of(context.environment.cluster, NemesisClock(context.clock.now), Bounds().at_pace(context.plan.spec.pace)),
         context.plan.schedule,
         lambda event, details: context.journal.record(event, **details),
         context.recorder("faults"),

@@ -13,7 +13,7 @@ from harness.spec.spec import ACKS, ENVIRONMENTS, Spec
 from harness.systems.factory import make_system, with_defaults
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
-from simulation.faults import kinds
+from simulation.faults import shared_kinds
 from simulation.scenario import overrides
 from simulation.scenario.configuration import Configuration
 
@@ -78,8 +78,8 @@ def require_possible(cell: Cell) -> None:
     """Require that this machine can run the cell. Raises `Skipped`."""
     if cell.is_simulated:
         try:
-            kinds.chosen(cell.faults)
-        except kinds.NotSimulated as error:
+            shared_kinds.chosen(cell.faults)
+        except shared_kinds.NotSimulated as error:
             raise Skipped(str(error)) from error
         return
     if cell.environment not in ENVIRONMENTS:
@@ -119,7 +119,7 @@ def _simulated_settings(cell: Cell) -> dict[str, object]:
         shared["acks"] = ACKS[str(shared["acks"])]
     if "flaws" in shared:
         shared["flaws"] = tuple(shared["flaws"])
-    faults = kinds.chosen(cell.faults, leave_out=True)
+    faults = shared_kinds.chosen(cell.faults, leave_out=True)
     if faults is not None:
         shared["faults"] = faults
     return {**shared, **cell.settings.get(SIMULATION, {})}

@@ -112,9 +112,9 @@ def _canary(table: Table) -> Sequence[Cell]:
 def _anomalies(environment: str) -> Sequence[str]:
     """What may reveal a canary: anomalies of the checkers, and properties of the simulation."""
     from history.anomalies import OF_THE_SYSTEM
-    from simulation.invariants.properties import PROPERTIES
+    from simulation.invariants.properties import PROPERTY_IDS
 
-    return ("any", *OF_THE_SYSTEM, *(("crash", *PROPERTIES) if environment == SIMULATION else ()))
+    return ("any", *OF_THE_SYSTEM, *(("crash", *PROPERTY_IDS) if environment == SIMULATION else ()))
 
 
 def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Iterator[Cell]:

@@ -49,7 +49,7 @@ def make_system(spec: Spec) -> System:
     if spec.system != OWN_SYSTEM:
         return _from_definition(spec, load(_file(spec.system)))
     from harness.systems.harrow_broker import HarrowBroker
-    from simulation.scenario.rules import check_names
+    from simulation.scenario.overrides import check_names
 
     check_names(spec.generation, spec.flaws)
     if spec.controllers < 1:

@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 from common.names import unknown
 from nemesis.faults import KINDS, USUAL
-from nemesis.faults.base import Family
+from nemesis.kinds import Family
 
 PARTITION: Final = "partition"
 """The kinds of the family network that cut links."""

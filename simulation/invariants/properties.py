@@ -1,16 +1,11 @@
-"""The properties that the observer checks, by id, and which protocol versions (K1 to K5) may break which of them."""
+"""The exception for a broken property, and which protocol versions (K1 to K5) may break which of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from broker.core.rules.flaws.properties import PROPERTIES
 
-from history.protocol import protocol_rules
-
-PROPERTIES: Mapping[str, str] = MappingProxyType(
-    {rule.id: rule.statement for rule in protocol_rules().values() if rule.is_property and not rule.absent}
-)
-"""Id -> statement. P always hold; V hold some time after the last fault was healed."""
+PROPERTY_IDS = tuple(PROPERTIES)
+"""What a simulation may report; history/protocol.toml has the statements."""
 
 DATA_PROPERTIES = frozenset({"P-1", "P-2", "P-3", "P-4", "P-6", "P-9", "P-10", "P-11", "P-12", "P-13", "P-14", "P-15"})
 """Those about records, which a protocol version without broker epochs, or without ELR, cannot keep."""
@@ -47,3 +42,11 @@ def with_excuse(what: str, generation: str, excuse: str) -> str:
 def is_documented(failure: str) -> bool:
     """Whether a failure is a documented flaw of its protocol version, by its text."""
     return f"({_DOCUMENTED} K" in failure
+
+
+class Violation(Exception):
+    """A property of the protocol is broken. `property_id` is its id, as in the observer's list."""
+
+    def __init__(self, property_id: str, what: str) -> None:
+        super().__init__(f"{property_id}: {what}")
+        self.property_id = property_id

@@ -15,8 +15,7 @@ from history.schema import TABLES
 from simulation.engine.event_queue import MS
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
-from simulation.workload.final_logs import records_of
-from simulation.workload.sampling import ReplicaSample
+from simulation.workload.sampling import ReplicaSample, records_of
 
 UNAVAILABLE_AFTER_MS = 60_000
 CLIENT = "simulated"

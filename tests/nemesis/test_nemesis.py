@@ -10,8 +10,7 @@ from history.schema import FAULTS
 from nemesis.capabilities.cluster import NodeError
 from nemesis.runner import NemesisRunner, mend
 from nemesis.schedule import Schedule, ScheduledFault
-from nemesis.targets import FaultTarget, Role
-from nemesis.triggers import Trigger
+from nemesis.targets import FaultTarget, Role, Trigger
 from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
 
 SECOND_NS = 1_000_000_000

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import Schedule, ScheduleError, draw, dumps, kinds_of, loads, swarm
-from nemesis.targets import OF_CONTROLLERS
-from nemesis.triggers import Trigger
+from nemesis.targets import OF_CONTROLLERS, Trigger
 
 seeds = st.integers(0, (1 << 63) - 1)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.core.rules.flaws.properties import PROPERTIES
 from docs import protocol
 from history.protocol import protocol_rules, protocol_sections
-from simulation.invariants.properties import PROPERTIES
 
 PAGE = protocol.ROOT / "docs" / "protocol.md"
 ROWS = protocol_rules()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
-from simulation.directed.files import STORIES
+from simulation.directed.files import DIRECTED_SCHEDULES
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
@@ -52,7 +52,7 @@ def test_nothing_else_is_in_the_wheel(names: set[str]) -> None:
 
 
 def test_what_has_a_name_is_in_the_wheel(names: set[str]) -> None:
-    shipped = [path for shelf in (SUITES, SYSTEMS, SCHEDULES, STORIES) for path in shelf.files().values()]
+    shipped = [path for shelf in (SUITES, SYSTEMS, SCHEDULES, DIRECTED_SCHEDULES) for path in shelf.files().values()]
     assert {str(path.relative_to(ROOT)) for path in shipped} <= names
     assert len(shipped) > 70
 

@@ -95,7 +95,7 @@ def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
         raise click.UsageError("a choice file has all settings: expected no other settings")
     path = Path(what)
     if not path.is_file():
-        path = find_run(store, None if what == LATEST else what) / "tape.json"
+        path = choice_files.file_in(find_run(store, None if what == LATEST else what))
     if not path.is_file():
         raise click.UsageError(f"{what}: expected a seed, a simulated run, or a choice file, found another run")
     try:

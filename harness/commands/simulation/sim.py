@@ -20,11 +20,19 @@ from harness.commands.simulation.sweep import run_sweep
 from harness.shipped import SCHEDULES
 from harness.terminal.exits import ExitStatus
 from nemesis.schedule_file import loads_file
-from simulation.directed.files import STORIES
-from simulation.exhaustive import options, results
-from simulation.exhaustive.search import SearchLimits, SearchResult, SearchVerdict, search
+from simulation.directed.files import DIRECTED_SCHEDULES
+from simulation.exhaustive import models
+from simulation.exhaustive.search import (
+    SearchLimits,
+    SearchResult,
+    SearchVerdict,
+    counterexample,
+    result_data,
+    result_table,
+    search,
+)
 from simulation.exhaustive.spec import ModelSpec
-from simulation.faults.translation import simulated
+from simulation.faults.shared_kinds import simulated
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides, faults_of, parse_overrides
@@ -111,9 +119,9 @@ def _script(faults: str) -> Path | None:
 
 def _played(named: str) -> Path:
     """The file of a schedule in steps, or a choice file. Raises `SpecError`."""
-    if STORIES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
+    if DIRECTED_SCHEDULES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
         return SCHEDULES.find(named)  # loading it then fails with the right command
-    return STORIES.find(named)
+    return DIRECTED_SCHEDULES.find(named)
 
 
 @click.command("sim", short_help="Simulate clusters; a seed decides everything.")
@@ -213,7 +221,7 @@ def run_exhaustive(
 ) -> ExitStatus:
     """Search and print the results; the exit status. `time_limit` in seconds per model. Raises `click.UsageError`."""
     try:
-        specs = options.specs(generation, flaws, settings)
+        specs = models.specs_of(generation, flaws, settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     found = []
@@ -222,7 +230,7 @@ def run_exhaustive(
         if not as_json:
             click.echo(f"{one.spec.name}: {one.states:,} states in {one.seconds:.1f} s", err=True)
     if as_json:
-        click.echo(json.dumps([results.data(one) for one in found], indent=2))
+        click.echo(json.dumps([result_data(one) for one in found], indent=2))
     else:
         _print_found(found, trace=trace)
     if any(one.verdict is SearchVerdict.VIOLATED for one in found):
@@ -243,12 +251,12 @@ def _searched(specs: Sequence[ModelSpec], limits: SearchLimits, jobs: int) -> It
 
 
 def _print_found(found: Sequence[SearchResult], *, trace: bool) -> None:
-    for line in results.table(found):
+    for line in result_table(found):
         click.echo(line)
     states = sum(one.states for one in found)
     click.echo(f"\n{states:,} distinct states of {len(found)} {'model' if len(found) == 1 else 'models'}")
     for one in found:
         if one.verdict is SearchVerdict.VIOLATED and (trace or len(found) == 1):
             click.echo(f"\n{one.spec.name}: {one.spec.title()}")
-            for line in results.counterexample(one):
+            for line in counterexample(one):
                 click.echo(line)

@@ -22,12 +22,11 @@ from harness.store.run_directories import StoreError, make_run_directory
 from harness.store.run_names import of_simulation
 from harness.terminal.exits import ExitStatus, describe
 from simulation.runs import stored
-from simulation.runs.judgement import Judgement, Named, judge_dataset, write_dataset
-from simulation.runs.marks_table import mark_lines
+from simulation.runs.checked_histories import CheckedRun, Named, check_histories, write_dataset
 from simulation.runs.pool import cores
-from simulation.runs.repeat_command import command
-from simulation.runs.sweep import SeedResult, Tally, sweep, until
+from simulation.runs.sweep import SeedResult, Tally, mark_lines, sweep, until
 from simulation.scenario.case import Case
+from simulation.scenario.overrides import repeat_command
 
 INVALID_SHOWN = 10
 
@@ -198,7 +197,7 @@ def _print_summary(ended: _SweepEnd, overrides: Mapping[str, object], kept: Mapp
     for failure in tally.failures:
         click.echo(f"seed {failure.seed}: {failure.findings[0]}")
         where = f"; stored in {kept[failure.seed]}" if failure.seed in kept else ""
-        click.echo(f"  hash {failure.digest}; {command(['sim', '--seed', str(failure.seed)], overrides)}{where}")
+        click.echo(f"  hash {failure.digest}; {repeat_command(['sim', '--seed', str(failure.seed)], overrides)}{where}")
     for line in mark_lines(tally.marks, tally.seeds):
         click.echo(line)
 
@@ -230,10 +229,10 @@ class JudgedSweep(NamedTuple):
     """The checkers' verdicts, by seed."""
 
     directory: Path
-    by_seed: Mapping[int, Judgement]
+    by_seed: Mapping[int, CheckedRun]
 
     @property
-    def invalid(self) -> Mapping[int, Judgement]:
+    def invalid(self) -> Mapping[int, CheckedRun]:
         """The seeds whose histories have anomalies."""
         return {seed: one for seed, one in self.by_seed.items() if one.anomalies}
 
@@ -254,7 +253,7 @@ def judge_histories(
     console.print(f"Spark checks the histories of {len(seeds)} seeds", style="bold")
     names = {f"seed-{seed}": seed for seed in seeds}
     write_dataset(directory, (Named(name, Case(seed, overrides)) for name, seed in names.items()))
-    judgements = judge_dataset(directory)
+    judgements = check_histories(directory)
     return JudgedSweep(directory, {seed: judgements[name] for name, seed in names.items()})
 
 
@@ -266,7 +265,9 @@ def print_judged(judged: JudgedSweep, overrides: Mapping[str, object]) -> None:
     for name, count in Counter(name for one in judged.invalid.values() for name in one.anomalies).most_common():
         click.echo(f"  {count:>6,}  {name}  (checkers)")
     for seed, one in list(judged.invalid.items())[:INVALID_SHOWN]:
-        click.echo(f"seed {seed}: {', '.join(one.anomalies)}; {command(['sim', '--seed', str(seed)], overrides)}")
+        click.echo(
+            f"seed {seed}: {', '.join(one.anomalies)}; {repeat_command(['sim', '--seed', str(seed)], overrides)}"
+        )
 
 
 def judged_data(judged: JudgedSweep) -> dict[str, object]:

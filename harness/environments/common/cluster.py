@@ -10,19 +10,19 @@ from typing import Generic, TypeVar
 
 from harness.environments.base import Addresses, NodePlan, Process, System
 from harness.environments.machine.helpers.programs import module_command
-from nemesis.capabilities.administration import Administrator
 from nemesis.capabilities.cluster import (
     CLIENTS,
+    Administrator,
     Capability,
+    ClusterNode,
     Network,
-    Node,
     NodeError,
     PartitionView,
     VoterView,
     is_broker,
 )
 
-NodeT = TypeVar("NodeT", bound=Node)
+NodeT = TypeVar("NodeT", bound=ClusterNode)
 NetworkT = TypeVar("NetworkT", bound=Network)
 
 
@@ -72,7 +72,7 @@ _CLIENT_LISTENER = "CLIENT"
 
 @dataclass(frozen=True)
 class SpawnedAdministrator:
-    """Implements `nemesis.capabilities.administration.Administrator`."""
+    """Implements `nemesis.capabilities.cluster.Administrator`."""
 
     spawn: Callable[[Sequence[str], Path], Process]
     addresses: Addresses

@@ -24,7 +24,7 @@ from harness.environments.machine.helpers.supervisor_process import SupervisorSe
 from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.network.network import JournaledNetwork, NetworkEngine
 from harness.store.journal import Journal
-from nemesis.capabilities.cluster import CLIENTS, Capability, Endpoint, Node
+from nemesis.capabilities.cluster import CLIENTS, Capability, ClusterNode, Endpoint
 
 
 def run_client(supervisor: Supervisor, journal: Journal, command: Sequence[str], log: Path) -> Process:
@@ -46,7 +46,7 @@ def run_client(supervisor: Supervisor, journal: Journal, command: Sequence[str],
     return ClientProcess(process, os.fdopen(our_output, "wb"), os.fdopen(our_input, "rb"))
 
 
-class StartedNode(Node, Protocol):
+class StartedNode(ClusterNode, Protocol):
     """A node as its environment sees it."""
 
     def await_ready(self, timeout_s: float) -> None:

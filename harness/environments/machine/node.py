@@ -18,9 +18,8 @@ from harness.environments.storage import node_disk
 from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.store.journal import Journal
-from nemesis.capabilities.clocks import WallClock
-from nemesis.capabilities.cluster import NodeError, NodeRole
-from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival
+from nemesis.capabilities.cluster import NodeError, NodeRole, NodeWallClock
+from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
 _PAUSE_TIMEOUT_S = 5.0
@@ -49,7 +48,7 @@ class Runnable(Protocol):
         ...
 
 
-class ProcessClock(WallClock, Protocol):
+class ProcessClock(NodeWallClock, Protocol):
     """A wall clock that is set up when a process starts."""
 
     @property
@@ -297,14 +296,14 @@ class MachineNode(PlannedNode):
             return None if self._process is None or not self.is_alive() else self._host.memory_limit(self._process)
 
     @property
-    def clock(self) -> WallClock:
+    def clock(self) -> NodeWallClock:
         """Its wall clock; `NodeError` in a run without clock faults."""
         if self._clock is None:
             raise NodeError(f"expected node {self.node_id} to have a clock of its own, found that it has none")
         return self._clock
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> BreakableDisk:
         """Its disk."""
         return self._files
 

@@ -57,7 +57,7 @@ def _has_headers(compiler: str) -> bool:
 
 
 class SkewedClock:
-    """The clock of one node (`nemesis.capabilities.clocks.WallClock`). It outlives the node's processes."""
+    """The clock of one node (`nemesis.capabilities.cluster.WallClock`). It outlives the node's processes."""
 
     def __init__(self, library: Path, steering: Path) -> None:
         """Create the steering file. `library` is the result of `compile_library`."""

@@ -4,7 +4,7 @@ import pytest
 
 from broker.core.rules import Rules
 from broker.core.rules.flaws import FLAWS, OUTSIDE, Flaw, UnknownRules, rules_for
-from broker.core.rules.flaws.flaw import PROPERTIES
+from broker.core.rules.flaws.properties import PROPERTIES
 from broker.core.rules.generations import GENERATIONS
 from simulation import directed
 

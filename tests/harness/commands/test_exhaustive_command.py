@@ -6,7 +6,7 @@ import pytest
 
 from common.names import SpecError
 from harness.commands.cli import main
-from simulation.exhaustive import options
+from simulation.exhaustive import models
 from simulation.exhaustive.spec import ModelBudget
 
 
@@ -58,11 +58,11 @@ def test_bad_input_is_one_line_and_status_2(capsys, words, message):
 
 
 def test_settings_change_a_predefined_model():
-    (spec,) = options.specs("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
+    (spec,) = models.specs_of("K4", ["eager-shrink"], ["world=moves", "moves=2.3/1.2/1.2.3", "kills=1"])
     assert spec.budget == ModelBudget(records=1, kills=1, orders=3)
     assert (spec.initial_isr, spec.generation, spec.flaws) == (3, "K4", ("eager-shrink",))
 
 
 def test_an_unknown_flaw_is_refused():
     with pytest.raises(SpecError, match="found 'no-such-flaw'"):
-        options.specs(None, ["no-such-flaw"], [])
+        models.specs_of(None, ["no-such-flaw"], [])

@@ -16,9 +16,9 @@ from harness.suites import definition as suites
 from harness.systems.factory import with_defaults
 from harness.terminal.exits import ExitStatus
 from nemesis.schedule_file import loads_file
-from simulation.directed.files import STORIES, load, name_of
+from simulation.directed.files import DIRECTED_SCHEDULES, load, schedule_name
 
-SHELVES = [SUITES, SYSTEMS, SCHEDULES, STORIES]
+SHELVES = [SUITES, SYSTEMS, SCHEDULES, DIRECTED_SCHEDULES]
 
 
 def harrow(*arguments: str) -> int:
@@ -47,12 +47,12 @@ def test_every_file_can_be_read_from_any_folder() -> None:
         assert suites.load(path).cells
     for path in SCHEDULES.files().values():
         assert loads_file(path).entries
-    for path in STORIES.files().values():
+    for path in DIRECTED_SCHEDULES.files().values():
         assert load(path).steps
 
 
 def test_a_schedule_of_faults_and_one_in_steps_never_share_a_name() -> None:
-    assert not SCHEDULES.files().keys() & STORIES.files().keys()
+    assert not SCHEDULES.files().keys() & DIRECTED_SCHEDULES.files().keys()
 
 
 @pytest.mark.parametrize("name", ["smoke", "smoke.toml", "suites/smoke.toml"])
@@ -166,7 +166,7 @@ def test_a_schedule_in_steps_is_repeated_from_every_folder(tmp_path: Path) -> No
     assert harrow("sim", "--schedule", "unclean-election") == ExitStatus.ANOMALIES
     (stored,) = (tmp_path / "store" / "runs").iterdir()
     assert json.loads((stored / "spec.json").read_text())["reproduce"] == "harrow sim --schedule unclean-election"
-    assert name_of(Path("mine.toml")) == str(tmp_path / "mine.toml")
+    assert schedule_name(Path("mine.toml")) == str(tmp_path / "mine.toml")
 
 
 def test_the_faults_of_a_schedule_are_taken_by_name_in_a_simulation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,10 @@ from harness.commands import cli
 from harness.commands.simulation import sweep as sweep_command
 from harness.terminal.exits import ExitStatus
 from history.reader import load_table
-from simulation.engine.choices import FORMAT
+from simulation.engine.choices import SEED_FORMAT
 from simulation.runs import stored, sweep
-from simulation.runs.judgement import Judgement
+from simulation.runs.checked_histories import CheckedRun
+from simulation.runs.choice_files import FORMAT
 from tests.simulation.small import LIES, QUICK
 
 
@@ -74,7 +75,7 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sim --seed 1 --set brokers", "expected key=value, found 'brokers'"),
         ("sim --seed 1 --set broker=4", "found 'broker'; did you mean brokers?"),
         ("sim --seed 1 --set brokers=four", "brokers: expected a whole number, found 'four'"),
-        ("sim --seed 1 --set squeeze=perhaps", "squeeze: expected true or false, found 'perhaps'"),
+        ("sim --seed 1 --set sole_survivor=perhaps", "sole_survivor: expected true or false, found 'perhaps'"),
         (
             "sim --seed 1 --set faults=flood",
             "faults: expected a fault of the simulation (see `harrow faults`), found 'flood'",
@@ -104,7 +105,7 @@ def test_a_usage_error_is_one_line(arguments: str, expected: str, capsys: pytest
 
 
 def test_a_choice_file_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
-    data = json.loads((failing_run / "tape.json").read_text())
+    data = json.loads((failing_run / "choices.json").read_text())
     Path("old.json").write_text(json.dumps({**data, "format": FORMAT + 1}))
     for command in (["sim", "--schedule"], ["shrink"]):
         assert harrow(*command, "old.json") == ExitStatus.USAGE
@@ -118,7 +119,7 @@ def test_a_choice_file_of_another_version_is_refused(capsys: pytest.CaptureFixtu
 def test_one_seed_prints_its_configuration_first_and_its_hash_last(capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow("sim", "--seed", 1, *FINE) == ExitStatus.VALID
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"seed               1 (choice format {FORMAT})"
+    assert lines[0] == f"seed               1 (choice format {SEED_FORMAT})"
     assert "  duration_ms                12000" in lines
     assert any(line.startswith("outcome            nothing wrong") for line in lines)
     assert re.fullmatch(r"hash               [0-9a-f]{16}", lines[-2])
@@ -173,7 +174,7 @@ def test_a_sweep_stores_its_first_failures(capsys: pytest.CaptureFixture[str]) -
     assert [failure["seed"] for failure in data["failures"]] == sorted(one["seed"] for one in data["failures"])
     for directory in kept:
         files = {path.name for path in directory.iterdir()}
-        expected = {"spec.json", "tape.json", "outcome.json", "schedule.json", "results.json", "report.html"}
+        expected = {"spec.json", "choices.json", "outcome.json", "schedule.json", "results.json", "report.html"}
         assert expected | {"history", "events.parquet", "story.json"} <= files
         results = json.loads((directory / "results.json").read_text())
         assert results["verdict"] == "invalid"
@@ -185,10 +186,10 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
 ) -> None:
     """`test_judged` tests the checks on Spark; this tests what the command prints of their results."""
 
-    def judged(directory: Path) -> dict[str, Judgement]:
+    def judged(directory: Path) -> dict[str, CheckedRun]:
         ids = sorted(set(load_table(directory, "operations", ["run_id"]).table.column("run_id").to_pylist()))
         return {
-            run_id: Judgement("invalid", {"lost-acked-write": 2}) if run_id == "seed-2" else Judgement("valid", {})
+            run_id: CheckedRun("invalid", {"lost-acked-write": 2}) if run_id == "seed-2" else CheckedRun("valid", {})
             for run_id in ids
         }
 

@@ -269,7 +269,7 @@ def test_a_fault_whose_mechanism_cannot_be_opened_does_not_take_hold_and_keeps_n
 
 
 def test_links_that_cannot_be_mended_at_the_end_are_trouble(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.capabilities.links.SharedLinks.clear", breaks)
+    monkeypatch.setattr("nemesis.faults.base.SharedLinks.clear", breaks)
     outcome = play.run()
     assert outcome.took_hold == 1
     assert [row["source"] for row in play.table("troubles")] == ["harness"]

@@ -88,7 +88,7 @@ def test_a_run_is_the_command_that_a_person_would_give(tmp_path: Path) -> None:
 def test_a_simulation_takes_the_settings_that_it_has_and_faults_by_its_own_names() -> None:
     words = " ".join(command_line(cell(environment="simulation", last_seed=8)))
     assert words.startswith("harrow sim --seeds 5:8 ")
-    for word in ("--flaw unclean-election", "--set acks=1", "--set faults=kill,lossy-kill", "--set operations=20"):
+    for word in ("--flaw unclean-election", "--set acks=1", "--set faults=kill,page-cache-loss", "--set operations=20"):
         assert word in words
     assert "rate" not in words
     assert "faults=" not in " ".join(command_line(cell(environment="simulation", faults="all"))), "the seeds decide"

@@ -5,7 +5,7 @@ import pytest
 from simulation import directed
 from simulation.directed import files
 
-PATHS = sorted(files.DIRECTORY.glob("*.toml"))
+PATHS = list(files.DIRECTED_SCHEDULES.files().values())
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

@@ -21,7 +21,7 @@ SHOWN = {
 def test_the_report_of_a_schedule_shows_its_trace_and_its_result(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = files.DIRECTORY / f"{name}.toml"
+    path = files.DIRECTED_SCHEDULES.find(name)
     with pytest.raises(SystemExit) as ended:
         cli.main(["sim", "--schedule", str(path), "--store", str(tmp_path)])
     assert ended.value.code == ExitStatus.ANOMALIES

@@ -4,7 +4,7 @@ import pytest
 
 from simulation import directed
 from simulation.directed import DirectedScheduleError, files
-from simulation.runs.findings import Layer
+from simulation.runs.failures import Layer
 
 GOOD = 'format = 1\nflaws = ["unclean-election"]\n'
 
@@ -56,19 +56,19 @@ def test_an_impossible_step_is_reported_with_its_number(tmp_path: Path, steps: s
 
 
 def test_a_schedule_is_played_the_same_each_time() -> None:
-    path = files.DIRECTORY / "stale-answer-applied.toml"
+    path = files.DIRECTED_SCHEDULES.find("stale-answer-applied")
     first, second = (directed.play_schedule(path, flawed=True).outcome for _ in range(2))
     assert (first.digest, first.events) == (second.digest, second.events)
 
 
 def test_a_step_that_a_finding_makes_impossible_does_not_hide_the_finding(tmp_path: Path) -> None:
-    text = (files.DIRECTORY / "unclean-stays-eligible.toml").read_text()
+    text = files.DIRECTED_SCHEDULES.find("unclean-stays-eligible").read_text()
     path = written(tmp_path, text + '\n[[step]]\ndo = "wait"\nleader = -1\nwithin = 10\n')
     assert directed.play_schedule(path, flawed=True).findings
 
 
 def test_the_guard_of_committed_metadata_is_what_ends_a_voter_and_without_it_the_cut_is_silent() -> None:
-    path = files.DIRECTORY / "commit-earlier-epoch.toml"
+    path = files.DIRECTED_SCHEDULES.find("commit-earlier-epoch")
     assert Layer.CRASH.value in directed.play_schedule(path, flawed=True).layers
     assert (
         Layer.CRASH.value not in directed.play_schedule(path, flawed=True, also=("metadata-cut-below-commit",)).layers

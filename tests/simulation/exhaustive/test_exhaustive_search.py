@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 
 from simulation.exhaustive.models import CORRECT, HUNTS, MODEL
-from simulation.exhaustive.properties.cluster_state import MODELLED
-from simulation.exhaustive.replay import follow
+from simulation.exhaustive.property_checks import MODELLED
 from simulation.exhaustive.search import SearchLimits, SearchVerdict, search
 from simulation.exhaustive.spec import ModelBudget, ModelSpec, reassign
+from simulation.exhaustive.trace import follow
 
 FINER_STEPS = 0
 """How many steps more than the model's a counterexample may take. Heartbeats and registrations are one step each here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nemesis.faults.families import FAMILIES, PARTITION
-from simulation.faults.kinds import NotSimulated, chosen, family_members
+from simulation.faults.shared_kinds import NotSimulated, chosen, family_members
 from simulation.scenario.configuration import FAULTS
 
 
@@ -18,11 +18,11 @@ def test_every_fault_of_the_simulation_is_in_one_family() -> None:
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("kill,page-cache-loss", ("kill", "lossy-kill")),
-        ("lossy-kill, stall", ("lossy-kill", "stall")),
-        ("page-cache", ("lossy-kill", "lossy-restart")),
-        ("usual", ("kill", "pause", "isolate", "halves", "one-way", "lossy-kill", "restart")),
-        ("usual,clock", ("kill", "pause", "isolate", "halves", "one-way", "lossy-kill", "restart", "clock-jump")),
+        ("kill,page-cache-loss", ("kill", "page-cache-loss")),
+        ("page-cache-loss, stalled-link", ("page-cache-loss", "stalled-link")),
+        ("page-cache", ("page-cache-loss", "lossy-restart", "torn-page-cache-loss")),
+        ("usual", ("kill", "pause", "isolate", "halves", "one-way", "page-cache-loss", "restart")),
+        ("usual,clock", ("kill", "pause", "isolate", "halves", "one-way", "page-cache-loss", "restart", "clock-jump")),
         ("none", ()),
         ("all", None),
     ],

@@ -12,11 +12,10 @@ from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.disk import SimulatedDisk
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
-from simulation.faults.schedule import SimulatedFault
-from simulation.invariants.watchers import watchers
-from simulation.runs.findings import findings
+from simulation.invariants.observer import property_observers
+from simulation.runs.failures import findings
 from simulation.scenario import scenario
-from simulation.scenario.configuration import Configuration
+from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome, settings_of
 from simulation.workload.clients import TOPIC
 from tests.simulation.small import QUICK
@@ -59,8 +58,10 @@ def known(cluster: SimulatedCluster, broker_id: int) -> int:
 
 
 def simulated(*faults: SimulatedFault, seed: int = 1, **overrides: object) -> SimulationOutcome:
-    settings = {**QUICK, "squeeze": True, **overrides}
-    return scenario.run(ChoiceSequence(seed), overrides=settings, faults=faults, observers=watchers(), keep_log=True)
+    settings = {**QUICK, "sole_survivor": True, **overrides}
+    return scenario.run(
+        ChoiceSequence(seed), overrides=settings, faults=faults, observers=property_observers(), keep_log=True
+    )
 
 
 def test_a_stalled_link_delays_and_loses_nothing() -> None:
@@ -124,14 +125,14 @@ def test_the_end_of_an_incarnation_is_noticed_before_messages_of_the_next() -> N
     ("fault", "mark"),
     [
         (
-            SimulatedFault(4_000, "move-leader", 0, 1, 200),
+            SimulatedFault(4_000, "moved-leader", 0, 1, 200),
             "election: the preferred replica took over from a leader that could stay",
         ),
         (SimulatedFault(4_000, "torn-append", 0, 2_000, 40), "opening: recovery cut a torn tail"),
         (SimulatedFault(4_000, "lossy-restart", 1, 2_000, 0), "registration: after an unclean stop"),
-        (SimulatedFault(6_000, "delete-records", 0, 1, 900), "log start: moved by DeleteRecords"),
+        (SimulatedFault(6_000, "deleted-records", 0, 1, 900), "log start: moved by DeleteRecords"),
         (SimulatedFault(4_000, "late-metadata", 1, 8_000, 0), "everything"),
-        (SimulatedFault(4_000, "stall", 1, 8_000, 3), "everything"),
+        (SimulatedFault(4_000, "stalled-link", 1, 8_000, 3), "everything"),
     ],
 )
 def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: SimulatedFault, mark: str) -> None:
@@ -151,7 +152,7 @@ def test_a_fault_that_is_due_before_the_cluster_is_up_waits_for_it_and_time_neve
 
 @pytest.mark.parametrize("combined", [False, True])
 def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combined: bool) -> None:
-    first = SimulatedFault(4_000, "lossy-kill", 0, 6_000, 0)
+    first = SimulatedFault(4_000, "page-cache-loss", 0, 6_000, 0)
     second = SimulatedFault(5_000, "lossy-restart", 1, 2_000, 0)
     outcome = simulated(first, second, controllers=3, combined=combined, lossy_budget=1)
     losses = [text for _, _, text in outcome.log_entries if text.startswith(("page-cache-loss", "lossy-restart"))]
@@ -176,7 +177,7 @@ def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
 def test_leaders_move_as_often_as_the_fault_says() -> None:
     (took_over,) = [
         count
-        for name, count in simulated(SimulatedFault(4_000, "move-leader", 0, 1, 200), partitions=1).marks.items()
+        for name, count in simulated(SimulatedFault(4_000, "moved-leader", 0, 1, 200), partitions=1).marks.items()
         if name.startswith("election: the preferred replica took over")
     ]
     assert took_over == 3
@@ -184,7 +185,7 @@ def test_leaders_move_as_often_as_the_fault_says() -> None:
 
 def test_readers_pass_over_what_was_deleted() -> None:
     outcome = simulated(
-        *(SimulatedFault(at_ms, "delete-records", 0, 1, 900) for at_ms in (3_000, 6_000, 9_000)), partitions=1
+        *(SimulatedFault(at_ms, "deleted-records", 0, 1, 900) for at_ms in (3_000, 6_000, 9_000)), partitions=1
     )
     assert outcome.failure is None
     start = max(log.start for log in outcome.logs.values())
@@ -194,7 +195,7 @@ def test_readers_pass_over_what_was_deleted() -> None:
 
 
 def test_a_producer_that_wants_no_answers_finds_the_new_leader_only_because_its_connection_is_closed() -> None:
-    moved = SimulatedFault(4_000, "move-leader", 0, 1, 0)
+    moved = SimulatedFault(4_000, "moved-leader", 0, 1, 0)
     settings: dict[str, object] = {"acks": 0, "idempotence": False, "partitions": 1, "producers": 1}
     assert simulated(moved, **settings).failure is None
     assert simulated(moved, **settings, flaws=("acks0-error-silent",)).failed_property == "V-5"

@@ -9,11 +9,11 @@ from harness.terminal.exits import ExitStatus
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule, ScheduleError
 from nemesis.schedule_file import loads_script
-from nemesis.triggers import Trigger
-from simulation.faults.nemesis import Nemesis
-from simulation.faults.schedule import SimulatedFault
-from simulation.faults.translation import BEGIN_MS, SIMULATED, simulated
+from nemesis.targets import Trigger
+from simulation.faults.nemesis import SimulatedNemesis
+from simulation.faults.shared_kinds import BEGIN_MS, SHARED, simulated
 from simulation.scenario import case as cases
+from simulation.scenario.configuration import SimulatedFault
 from tests.harness.commands.test_simulation_commands import FINE, harrow
 from tests.simulation.small import quick
 
@@ -43,7 +43,7 @@ target = "active-controller"
 def test_a_script_for_real_nodes_becomes_faults_of_the_simulation() -> None:
     assert simulated(loads_script(SCRIPT), quick(1)) == (
         SimulatedFault(BEGIN_MS + 1_000, "isolate", 3 + 1 + 1, 3_000, 0),
-        SimulatedFault(BEGIN_MS + 1_500, "lossy-kill", 4 % 3, 5_000, 0),
+        SimulatedFault(BEGIN_MS + 1_500, "page-cache-loss", 4 % 3, 5_000, 0),
         SimulatedFault(BEGIN_MS + 3_000, "pause", 3 + 1 + 3, 5_000, 0),
     )
 
@@ -98,10 +98,10 @@ def test_a_fault_that_waits_can_be_stored_and_read_again() -> None:
     assert SimulatedFault.from_json(plain.to_json()) == plain
 
 
-def test_every_translated_kind_exists_in_real_and_simulated_runs() -> None:
-    assert set(SIMULATED) <= set(KINDS)
-    for wanted in SIMULATED.values():
-        assert hasattr(Nemesis, "_" + wanted.kind.replace("-", "_"))
+def test_every_shared_kind_exists_in_real_and_simulated_runs() -> None:
+    assert set(SHARED) <= set(KINDS)
+    for kind in SHARED:
+        assert hasattr(SimulatedNemesis, "_" + kind.replace("-", "_"))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from broker.core.replica.state import Replica, Role
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome, run
 from simulation.workload.clients import TOPIC
 
@@ -35,7 +35,7 @@ SIMPLEST: dict[str, object] = {
     "unclean_election": False,
     "unclean_recovery": "Balanced",
     "lossy_budget": 1,
-    "squeeze": False,
+    "sole_survivor": False,
     "slow_of_1000": 0,
     "answer_lost_of_1000": 0,
     "repeated_of_1000": 0,

@@ -15,8 +15,8 @@ from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import brokers
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
@@ -180,7 +180,7 @@ def test_an_acknowledgement_by_fewer_replicas_than_min_isr_breaks_p_15() -> None
 def test_zombies_that_answer_what_they_know_are_no_violation() -> None:
     outcome = observe(
         faults=[
-            SimulatedFault(5_000, "controllers-from-brokers", 0, 4_000, 0),
+            SimulatedFault(5_000, "brokers-from-controllers", 0, 4_000, 0),
             SimulatedFault(6_000, "pause", 0, 5_000, 0),
         ]
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.rules.flaws.properties import PROPERTIES
 from simulation.engine.choices import ChoiceSequence
-from simulation.faults.schedule import SimulatedFault
-from simulation.invariants.observer import PROPERTIES, PropertyObserver, is_documented
+from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.properties import is_documented
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
+from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import observe
 
 OTHERWISE: dict[str, dict[str, object]] = {
@@ -21,7 +23,7 @@ OTHERWISE: dict[str, dict[str, object]] = {
     "snapshots often": {"metadata_snapshot_records": 10},
     "combined roles": {"combined": True},
     "more losses than the contract allows": {"lossy_budget": 3},
-    "records deleted": {"faults": ("kill", "lossy-kill", "isolate", "delete-records"), "squeeze": False},
+    "records deleted": {"faults": ("kill", "page-cache-loss", "isolate", "deleted-records"), "sole_survivor": False},
 }
 
 
@@ -91,7 +93,7 @@ def test_the_loss_of_the_last_replica_of_k3_is_reported_as_documented() -> None:
     faults = [
         SimulatedFault(5_000, "kill", 1, 9_000, 0),
         SimulatedFault(5_100, "kill", 2, 9_000, 0),
-        SimulatedFault(12_000, "lossy-kill", 0, 500, 0),
+        SimulatedFault(12_000, "page-cache-loss", 0, 500, 0),
     ]
     outcome = observe(faults=faults, generation="K3")
     assert is_documented(str(outcome.failure))
@@ -107,4 +109,4 @@ def test_the_loss_of_a_last_replica_of_k3_that_crashed_twice_is_reported_as_docu
 
 def test_every_property_that_can_be_reported_has_a_statement() -> None:
     assert {"P-1", "P-24", "P-R5", "V-4"} <= set(PROPERTIES)
-    assert all(statement and not statement.endswith(".") for statement in PROPERTIES.values())
+    assert all(one.statement and not one.statement.endswith(".") for one in PROPERTIES.values())

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.liveness import unmet
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import Violation
+from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import Plant, change_rules, observe
 
 

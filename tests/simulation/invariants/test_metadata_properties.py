@@ -9,10 +9,10 @@ import pytest
 from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants import metadata
 from simulation.invariants.knowledge import Knowledge
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import Violation
+from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
 
 LAST_ONE_LEFT = (SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "kill", 2, 1_000, 0))
@@ -49,7 +49,7 @@ def test_a_partition_that_forgets_who_was_eligible_breaks_p_18() -> None:
 
 def test_a_reassignment_that_ends_with_too_few_in_sync_breaks_p_23() -> None:
     plant = change_rules("reassignment", is_complete=lambda *_sets: True)
-    faults = [SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "reassign", 0, 1, 1)]
+    faults = [SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "reassignment", 0, 1, 1)]
     outcome = observe(plant, faults=faults, brokers=4)
     assert outcome.failed_property == "P-23"
     assert "min ISR 2" in str(outcome.failure)

@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.quorum.state import Quorum, QuorumRole
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.faults.schedule import SimulatedFault
+from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import Plant, controller_of, observe
 
 Lie = Callable[[Quorum], object]
@@ -86,7 +86,7 @@ def test_a_broken_property_of_the_quorum_is_reported(property_id: str, lie: Lie,
 
 @pytest.mark.parametrize("flaw", ["quorum-ack-before-flush"])
 def test_a_quorum_without_fear_of_restarts_is_reported(flaw: str) -> None:
-    faults = [SimulatedFault(3_000 + 400 * turn, "lossy-kill", 3 + turn % 3, 150, turn) for turn in range(25)]
+    faults = [SimulatedFault(3_000 + 400 * turn, "page-cache-loss", 3 + turn % 3, 150, turn) for turn in range(25)]
     found = {observe(faults=faults, flaws=(flaw,), seed=seed).failed_property for seed in range(6)}
     assert found & {"P-R1", "P-R2", "P-R3", "P-R4", "P-R5", "crash"}
 

@@ -7,9 +7,9 @@ import pytest
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.faults.schedule import SimulatedFault
 from simulation.invariants.ghost import Batch
 from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.configuration import SimulatedFault
 from simulation.workload.clients import TOPIC
 from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
 

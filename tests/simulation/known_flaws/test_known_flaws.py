@@ -10,10 +10,10 @@ import pytest
 from broker.core.rules.flaws import FLAWS
 from harness.commands import cli
 from harness.terminal.exits import ExitStatus
-from simulation.known_flaws import hunt, hunt_files, page, visibility
+from simulation.known_flaws import hunt, page
 from simulation.known_flaws.hunt import FirstFinding, Hunt, HuntTask, ShrunkSize
-from simulation.runs.findings import Finding, Layer
-from simulation.runs.judgement import Scheduled
+from simulation.runs.checked_histories import Scheduled
+from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.pool import Pool
 from simulation.runs.sweep import SeedResult
 
@@ -46,17 +46,21 @@ def test_a_hunt_ends_when_it_is_stopped() -> None:
 def test_a_hunt_continues_where_it_was_interrupted(tmp_path: Path) -> None:
     notes = tmp_path / "hunts.json"
     begun = Hunt(
-        LIAR, 3, 1.5, {Layer.LOGS: FirstFinding(2, Finding(Layer.LOGS, "divergent-replicas", "they differ"))}, (2,)
+        LIAR,
+        3,
+        1.5,
+        {Layer.LOGS: FirstFinding(2, SimulationFinding(Layer.LOGS, "divergent-replicas", "they differ"))},
+        (2,),
     )
     begun = replace(begun, small=ShrunkSize(1, 2, 3), anomalies=("lost-read",), scheduled=("duplicate",))
-    hunt_files.save(notes, [Hunt(None, 3, 1.0), begun])
-    assert hunt_files.load(notes, [None, LIAR, FLAWS["late-cut"]]) == [
+    hunt.save_hunts(notes, [Hunt(None, 3, 1.0), begun])
+    assert hunt.load_hunts(notes, [None, LIAR, FLAWS["late-cut"]]) == [
         Hunt(None, 3, 1.0),
         begun,
         Hunt(FLAWS["late-cut"], 0, 0.0),
     ]
-    hunt_files.save(notes, [Hunt(FLAWS["late-cut"], 7, 1.0)])
-    assert hunt_files.load(notes, [LIAR]) == [begun], "saving another flaw keeps this one"
+    hunt.save_hunts(notes, [Hunt(FLAWS["late-cut"], 7, 1.0)])
+    assert hunt.load_hunts(notes, [LIAR]) == [begun], "saving another flaw keeps this one"
     with Pool[HuntTask, SeedResult](hunt.work, 2) as pool:
         continued = hunt.hunt(pool, begun, 30, lambda: False)
     assert continued.failing[0] == 2
@@ -87,7 +91,7 @@ def test_directed_schedules_are_played_with_the_flaw_and_without() -> None:
 
 
 def test_the_histories_of_each_flaw_begin_with_one_that_shows_it_and_end_with_its_schedule() -> None:
-    first_finding = FirstFinding(9, Finding(Layer.HISTORY, "lost-acked-write", "gone"))
+    first_finding = FirstFinding(9, SimulationFinding(Layer.HISTORY, "lost-acked-write", "gone"))
     hunted = Hunt(LIAR, 10, 0.0, {Layer.HISTORY: first_finding}, (3, 5, 7, 9))
     named = list(hunt.histories([Hunt(None, 3, 0.0), hunted]))
     ids = [one.run_id.removeprefix(f"{LIAR.name}-") for one in named]
@@ -111,8 +115,8 @@ def test_the_page_shows_which_layer_found_what_and_what_was_missed() -> None:
         4,
         1.0,
         {
-            Layer.INVARIANT: FirstFinding(1, Finding(Layer.INVARIANT, "P-12", "it lied")),
-            Layer.HISTORY: FirstFinding(3, Finding(Layer.HISTORY, "lost-acked-write", "gone")),
+            Layer.INVARIANT: FirstFinding(1, SimulationFinding(Layer.INVARIANT, "P-12", "it lied")),
+            Layer.HISTORY: FirstFinding(3, SimulationFinding(Layer.HISTORY, "lost-acked-write", "gone")),
         },
         (1, 3),
         ("lost-acked-write",),
@@ -137,11 +141,11 @@ def test_the_page_shows_which_layer_found_what_and_what_was_missed() -> None:
 def test_the_page_explains_where_clients_see_more_than_the_catalogue() -> None:
     fenced = replace(Hunt(FLAWS["fenced-joins-isr"], 4, 1.0), directed=("invariant",))
     seen = replace(Hunt(FLAWS["session-forgets-epoch"], 4, 1.0), directed=("invariant",), clients=True)
-    assert (visibility.difference(fenced) or "").startswith(
+    assert (page.difference(fenced) or "").startswith(
         "B-49 `fenced-joins-isr`, BB-adm in the catalogue; clients do not see it: a client would have to query"
     )
-    assert "WB in the catalogue; clients see it" in (visibility.difference(seen) or "")
-    assert visibility.difference(replace(fenced, anomalies=("lost-acked-write",))) is None
+    assert "WB in the catalogue; clients see it" in (page.difference(seen) or "")
+    assert page.difference(replace(fenced, anomalies=("lost-acked-write",))) is None
     text = page.page([fenced, seen], page.Control(4, 0), "harrow known-flaws", 3)
     assert "- B-49 `fenced-joins-isr`, BB-adm" in text
 
@@ -149,12 +153,12 @@ def test_the_page_explains_where_clients_see_more_than_the_catalogue() -> None:
 def test_the_page_explains_flaws_that_checkers_found_in_no_seed() -> None:
     late, idle = Hunt(FLAWS["late-cut"], 9, 1.0, failing=(7,)), Hunt(FLAWS["idle-isr-not-repaired"], 9, 1.0)
     by_schedule = replace(late, scheduled=("lost-acked-write",))
-    assert visibility.only_by_schedule(by_schedule) == (
+    assert page.only_by_schedule(by_schedule) == (
         "B-45 `late-cut`: nothing in 1 failing seeds; by its schedule lost-acked-write"
     )
-    assert visibility.only_by_schedule(replace(by_schedule, anomalies=("lost-read",))) is None
-    assert "this is not explained yet" in (visibility.only_by_schedule(replace(late, clients=True)) or "")
-    reason = visibility.only_by_schedule(replace(idle, clients=True)) or ""
+    assert page.only_by_schedule(replace(by_schedule, anomalies=("lost-read",))) is None
+    assert "this is not explained yet" in (page.only_by_schedule(replace(late, clients=True)) or "")
+    reason = page.only_by_schedule(replace(idle, clients=True)) or ""
     assert "an unknown outcome is no anomaly" in reason
     text = page.page([by_schedule, replace(idle, clients=True)], page.Control(4, 0), "harrow known-flaws", 3)
     assert f"- {reason}" in text
@@ -162,7 +166,7 @@ def test_the_page_explains_flaws_that_checkers_found_in_no_seed() -> None:
 
 
 def test_only_flaws_have_reasons() -> None:
-    assert set(visibility.REASONS) | set(visibility.BEYOND_CHECKERS) <= set(FLAWS)
+    assert set(page.REASONS) | set(page.BEYOND_CHECKERS) <= set(FLAWS)
 
 
 def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

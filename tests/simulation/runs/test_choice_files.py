@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from simulation.engine.choices import FORMAT
 from simulation.runs import choice_files
-from simulation.runs.choice_files import ChoiceFile, ChoiceFileError
-from simulation.runs.findings import findings
+from simulation.runs.choice_files import FORMAT, ChoiceFile, ChoiceFileError
+from simulation.runs.failures import findings
 from simulation.runs.stored import choice_file_of
 from simulation.scenario.case import run
 from tests.simulation.small import LIES, quick
@@ -24,7 +23,7 @@ def choice_file() -> ChoiceFile:
 
 
 def test_what_is_written_comes_back(choice_file: ChoiceFile, tmp_path: Path) -> None:
-    path = tmp_path / "tape.json"
+    path = tmp_path / "choices.json"
     path.write_text(choice_file.dumps())
     assert choice_files.load(path) == ChoiceFile(
         **{**vars(choice_file), "streams": {name: tuple(values) for name, values in choice_file.streams.items()}}
@@ -33,6 +32,20 @@ def test_what_is_written_comes_back(choice_file: ChoiceFile, tmp_path: Path) -> 
 
 def test_a_choice_file_is_the_same_simulation_as_its_seed(choice_file: ChoiceFile) -> None:
     assert run(choice_file.case()).digest == run(quick(3, **LIES)).digest == choice_file.digest
+
+
+def test_a_file_of_format_2_is_read_with_the_present_names(choice_file: ChoiceFile, tmp_path: Path) -> None:
+    data = json.loads(choice_file.dumps())
+    settings = data["configuration"]
+    settings["squeeze"] = settings.pop("sole_survivor")
+    settings["faults"] = ["kill", "lossy-kill", "stall"]
+    loss = {"at_ms": 1, "kind": "lossy-kill", "target": 0, "duration_ms": 1, "parameter": 0}
+    data |= {"harrow": "tape", "format": 2, "faults": [loss]}
+    (tmp_path / "tape.json").write_text(json.dumps(data))
+    read = choice_files.load(choice_files.file_in(tmp_path))
+    assert read.configuration.faults == ("kill", "page-cache-loss", "stalled-link")
+    assert read.configuration.sole_survivor is choice_file.configuration.sole_survivor
+    assert [fault.kind for fault in read.faults] == ["page-cache-loss"]
 
 
 def change(data: dict[str, Any], path: str, value: object) -> None:
@@ -51,7 +64,7 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
     [
         ("format", FORMAT + 1, f"expected a choice file of format {FORMAT}, found format {FORMAT + 1}"),
         ("format", None, f"expected a choice file of format {FORMAT}, found format None"),
-        ("harrow", "schedule", 'expected a choice file ("harrow": "tape")'),
+        ("harrow", "schedule", 'expected a choice file ("harrow": "choices")'),
         ("configuration", None, "expected the key 'configuration', found none"),
         ("streams", None, "expected the key 'streams', found none"),
         ("streams", [], "has no attribute"),
@@ -96,7 +109,7 @@ def test_nonsense_is_refused_in_one_line(choice_file: ChoiceFile, path: str, val
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"tape"'])
 def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "tape.json"
+    path = tmp_path / "choices.json"
     path.write_text(text)
     with pytest.raises(ChoiceFileError, match="expected a"):
         choice_files.load(path)

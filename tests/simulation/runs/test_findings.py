@@ -10,13 +10,13 @@ import pytest
 from broker.core.controller.recovery import LAST_LEADER
 from broker.core.records import encode_batch
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
-from simulation.invariants.observer import is_documented
-from simulation.runs.findings import Layer, findings, history_findings, log_findings
+from simulation.invariants.properties import is_documented
+from simulation.runs.failures import Layer, findings, history_findings, log_findings
 from simulation.scenario.case import run
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
-from simulation.workload.final_logs import ReplicaLog
 from simulation.workload.recording import OperationRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.sampling import ReplicaLog
 from tests.simulation.small import LIES, quick
 
 Send = tuple[int, str, int | None, int, int]
@@ -188,7 +188,7 @@ def test_what_ended_a_simulation_is_its_first_finding(property_id: str, layer: L
 
 
 def test_a_false_acknowledgement_is_found_in_the_history_alone() -> None:
-    faulty = {"squeeze": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
+    faulty = {"sole_survivor": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
     outcomes = [run(quick(seed, **{**LIES, **faulty})) for seed in range(12)]
     names = {finding.property_id for outcome in outcomes for finding in findings(outcome)}
     assert "lost-acked-write" in names

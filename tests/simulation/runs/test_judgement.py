@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from history.reader import load_table
 from history.schema import TABLES
-from simulation.runs.judgement import Named, judge_dataset, write_dataset
+from simulation.runs.checked_histories import Named, check_histories, write_dataset
 from simulation.scenario.case import Case, run
-from simulation.workload.final_logs import records_of
+from simulation.workload.sampling import records_of
 from tests.simulation.small import QUICK
 
 FAULTY = {
@@ -20,7 +20,7 @@ FAULTY = {
     "operations": 100,
     "polls": 60,
     "faults": ("kill", "isolate"),
-    "squeeze": True,
+    "sole_survivor": True,
 }
 LIES = {**FAULTY, "flaws": ("ack-before-replication",)}
 
@@ -66,7 +66,7 @@ def test_aggressive_recovery_promises_no_more_than_unclean_elections(tmp_path: P
 
 @pytest.mark.spark
 def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path, spark: SparkSession) -> None:
-    judgements = judge_dataset(dataset)
+    judgements = check_histories(dataset)
     assert len(judgements) == 24
     fine = {run_id: judged for run_id, judged in judgements.items() if run_id.startswith("fine")}
     assert {judged.verdict for judged in fine.values()} == {"valid"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from simulation.runs.findings import Finding, Layer
+from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.spark_sweep import from_text, simulate_safely, to_text
 from simulation.runs.sweep import SeedResult, simulate
 from tests.simulation.small import LIES
@@ -46,14 +46,16 @@ def expected() -> list[SeedResult]:
 
 
 def test_results_survive_the_way_as_text() -> None:
-    result = SeedResult(7, (Finding(Layer.LOGS, "divergent-replicas", "p0 at 3"),), "ab", 3, 4, {"mark": 5})
+    result = SeedResult(7, (SimulationFinding(Layer.LOGS, "divergent-replicas", "p0 at 3"),), "ab", 3, 4, {"mark": 5})
     assert from_text(to_text(result)) == result
 
 
 def test_what_a_seed_raises_is_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulation.runs.spark_sweep.simulate", lambda *_: 1 // 0)
     (finding,) = simulate_safely(7, {}, True).findings
-    assert finding == Finding(Layer.CRASH, "crash", "seed 7: ZeroDivisionError: integer division or modulo by zero")
+    assert finding == SimulationFinding(
+        Layer.CRASH, "crash", "seed 7: ZeroDivisionError: integer division or modulo by zero"
+    )
 
 
 @pytest.mark.spark

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulation.engine.event_queue import MS
-from simulation.faults.schedule import SimulatedFault
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
+from simulation.scenario.configuration import SimulatedFault
 from simulation.shrinking.model_steps import ModelSteps
 from tests.simulation.small import QUICK
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from nemesis.triggers import Trigger
-from simulation.faults.schedule import SimulatedFault
-from simulation.invariants.watchers import watchers
-from simulation.runs.findings import Layer
+from nemesis.targets import Trigger
+from simulation.invariants.observer import property_observers
+from simulation.runs.failures import Layer
 from simulation.scenario.case import run
+from simulation.scenario.configuration import SimulatedFault
 from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
 from tests.simulation.small import quick
 
@@ -31,7 +31,7 @@ def test_what_comes_after_the_failure_goes_first() -> None:
     """Cut off before anything is tried, so that it is gone even if there is no time to try anything."""
     outcome, finding = failing(quick(1, flaws=("ack-before-replication",), faults=FAULTS))
     assert finding is not None
-    failed_ms = run(quick(1, flaws=("ack-before-replication",), faults=FAULTS), watchers()).virtual_ms
+    failed_ms = run(quick(1, flaws=("ack-before-replication",), faults=FAULTS), property_observers()).virtual_ms
     assert any(fault.at_ms > failed_ms for fault in outcome.faults)
     cut = reduce(outcome, ShrinkTarget(finding.layer, finding.property_id), 1, stopped=lambda: True)
     assert all(fault.at_ms <= failed_ms for fault in cut.choice_file.faults)

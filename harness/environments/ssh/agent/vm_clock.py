@@ -17,7 +17,7 @@ _STEP_S = 0.02
 
 
 class VmClock:
-    """The machine's clock (`nemesis.capabilities.clocks.WallClock`)."""
+    """The machine's clock (`nemesis.capabilities.cluster.WallClock`)."""
 
     def __init__(self) -> None:
         self._true_ns = time.time_ns() - time.monotonic_ns()  # wall clock minus monotonic clock

@@ -18,6 +18,7 @@ from pathlib import Path
 from socket import SOCK_STREAM
 from typing import IO
 
+from common.atomic_files import replacing
 from harness.environments.base import EnvironmentFailed
 from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.helpers.supervisor import Supervisor
@@ -30,7 +31,6 @@ from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.image import BootImage, image
 from harness.environments.ssh.vms.probe import QEMU
 from harness.environments.ssh.vms.vm import Vm, free_port, hardware
-from common.atomic_files import replacing
 
 PLACE = "/harrow"
 """Harrow's directory in a VM."""

@@ -12,8 +12,8 @@ from harness.environments.machine.node import MachineNode
 from harness.environments.network.network import JournaledNetwork
 from harness.environments.storage.node_disk import NodeDisk
 from harness.store.journal import Journal, read_journal
-from nemesis.capabilities.links import SharedLinks
 from nemesis.capabilities.shapes import PLAIN, Shape
+from nemesis.faults.base import SharedLinks
 
 LINK = frozenset({(1, 2)})
 

@@ -18,8 +18,8 @@ from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import data_excuse, with_excuse
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
-from simulation.workload.final_logs import ReplicaRecord, records_of
 from simulation.workload.recording import OperationRow
+from simulation.workload.sampling import ReplicaRecord, records_of
 
 
 class Layer(StrEnum):
@@ -32,7 +32,7 @@ class Layer(StrEnum):
     HISTORY = "history"
 
 
-class Finding(NamedTuple):
+class SimulationFinding(NamedTuple):
     """One failure: `property_id` is a property of the protocol, or the name of an anomaly."""
 
     layer: Layer
@@ -43,11 +43,11 @@ class Finding(NamedTuple):
         return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
 
 
-def findings(outcome: SimulationOutcome) -> list[Finding]:
+def findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
     """All failures of an outcome, in the order in which they were found."""
     found = []
     if outcome.failed_property is not None and outcome.failure is not None:
-        found.append(Finding(_layer(outcome.failed_property), outcome.failed_property, outcome.failure))
+        found.append(SimulationFinding(_layer(outcome.failed_property), outcome.failed_property, outcome.failure))
     if "recovery" in outcome.phases:
         found += log_findings(outcome)
     if "final" in outcome.phases:
@@ -64,7 +64,7 @@ def _layer(property_id: str) -> Layer:
 # --- logs ------------------------------------------------------------------------------------------------------------
 
 
-def log_findings(outcome: SimulationOutcome) -> list[Finding]:
+def log_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
     """Replicas that differ below both high watermarks (P-3), after everything was healed."""
     by_partition: dict[int, list[int]] = {}
     for broker, partition in sorted(outcome.logs):
@@ -74,7 +74,7 @@ def log_findings(outcome: SimulationOutcome) -> list[Finding]:
             if outcome.logs[one, partition] != outcome.logs[other, partition]:
                 difference = _first_difference(outcome, partition, one, other)
                 if difference is not None:
-                    return [Finding(Layer.LOGS, "divergent-replicas", difference)]
+                    return [SimulationFinding(Layer.LOGS, "divergent-replicas", difference)]
     return []
 
 
@@ -96,12 +96,12 @@ def _record_text(record: ReplicaRecord | None) -> str:
 # --- history ---------------------------------------------------------------------------------------------------------
 
 
-def history_findings(outcome: SimulationOutcome) -> list[Finding]:
+def history_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
     """The anomalies in the clients' history, worst first; the first case of each."""
-    first: dict[str, Finding] = {}
+    first: dict[str, SimulationFinding] = {}
     generation, excuse = outcome.configuration.generation, _excuse(outcome)
     for name, what in _anomalies(outcome):
-        first.setdefault(name, Finding(Layer.HISTORY, name, with_excuse(what, generation, excuse)))
+        first.setdefault(name, SimulationFinding(Layer.HISTORY, name, with_excuse(what, generation, excuse)))
     return [first[name] for name in CATALOGUE if name in first]
 
 

@@ -34,7 +34,7 @@ class Scheduled(NamedTuple):
     flawed: bool
 
 
-class Judgement(NamedTuple):
+class CheckedRun(NamedTuple):
     """The checkers' verdict on one run. `anomalies` are those outside the contract."""
 
     verdict: str
@@ -61,12 +61,12 @@ def write_dataset(directory: Path, named: Iterable[Named | Scheduled]) -> None:
         write_part(directory, f"{number:06d}", some)
 
 
-def judge_dataset(directory: Path) -> dict[str, Judgement]:
-    """Have Spark check every run of a data set in one job; judgements by run id."""
+def check_histories(directory: Path) -> dict[str, CheckedRun]:
+    """Have Spark check every run of a data set in one job; results by run id."""
     from checkers.check import check_dataset
 
     return {
-        result.run_id: Judgement(
+        result.run_id: CheckedRun(
             result.verdict,
             {name: count.violations for name, count in result.anomalies.items() if count.violations},
         )

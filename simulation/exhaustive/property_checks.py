@@ -1,7 +1,11 @@
-"""Checks the properties of the whole cluster after every step.
+"""Checks every state of an exhaustive search: the step of one broker, and then the whole cluster.
 
-The observer's ghost is small: what has ever been committed, which broker led which epoch, which replicas restarted
-without a clean stop, which have lost data. It is part of the state, since it decides what will be a violation.
+The ghost here is small: what has ever been committed, which broker led which epoch, which replicas restarted without a
+clean stop, which have lost data. It is part of the state, since it decides what will be a violation.
+
+The checks of a partition's committed state are those of the observer (`simulation.invariants.partition_state`). The
+others are not shared: a search visits states in any order and compares immutable views with logs of a few records,
+while the observer follows one run, remembers what it has compared already, and reads batches.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from broker.core.metadata.records import RECOVERING, PartitionState
-from simulation.exhaustive.model.events import Decision, NodeOutcome, Record
+from simulation.exhaustive.model.events import Decision, Dies, NodeEvent, NodeOutcome, Record, Starts
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import MIN_ISR
+from simulation.invariants.partition_state import broken_epochs, compare_sets
 
 CHECKED = (
     "P-1",
@@ -65,7 +70,7 @@ def observe(
     if outcome.fault is not None:
         yield outcome.fault
     for decision in outcome.decisions:
-        yield from _judge_decision(ghost, decision)
+        yield from _check_decision(ghost, decision)
         ghost = _after_decision(ghost, decision)
     if isinstance(view, BrokerView):
         for offset, record in outcome.removed:
@@ -89,17 +94,14 @@ def observe(
     yield ghost
 
 
-def _judge_decision(ghost: ModelGhost, decision: Decision) -> Iterator[str]:
+def _check_decision(ghost: ModelGhost, decision: Decision) -> Iterator[str]:
     before, after = decision.before, decision.after
     if before is None or after is None or before == after:
         return
-    if after.partition_epoch != before.partition_epoch + 1:
-        yield f"P-19: the partition epoch went from {before.partition_epoch} to {after.partition_epoch}"
-    if after.leader_epoch < before.leader_epoch:
-        yield f"P-19: the leader epoch went from {before.leader_epoch} to {after.leader_epoch}"
-    if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
-        yield f"P-19: the leader changed from {before.leader} to {after.leader} within epoch {after.leader_epoch}"
-    yield from _judge_sets(after)
+    broken = broken_epochs(before, after)
+    if broken is not None:
+        yield f"P-19: {broken}"
+    yield from _check_sets(after)
     added = set(after.isr) - set(before.isr)
     known = (ghost.unclean | set(decision.registered)) - (added - set(decision.registered))
     wrong = known & ({*after.isr, *after.elr, after.leader})
@@ -107,13 +109,13 @@ def _judge_decision(ghost: ModelGhost, decision: Decision) -> Iterator[str]:
         yield f"P-7: broker {min(wrong)} stopped uncleanly and is still eligible: {_sets(after)}"
 
 
-def _judge_sets(state: PartitionState) -> Iterator[str]:
-    isr, elr, known = set(state.isr), set(state.elr), set(state.last_known_elr)
-    if elr & isr or known & (elr | isr) or not isr | elr | known <= set(state.replicas):
+def _check_sets(state: PartitionState) -> Iterator[str]:
+    sets = compare_sets(state, min(MIN_ISR, len(state.replicas)))
+    if sets.eligible_twice or sets.last_known_twice or sets.eligible_outside or sets.last_known_outside:
         yield f"P-17: the sets overlap or leave the replicas {list(state.replicas)}: {_sets(state)}"
-    if len(isr) >= min(MIN_ISR, len(state.replicas)) and (elr or known):
+    if sets.superfluous:
         yield f"P-17: the ISR suffices, and others are still eligible: {_sets(state)}"
-    if state.leader < 0 and not isr and not elr and len(known) < min(MIN_ISR, len(state.replicas)):
+    if sets.irrecoverable:
         yield f"P-18: too few replicas to recover from: {_sets(state)}"
 
 
@@ -138,7 +140,9 @@ def lost_data(ghost: ModelGhost, broker: int) -> ModelGhost:
     return ghost._replace(lossy=lossy, exempt=ghost.exempt or len(lossy) > MIN_ISR - 1)
 
 
-def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: ModelGhost) -> Iterator[str]:
+def check_state(
+    controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]], ghost: ModelGhost
+) -> Iterator[str]:
     """Yield the properties that the present state breaks."""
     state = controller.partition
     if state is None:
@@ -158,7 +162,7 @@ def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]],
         if view.leads and not _agrees(view, committed, min(view.high_watermark, len(committed))):
             yield f"P-4: broker {number} leads and shows other records than were committed: {_log(view)}"
         if view.leads and view.leader_epoch == state.leader_epoch:
-            yield from _judge_leader(number, view, state, living, committed)
+            yield from _check_leader(number, view, state, living, committed)
         registered = controller.brokers.get(number)
         current = registered is not None and registered.epoch == view.broker_epoch
         if current and number in (*state.isr, *state.elr) and not _holds(view, committed):
@@ -166,10 +170,10 @@ def judge(controller: ControllerView, brokers: Sequence[tuple[int, BrokerView]],
                 f"P-2: broker {number} may lead and lacks committed records: {_log(view)}, "
                 f"{len(committed)} committed, {_sets(state)}"
             )
-    yield from _judge_pairs(living)
+    yield from _check_pairs(living)
 
 
-def _judge_leader(
+def _check_leader(
     number: int,
     view: BrokerView,
     state: PartitionState,
@@ -191,7 +195,7 @@ def _judge_leader(
             )
 
 
-def _judge_pairs(living: Sequence[tuple[int, BrokerView]]) -> Iterator[str]:
+def _check_pairs(living: Sequence[tuple[int, BrokerView]]) -> Iterator[str]:
     for index, (one, view) in enumerate(living):
         for two, other in living[index + 1 :]:
             end = min(view.high_watermark, other.high_watermark)
@@ -211,3 +215,51 @@ def _holds(view: BrokerView, committed: tuple[Record, ...]) -> bool:
 
 def _log(view: BrokerView) -> str:
     return f"log {[f'{value}@{epoch}' for epoch, value in view.log]}, high watermark {view.high_watermark}"
+
+
+def check_step(before: BrokerView, after: BrokerView, outcome: NodeOutcome, event: NodeEvent) -> NodeOutcome:
+    """The outcome with the facts that the properties of the whole cluster need, and a fault if the step shows one."""
+    if not after.alive or not before.alive:
+        return outcome._replace(fault=_fault_at_rest(after))
+    appended = after.log[-1][0] if after.leads and after.log_end > before.log_end else -1
+    removed: tuple[tuple[int, Record], ...] = ()
+    if after.role is not None and not isinstance(event, Dies | Starts):
+        kept = dict(enumerate(after.log, after.log_start))
+        removed = tuple(
+            (offset, record)
+            for offset, record in enumerate(before.log, before.log_start)
+            if offset >= after.log_start and kept.get(offset) != record
+        )
+    return outcome._replace(appended=appended, removed=removed, fault=_fault(before, after) or _fault_at_rest(after))
+
+
+def _fault(before: BrokerView, after: BrokerView) -> str | None:
+    if before.role is None or after.role is None:
+        return None
+    if after.leader_epoch < before.leader_epoch:
+        return f"P-19: the leader epoch of a replica went back from {before.leader_epoch} to {after.leader_epoch}"
+    if after.partition_epoch < before.partition_epoch:
+        return (
+            f"P-19: the partition epoch of a replica went back from {before.partition_epoch} to {after.partition_epoch}"
+        )
+    same_leadership = before.leads and after.leads and before.leader_epoch == after.leader_epoch
+    if same_leadership and after.high_watermark < before.high_watermark:
+        return f"P-9: a leader's high watermark went back from {before.high_watermark} to {after.high_watermark}"
+    return None
+
+
+def _fault_at_rest(view: BrokerView) -> str | None:
+    if not view.log_start <= view.high_watermark <= view.log_end:
+        return (
+            f"P-10: high watermark {view.high_watermark} outside of the log, "
+            f"which goes from {view.log_start} to {view.log_end}"
+        )
+    if not view.leads:
+        return None
+    expected = view.isr if view.proposed_isr is None else view.isr | view.proposed_isr
+    if view.maximal_isr != expected:
+        return (
+            f"P-22: the maximal ISR is {sorted(view.maximal_isr)}, expected {sorted(expected)}: "
+            f"ISR {sorted(view.isr)}, proposed {sorted(view.proposed_isr or ())}"
+        )
+    return None
