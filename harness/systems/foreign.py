@@ -161,7 +161,7 @@ class ForeignBroker:
 
 @dataclass(frozen=True)
 class BrokerFromImage(ForeignBroker):
-    """Also implements `harness.environments.docker.contents.Contents`."""
+    """Also implements `harness.environments.docker.environment.Contents`."""
 
     image: str = ""
 

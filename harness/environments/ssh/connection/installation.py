@@ -20,8 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from common.atomic_files import replacing
+from common.directories import cache_directory
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.cache import cache_directory, keep
 from harness.environments.ssh.connection.facts import Facts
 from harness.environments.ssh.connection.ssh import SshConnection
 
@@ -70,6 +71,13 @@ def package() -> Package:
     if not kept.exists():
         keep(kept, _archive(files))
     return Package(digest, kept.read_bytes())
+
+
+def keep(file: Path, data: bytes) -> None:
+    """Write a file of the cache atomically: concurrent readers and writers see all of it or nothing."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write_bytes(data)
 
 
 def _archive(files: Mapping[str, Path]) -> bytes:

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import paramiko
 
+from common.directories import cache_directory
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.cache import cache_directory
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.probe import need_programs
 from harness.environments.storage.page_cache import find_mkfs

@@ -9,10 +9,10 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+from common.directories import cache_directory
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing, TooLittle, Unfit
 from harness.environments.machine.feature_probes import ProbeResult, attempt
-from harness.environments.ssh.cache import cache_directory
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MIB = 320

@@ -19,13 +19,13 @@ from socket import SOCK_STREAM
 from typing import IO
 
 from common.atomic_files import replacing
+from common.directories import cache_directory
 from harness.environments.base import EnvironmentFailed
 from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.ssh.cache import cache_directory, keep
 from harness.environments.ssh.connection.facts import Facts, examine, facts_from_json, facts_to_json
 from harness.environments.ssh.connection.hosts import SshHost
-from harness.environments.ssh.connection.installation import install, package
+from harness.environments.ssh.connection.installation import install, keep, package
 from harness.environments.ssh.connection.ssh import SshConnection
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.image import BootImage, image

@@ -21,8 +21,7 @@ import pytest
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.agent.firewall import Firewall, FirewallRules
 from harness.environments.ssh.agent.netem import arguments
-from harness.environments.ssh.cache import keep
-from harness.environments.ssh.connection.installation import COMPILED_PLACE, package
+from harness.environments.ssh.connection.installation import COMPILED_PLACE, keep, package
 from harness.environments.ssh.connection.rpc import RpcServer
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.image import ArchiveMember, cpio_archive
@@ -168,7 +167,7 @@ def test_a_qemu_that_ends_after_it_began_to_listen_is_an_error_of_the_environmen
 
 _PROBE = """
 import socket
-from harness.environments.ssh.cache import keep
+from harness.environments.ssh.connection.installation import keep
 from harness.environments.ssh.agent.firewall import Firewall, FirewallRules
 
 def passes():
