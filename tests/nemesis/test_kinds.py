@@ -12,7 +12,7 @@ from nemesis.kinds import LISTED_KINDS, Family, Where
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.scenario.configuration import FAULTS
 
-DOCUMENT = Path(nemesis.__file__).parents[1] / "docs" / "faults.md"
+DOCUMENT = Path(nemesis.__file__).parents[1] / "docs" / "reference" / "faults.md"
 
 
 def of(*where: Where) -> set[str]:

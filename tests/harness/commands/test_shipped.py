@@ -171,4 +171,4 @@ def test_a_schedule_in_steps_is_repeated_from_every_folder(tmp_path: Path) -> No
 
 def test_the_faults_of_a_schedule_are_taken_by_name_in_a_simulation(capsys: pytest.CaptureFixture[str]) -> None:
     assert harrow("sim", "--seed", "1", "--faults", "last-replica-standing") in (ExitStatus.VALID, ExitStatus.ANOMALIES)
-    assert "lossy-kill for 1.000 s" in capsys.readouterr().out
+    assert "page-cache-loss for 1.000 s" in capsys.readouterr().out

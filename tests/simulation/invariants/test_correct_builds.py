@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.rules.flaws.properties import PROPERTIES
+from history.protocol import protocol_rules
 from simulation.engine.choices import ChoiceSequence
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.properties import is_documented
@@ -109,4 +110,6 @@ def test_the_loss_of_a_last_replica_of_k3_that_crashed_twice_is_reported_as_docu
 
 def test_every_property_that_can_be_reported_has_a_statement() -> None:
     assert {"P-1", "P-24", "P-R5", "V-4"} <= set(PROPERTIES)
-    assert all(one.statement and not one.statement.endswith(".") for one in PROPERTIES.values())
+    reported = {rule.id: rule.statement for rule in protocol_rules().values() if rule.is_property and not rule.absent}
+    assert set(reported) == set(PROPERTIES)
+    assert all(statement and not statement.endswith(".") for statement in reported.values())
