@@ -23,6 +23,7 @@ from broker.core.node import CombinedNode
 from broker.core.ports.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
+from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
 from simulation.invariants import clients, committed, metadata, quorum, replicas
 from simulation.invariants.ghost import Ghost, ReplicaMirror
@@ -292,7 +293,7 @@ def _power_lost(
         return
     mirror.suspected |= broker.broker_id not in ghost.lossy
     ghost.lossy[broker.broker_id] = max(broker.broker_epoch, known.image.broker_epoch(broker.broker_id))
-    if len(ghost.lossy) > known.min_isr(ghost) - 1:
+    if too_many_shutdowns(len(ghost.lossy), known.min_isr(ghost)):
         ghost.trusted = False
 
 
