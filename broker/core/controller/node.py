@@ -229,7 +229,8 @@ class ControllerNode:
             case GetReplicaLogInfoRequest() as request, answer if answer is None or isinstance(
                 answer, GetReplicaLogInfoResponse
             ):
-                recovery.answered(self.state, request, opened.to, int(str(opened.context)), answer)
+                epochs = opened.context if isinstance(opened.context, tuple) else ()
+                recovery.answered(self.state, request, opened.to, epochs, answer)
             case _:
                 pass  # a BeginQuorumEpoch that was not answered is repeated by `check_quorum`
 
@@ -241,8 +242,11 @@ class ControllerNode:
                     membership.check_sessions(controller)
             case (recovery.RETRY,):
                 if controller.active:
-                    controller.recoveries.clear()
                     recovery.consider_all(controller)
+            case (recovery.DECIDE, str(topic_id), int(number)):
+                recovery.waited(controller, (topic_id, number))
+            case (recovery.OVERDUE, str(topic_id), int(number)):
+                recovery.overdue(controller, (topic_id, number))
             case (elections.ELECTION,):
                 elections.timed_out(controller.quorum)
                 replication.fetch(controller.quorum)

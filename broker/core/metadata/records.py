@@ -72,7 +72,7 @@ class PartitionSet(NamedTuple):
 
 
 class ConfigChanged(NamedTuple):
-    """A setting of a topic; None removes it."""
+    """A setting of a topic, or of the cluster (topic ""); None removes it."""
 
     topic: str
     key: str

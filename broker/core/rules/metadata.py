@@ -17,3 +17,7 @@ class MetadataRules:
     def refreshes_leader(self) -> bool:
         """ISR-5: a leader adopts the ISR and the partition epoch that the controller decided (KAFKA-2729)."""
         return True
+
+    def publishes_min_isr(self) -> bool:
+        """PR-2: the cluster's min ISR is in the metadata, so that controllers and brokers use the same one."""
+        return True
