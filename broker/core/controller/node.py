@@ -127,7 +127,8 @@ class ControllerNode:
                 replication.flushed(controller.quorum)
             case Disconnected(connection):
                 metadata_fetches.forget_connection(controller, connection)
-            case Started():
+            case Started(wall_clock_ms):
+                controller.runtime.set_wall_clock(wall_clock_ms)
                 replication.flush(controller.quorum)
                 elections.boot(controller.quorum)
                 replication.fetch(controller.quorum)

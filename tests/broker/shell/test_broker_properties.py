@@ -110,7 +110,10 @@ def test_settings_are_read_into_their_types(line, field, value):
         ("log.segment.bytes=10", "log.segment.bytes: expected a whole number from 1024"),
         ("log.flush.interval.ms=0", "expected a whole number from 1, or never"),
         ("auto.create.topics.enable=yes", "expected true or false, found 'yes'"),
-        ("unclean.recovery.strategy=Brave", "expected proactive or balanced or manual or aggressive or none, found 'Brave'"),
+        (
+            "unclean.recovery.strategy=Brave",
+            "expected proactive or balanced or manual or aggressive or none, found 'Brave'",
+        ),
         ("harrow.storage=tape", "expected files or page-cache"),
         ("harrow.peer.addresses=2@h:1,2@h:2", "each ID once"),
         ("harrow.peer.addresses=h:1", "ID@host:port"),
