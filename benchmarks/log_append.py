@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from broker.core.log import Log, LogConfig
+from broker.core.log.log import Log, LogConfig
 from broker.core.ports.files import Files
 from broker.core.records import encode_batch, stamped
 from broker.shell.files.posix_files import PosixFiles

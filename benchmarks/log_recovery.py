@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from broker.core.log import Log, LogConfig
+from broker.core.log.log import Log, LogConfig
 from broker.core.records import BatchHeader, encode_batch
 from broker.shell.files.posix_files import PosixFiles
 

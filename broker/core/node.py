@@ -1,13 +1,116 @@
-"""Creates a node from its settings: a broker, a controller, or both."""
+"""Makes a node from its settings: a broker, a controller, or both in one process.
+
+The two parts of a combined node share a process, a disk and an id, and nothing else: they communicate as separate nodes
+do. Requests go to the part whose listener received them; the effects of each part carry the part's number.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from broker.core.broker_node.node import BrokerNode
-from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
+from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.ports.events import (
+    CancelTimer,
+    Disconnected,
+    Effect,
+    Event,
+    Exit,
+    Flush,
+    FlushDone,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    SetTimer,
+    Started,
+    StopRequested,
+    TimerFired,
+)
 from broker.core.ports.files import Files
 from broker.core.ports.runtime import Node
-from broker.core.settings import Settings
+from broker.core.settings import CONTROLLER_LISTENER, Settings
+
+_BROKER, _CONTROLLER = 0, 1
+
+
+class CombinedNode:
+    """A combined node. The controller stops after the broker, which needs it for its controlled shutdown (BL-7)."""
+
+    def __init__(self, settings: Settings, files: Files, incarnation_id: str) -> None:
+        """Open the logs of both parts. Raises `StorageError`, `UnknownRules`."""
+        self.controller = ControllerNode(settings, files, incarnation_id)
+        self.broker = BrokerNode(settings, files, incarnation_id)
+        self._broker_has_ended = False
+
+    def handle(self, now_ms: int, event: Event) -> list[Effect]:
+        """Pass an event to the part, or parts, that it concerns."""
+        match event:
+            case RequestReceived():
+                return self._to(_CONTROLLER if event.listener == CONTROLLER_LISTENER else _BROKER, now_ms, event)
+            case ResponseReceived(number, response):
+                return self._to(number % 2, now_ms, ResponseReceived(number // 2, response))
+            case RequestFailed(number, reason):
+                return self._to(number % 2, now_ms, RequestFailed(number // 2, reason))
+            case TimerFired((int(part), key)):
+                return self._to(part, now_ms, TimerFired(key))
+            case FlushDone((int(part), token), error):
+                return self._to(part, now_ms, FlushDone(token, error))
+            case Started() | Disconnected():
+                return [*self._to(_CONTROLLER, now_ms, event), *self._to(_BROKER, now_ms, event)]
+            case StopRequested():
+                return self._to(_BROKER, now_ms, event)
+            case _:
+                raise ValueError(f"unexpected event: {event!r}")
+
+    def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:
+        if part == _BROKER and self._broker_has_ended:
+            return []  # its logs are closed, and its marker says so (BL-8)
+        node = self.controller if part == _CONTROLLER else self.broker
+        effects: list[Effect] = []
+        for effect in node.handle(now_ms, event):
+            if isinstance(effect, Exit) and part == _BROKER and effect.status == 0:
+                self._broker_has_ended = True
+                effects += self._to(_CONTROLLER, now_ms, StopRequested())
+            else:
+                effects.append(_named(part, effect))
+        return effects
+
+    # --- queries of the host -----------------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        """Whether both parts serve."""
+        return self.controller.is_ready() and self.broker.is_ready()
+
+    def broker_address(self, node_id: int) -> tuple[str, int] | None:
+        """Address of a broker's inter-broker listener, from whichever part knows it."""
+        return self.broker.broker_address(node_id) or self.controller.broker_address(node_id)
+
+    def describe(self) -> dict[str, object]:
+        """The broker's state, and the controller's under "controller_state"."""
+        return {**self.broker.describe(), "role": "combined", "controller_state": self.controller.describe()}
+
+    def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
+        """Records of a replica's log, or of the metadata log."""
+        node = self.controller if topic == METADATA_TOPIC else self.broker
+        return node.read_log(topic, partition, offset, limit)
+
+
+def _named(part: int, effect: Effect) -> Effect:
+    """The effect with its number, timer key or token qualified by the part's number."""
+    match effect:
+        case Send():
+            return effect._replace(request_id=effect.request_id * 2 + part)
+        case SetTimer():
+            return effect._replace(key=(part, effect.key))
+        case CancelTimer():
+            return effect._replace(key=(part, effect.key))
+        case Flush():
+            token: Hashable = (part, effect.token)
+            return effect._replace(token=token)
+        case _:
+            return effect
 
 
 def make_node(settings: Settings, files: Files, incarnation_id: str) -> Node:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from broker.core.compression import CompressionError, UnknownCodec, decompress
+from broker.core.log.compression import CompressionError, UnknownCodec, decompress
 
 HEADER_BYTES = 61
 PREFIX_BYTES = 12

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.core.broker_node.groups.topic import partition_of
+from broker.core.broker_node.groups.records import partition_of
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.own_python import module_command
 from harness.spec.spec import Spec

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
-from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
 from broker.core.controller.state import ControllerState
 from broker.core.metadata.records import PartitionState
+from broker.core.node import CombinedNode
 from broker.core.ports.runtime import Node
 from simulation.engine.cluster import SimulatedCluster
 from simulation.workload.clients import TOPIC

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
-from broker.core.combined import CombinedNode
 from broker.core.controller.node import ControllerNode
-from broker.core.log import marker
+from broker.core.log import checkpoints
 from broker.core.messages import (
     AlterPartitionRequest,
     ElectLeadersRequest,
@@ -20,6 +19,7 @@ from broker.core.messages import (
     ListOffsetsRequest,
     ProduceRequest,
 )
+from broker.core.node import CombinedNode
 from broker.core.ports.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
@@ -76,7 +76,7 @@ class PropertyObserver:
         if broker.up:
             _last_cuts(known, broker)
             combined_stopped = machine.settings.is_controller and _is_closed(broker)
-            stored = marker.read_clean_shutdown(machine.disk) if combined_stopped else None
+            stored = checkpoints.read_clean_shutdown(machine.disk) if combined_stopped else None
             _process_ended(broker, clean_epoch=-1 if stored is None else stored)
         if disk_lost:
             broker.clean_epoch = -1

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Hashable
 
-from broker.core.broker_node import directories, idle_producers, publishing, replication, storage
+from broker.core.broker_node import directories, isr_changes, lifecycle, publishing, replication, storage
 from broker.core.broker_node.groups import coordinator, finding
-from broker.core.broker_node.membership import isr_changes, lifecycle
 from broker.core.broker_node.requests import deletion, descriptions, fetching, forwarding, producing, queries
 from broker.core.broker_node.state import BrokerState, Lifecycle
 from broker.core.messages import (
@@ -156,7 +155,7 @@ class BrokerNode:
         broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
         broker.runtime.set_timer((deletion.RETENTION,), settings.log_retention_check_interval_ms)
-        broker.runtime.set_timer((idle_producers.CHECK,), settings.producer_id_expiration_check_interval_ms)
+        broker.runtime.set_timer((deletion.IDLE_PRODUCERS,), settings.producer_id_expiration_check_interval_ms)
 
     def _request(self, event: RequestReceived) -> None:
         broker = self.state
@@ -272,8 +271,8 @@ class BrokerNode:
                 replication.cut_late(broker, (topic, partition), offset)
             case (deletion.RETENTION,):
                 deletion.retain(broker)
-            case (idle_producers.CHECK,):
-                idle_producers.forget(broker)
+            case (deletion.IDLE_PRODUCERS,):
+                deletion.forget_idle_producers(broker)
             case (storage.CHECKPOINT,):
                 storage.checkpoint_regularly(broker)
             case (directories.REPORT,):

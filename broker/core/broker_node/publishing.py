@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import directories, replication, storage
-from broker.core.broker_node.membership import controllers, isr_changes
+from broker.core.broker_node import directories, isr_changes, lifecycle, replication, storage
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import (
@@ -101,7 +100,7 @@ def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
     """MD-1, MD-2: apply all received committed records, then publish once."""
     part = response.partitions[0] if response is not None and response.partitions else None
     if part is None or part.error_code != ErrorCode.NONE:
-        controllers.try_another_controller(broker, part.current_leader if part is not None else None)
+        lifecycle.try_another_controller(broker, part.current_leader if part is not None else None)
         broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
         return
     if part.snapshot_id is not None:

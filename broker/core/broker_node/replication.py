@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node import directories, storage
 from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from broker.core.broker_node.state import BrokerState, LeaderSession
-from broker.core.log.errors import AppendError
+from broker.core.log.validation import AppendError
 from broker.core.messages import (
     FetchedPartition,
     FetchPartition,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
-from broker.core.log import checkpoints, marker
-from broker.core.log.errors import CorruptLog
+from broker.core.log import checkpoints
 from broker.core.log.log import Log, LogConfig
+from broker.core.log.segment import CorruptLog
 from broker.core.ports.events import Exit, Flush
 from broker.core.ports.files import Files, StorageError, directory_of, name_in
 from broker.core.ports.marks import sometimes
@@ -50,8 +50,8 @@ def take_marker(broker: BrokerState) -> None:
     epochs = []
     for directory in directories.online(broker):
         with directories.guarded(broker):
-            epochs.append(marker.read_clean_shutdown(broker.files, directory, count))
-            marker.delete_clean_shutdown(broker.files, directory)
+            epochs.append(checkpoints.read_clean_shutdown(broker.files, directory, count))
+            checkpoints.delete_clean_shutdown(broker.files, directory)
     if len(epochs) == count and len(set(epochs)) == 1 and epochs[0] is not None:
         broker.previous_broker_epoch = epochs[0]
 
@@ -261,7 +261,7 @@ def close_cleanly(broker: BrokerState) -> None:
 def mark_clean_stop(broker: BrokerState) -> None:
     """BL-8: write the marker, in every directory."""
     if not broker.failed_directories:
-        marker.write_clean_shutdown(broker.files, broker.broker_epoch, len(broker.settings.log_dirs))
+        checkpoints.write_clean_shutdown(broker.files, broker.broker_epoch, len(broker.settings.log_dirs))
 
 
 def failed(broker: BrokerState, error: StorageError) -> None:

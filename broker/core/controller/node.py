@@ -7,15 +7,7 @@ from collections.abc import Hashable
 
 from broker.core.controller import changes, membership, recovery, role
 from broker.core.controller.partition_changes import all_partitions
-from broker.core.controller.requests import (
-    alter_partition,
-    configs,
-    directories,
-    leader_elections,
-    metadata_fetches,
-    reassignments,
-    topics,
-)
+from broker.core.controller.requests import configs, metadata_fetches, partitions, replica_reports, topics
 from broker.core.controller.state import METADATA_DIRECTORY, ControllerState
 from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
@@ -171,23 +163,23 @@ class ControllerNode:
             case BrokerRegistrationRequest():
                 membership.register(controller, request_id, request)
             case AlterPartitionRequest():
-                alter_partition.handle(controller, request_id, request)
+                replica_reports.alter_partition(controller, request_id, request)
             case AssignReplicasToDirsRequest():
-                directories.assign(controller, request_id, request)
+                replica_reports.assign_to_directories(controller, request_id, request)
             case CreateTopicsRequest():
                 topics.create(controller, request_id, request)
             case DeleteTopicsRequest():
                 topics.delete(controller, request_id, request)
             case ElectLeadersRequest():
-                leader_elections.elect(controller, request_id, request)
+                partitions.elect(controller, request_id, request)
             case CreatePartitionsRequest():
                 topics.add_partitions(controller, request_id, request)
             case IncrementalAlterConfigsRequest():
                 configs.alter(controller, request_id, request)
             case AlterPartitionReassignmentsRequest():
-                reassignments.alter(controller, request_id, request)
+                partitions.reassign(controller, request_id, request)
             case ListPartitionReassignmentsRequest():
-                changes.reply(controller, request_id, request, reassignments.ongoing(controller, request))
+                changes.reply(controller, request_id, request, partitions.ongoing(controller, request))
             case AllocateProducerIdsRequest():
                 self._allocate_producer_ids(request_id, request)
             case _:

@@ -1,4 +1,4 @@
-"""Maps leader epochs to their start offsets, to detect divergence (§12.1, KIP-101, KIP-279)."""
+"""Maps leader epochs to their start offsets, to find where two logs diverge (§12.1, KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
@@ -144,3 +144,21 @@ def _parse(data: bytes) -> list[tuple[int, int]] | None:
     ordered = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))
     usable = version == "0" and len(entries) == expected and ordered
     return entries if usable and (not entries or (entries[0][0] >= 0 and entries[0][1] >= 0)) else None
+
+
+def truncation_offset(own: EpochCache, own_end: int, diverging_epoch: int, diverging_end: int) -> int:
+    """TR-1: the new log end offset of a follower whose leader reported that `diverging_epoch` ends at `diverging_end`.
+
+    When the follower's own nearest epoch is older than the leader's, this is only a step: the next fetch names that
+    older epoch and is answered with the next step, until the two logs agree.
+
+    ```
+    leader    1 1 2 2            fetch(4, last epoch 3) → diverging (2, 4)
+    follower  1 1 3 3            own nearest epoch to 2 is 1, which ends at 2 → cut to 2
+    ```
+    """
+    found = own.end_offset(diverging_epoch, own_end)
+    if found is None:
+        return min(diverging_end, own_end)
+    epoch, end = found
+    return min(end, diverging_end, own_end) if epoch == diverging_epoch else min(end, own_end)

@@ -12,17 +12,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.core.log.checkpoints import RewrittenRange
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.producer_state import ProducerStates, delete_snapshots_above, prune_snapshots
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
-from broker.core.log.rewritten import RewrittenRange
 from broker.core.log.segment import Segment
 from broker.core.log.timestamps import end_of_older, latest_timestamp, offset_for_timestamp
 from broker.core.log.validation import check_batches, check_replicated
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import Files
 from broker.core.records import BatchHeader, MalformedBatch, headers_of, read_header, stamped, stamped_all
-from broker.core.rules.storage import StorageRules
+from broker.core.rules.log import StorageRules
 
 
 class LogConfig(NamedTuple):

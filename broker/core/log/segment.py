@@ -16,9 +16,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from broker.core.log.errors import CorruptLog
 from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Indexes
-from broker.core.ports.files import Files
+from broker.core.ports.files import Files, StorageError
 from broker.core.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, MalformedBatch, read_header
 
 LOG_SUFFIX = ".log"
@@ -29,6 +28,10 @@ _LOOKUP_BYTES = 8192
 _SCAN_BYTES = 1 << 20
 
 _WALK = struct.Struct(">qi4xb6xi8xq")  # base offset, length, magic, last offset delta, max timestamp
+
+
+class CorruptLog(StorageError):
+    """A log file contradicts its index, its name or its neighbours: the directory has failed (TR-6)."""
 
 
 class FilePosition(NamedTuple):

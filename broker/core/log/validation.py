@@ -1,9 +1,8 @@
-"""Validates record batches from a client (PR-1) and from a leader (TR-6)."""
+"""Validates record batches from a client (PR-1) and from a leader (TR-6), with an error for each way to be wrong."""
 
 from __future__ import annotations
 
-from broker.core.compression import CODECS
-from broker.core.log.errors import CorruptBatch, EpochOutOfRange, OffsetMismatch
+from broker.core.log.compression import CODECS
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import (
     MAGIC,
@@ -16,6 +15,22 @@ from broker.core.records import (
 )
 
 _MAGIC_POSITION = 16
+
+
+class AppendError(Exception):
+    """Replicated batches that do not fit the end of this log (TR-6). Nothing of them was appended."""
+
+
+class OffsetMismatch(AppendError):
+    """The batches do not begin at the log end offset, or leave a gap among themselves."""
+
+
+class EpochOutOfRange(AppendError):
+    """A batch's leader epoch is below that of the record before it, or above the current one (KAFKA-18723)."""
+
+
+class CorruptBatch(AppendError):
+    """A replicated batch cannot be read or fails its checksum."""
 
 
 def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | ErrorCode:

@@ -56,6 +56,8 @@ from broker.core.messages.administration import (
     ReassignmentResult,
 )
 from broker.core.messages.clients import (
+    NO_LEADER,
+    UNKNOWN,
     Coordinator,
     EpochEnd,
     EpochEndPartition,
@@ -83,7 +85,6 @@ from broker.core.messages.clients import (
     ProduceRequest,
     ProduceResponse,
 )
-from broker.core.messages.common import NO_LEADER, UNKNOWN
 from broker.core.messages.control import (
     LOST_DIRECTORY,
     AllocateProducerIdsRequest,
@@ -94,30 +95,28 @@ from broker.core.messages.control import (
     AlterPartitionResponse,
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    GetReplicaLogInfoRequest,
-    GetReplicaLogInfoResponse,
-    Listener,
-    ReplicaLogInfo,
-    ReplicaLogInfoPartition,
-)
-from broker.core.messages.groups import GroupRequest, GroupResponse
-from broker.core.messages.quorum import (
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    GetReplicaLogInfoRequest,
+    GetReplicaLogInfoResponse,
+    Listener,
     QuorumReplica,
+    ReplicaLogInfo,
+    ReplicaLogInfoPartition,
     VoteRequest,
     VoteResponse,
 )
+from broker.core.messages.groups import GroupRequest, GroupResponse
 
 __all__ = [
     "LOST_DIRECTORY",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.core.messages.common import UNKNOWN
+NO_LEADER = -1
+UNKNOWN = -1
+"""Unknown offset, epoch or broker epoch."""
 
 
 class MetadataRequest(NamedTuple):

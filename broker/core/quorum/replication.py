@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.log.errors import AppendError
+from broker.core.log.validation import AppendError
 from broker.core.messages import (
     NO_LEADER,
     UNKNOWN,

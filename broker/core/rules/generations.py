@@ -9,18 +9,13 @@ from broker.core.messages import NO_LEADER
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
 from broker.core.rules import Rules
-from broker.core.rules.alter_partition import AlterPartitionRules
+from broker.core.rules.cluster_metadata import MetadataRules, ReassignmentRules, RegistrationRules
 from broker.core.rules.elections import ElectionRules
-from broker.core.rules.fetching import FetchRules
 from broker.core.rules.high_watermark import HighWatermarkRules
-from broker.core.rules.insync_replicas import InsyncReplicaRules
-from broker.core.rules.metadata import MetadataRules
-from broker.core.rules.producing import ProduceRules
+from broker.core.rules.insync_replicas import AlterPartitionRules, InsyncReplicaRules
+from broker.core.rules.log import StorageRules, TruncationRules
 from broker.core.rules.quorum import QuorumRules
-from broker.core.rules.reassignment import ReassignmentRules
-from broker.core.rules.registration import RegistrationRules
-from broker.core.rules.storage import StorageRules
-from broker.core.rules.truncation import TruncationRules
+from broker.core.rules.requests import FetchRules, ProduceRules
 
 
 def k5() -> Rules:

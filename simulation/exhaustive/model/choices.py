@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from broker.core.broker_node import replication
-from broker.core.broker_node.membership import isr_changes
+from broker.core.broker_node import isr_changes, replication
 from simulation.exhaustive.model.events import Answered, Arrives
 from simulation.exhaustive.model.local import Nodes
 from simulation.exhaustive.model.network import Nets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from broker.core.broker_node.membership import lifecycle
+from broker.core.broker_node import lifecycle
 from broker.core.controller.node import ControllerNode
 from broker.core.messages import BrokerRegistrationResponse
 from broker.core.messages.errors import ErrorCode

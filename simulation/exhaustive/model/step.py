@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from broker.core.broker_node import publishing, replication
-from broker.core.broker_node.membership import isr_changes, lifecycle
+from broker.core.broker_node import isr_changes, lifecycle, publishing, replication
 from broker.core.broker_node.node import BrokerNode
 from broker.core.controller import membership, recovery
 from broker.core.controller.node import ControllerNode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node.membership import lifecycle
-from broker.core.combined import CombinedNode
+from broker.core.broker_node import lifecycle
 from broker.core.messages import Listener
+from broker.core.node import CombinedNode
 from broker.core.ports.events import Exit, Send, Started, StopRequested, TimerFired
 from broker.core.settings import Settings
 from tests.support.memory_files import MemoryFiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC, partition_of
 from broker.core.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (

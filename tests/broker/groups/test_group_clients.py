@@ -17,7 +17,7 @@ from group_clients import MEMBERS, Member
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC, partition_of
 from tests.support.local_cluster import LocalCluster, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.clients, pytest.mark.timeout(120)]

@@ -20,7 +20,7 @@ from group_driver import (
     sync_all,
 )
 
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (

@@ -20,8 +20,9 @@ from broker.core.broker_node.groups.records import (
     encode_group,
     encode_key,
     encode_offset,
+    java_hash,
+    partition_of,
 )
-from broker.core.broker_node.groups.topic import java_hash, partition_of
 
 GROUP = StoredGroup(
     "consumer",

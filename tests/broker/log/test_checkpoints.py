@@ -2,8 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.log.checkpoints import HIGH_WATERMARK, Unusable, read_checkpoint, write_checkpoint
-from broker.core.log.marker import delete_clean_shutdown, read_clean_shutdown, write_clean_shutdown
+from broker.core.log.checkpoints import (
+    HIGH_WATERMARK,
+    Unusable,
+    delete_clean_shutdown,
+    read_checkpoint,
+    read_clean_shutdown,
+    write_checkpoint,
+    write_clean_shutdown,
+)
 from tests.support.memory_files import MemoryFiles
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.log import EpochCache
+from broker.core.log.epoch_cache import EpochCache
 from tests.support.memory_files import MemoryFiles
 
 

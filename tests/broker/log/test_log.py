@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from broker.core.log import CorruptBatch, CorruptLog, EpochOutOfRange, Log, LogConfig, OffsetMismatch
+from broker.core.log.log import Log, LogConfig
+from broker.core.log.segment import CorruptLog
+from broker.core.log.validation import CorruptBatch, EpochOutOfRange, OffsetMismatch
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import StorageError
 from broker.core.records import MalformedBatch, decode_records, encode_batch, iterate_headers, read_header

@@ -1,7 +1,7 @@
 import pytest
 
-from broker.core.log.errors import OffsetMismatch
 from broker.core.log.log import Log, LogConfig
+from broker.core.log.validation import OffsetMismatch
 from broker.core.records import encode_batch
 from tests.support.memory_files import MemoryFiles
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.core.log import Log, LogConfig
+from broker.core.log.log import Log, LogConfig
 from broker.core.log.producer_state import ProducerStates
 from broker.core.records import decode_records, encode_batch, iterate_headers
 from tests.support.memory_files import MemoryFiles

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.log import Log, LogConfig
+from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch, iterate_headers
 from tests.support.memory_files import MemoryFiles
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from broker.core.log import Log, LogConfig
+from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch
 from tests.support.memory_files import MemoryFiles
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.log import EpochCache, truncation_offset
+from broker.core.log.epoch_cache import EpochCache, truncation_offset
 from tests.support.memory_files import MemoryFiles
 
 Runs = list[tuple[int, int]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.log import Log, LogConfig
+from broker.core.log.log import Log, LogConfig
 from broker.core.ports.files import Files, StorageError
 from broker.core.records import encode_batch
 from broker.shell.files.ledger_files import LedgerFiles, ledger_of, lose_unsynced

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.log import Log, LogConfig
+from broker.core.log.log import Log, LogConfig
 from broker.core.ports.files import StorageError
 from broker.core.records import encode_batch
 from broker.shell.files.posix_files import PosixFiles

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from broker.core.broker_node.groups import administration, joining, loading, membership, offsets, rebalancing, writing
-from broker.core.broker_node.groups.records import STRING_BYTES_MAX
+from broker.core.broker_node.groups import administration, loading, members, offsets, rebalancing, writing
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC, STRING_BYTES_MAX, partition_of
 from broker.core.broker_node.groups.state import (
     TIMER,
     AssignmentWrite,
@@ -16,7 +16,6 @@ from broker.core.broker_node.groups.state import (
     ReplacementWrite,
     Shard,
 )
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
@@ -83,13 +82,13 @@ def _handle_for_group(
         return
     match request:
         case JoinGroupRequest():
-            joining.handle(broker, shard, event, request)
+            members.handle(broker, shard, event, request)
         case SyncGroupRequest():
-            membership.sync(broker, shard, event.request_id, request)
+            members.sync(broker, shard, event.request_id, request)
         case HeartbeatRequest():
-            membership.heartbeat(broker, shard, event.request_id, request)
+            members.heartbeat(broker, shard, event.request_id, request)
         case LeaveGroupRequest():
-            membership.leave(broker, shard, event.request_id, request)
+            members.leave(broker, shard, event.request_id, request)
         case OffsetCommitRequest():
             offsets.commit(broker, shard, event.request_id, request)
         case OffsetDeleteRequest():
@@ -222,7 +221,7 @@ def _replicated(broker: BrokerState, shard: Shard, purpose: Purpose, error: Erro
             else:
                 rebalancing.assignment_failed(broker, shard, shard.groups[group_id], purpose, error)
         case ReplacementWrite(group_id):
-            joining.replaced(broker, shard.groups[group_id], purpose, answer=answer)
+            members.replaced(broker, shard.groups[group_id], purpose, answer=answer)
         case DeletionWrite(_, group_id):
             del shard.groups[group_id]
             if answer:
@@ -239,7 +238,7 @@ def _given_up(broker: BrokerState, shard: Shard, purpose: Purpose, error: ErrorC
         case AssignmentWrite(group_id) if error != ErrorCode.NOT_COORDINATOR:
             rebalancing.assignment_failed(broker, shard, shard.groups[group_id], purpose, error)
         case ReplacementWrite():
-            joining.replacement_failed(broker, purpose, error)
+            members.replacement_failed(broker, purpose, error)
         case DeletionWrite():
             administration.deleted(broker, purpose, error)
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC, partition_of
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC, partition_of
 from broker.core.broker_node.state import CONTROL, BrokerState
 from broker.core.messages import (
     Coordinator,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.broker_node.groups import rebalancing, writing
-from broker.core.broker_node.groups.membership import check_generation
+from broker.core.broker_node.groups.members import check_generation
 from broker.core.broker_node.groups.records import CommittedOffset, OffsetKey, encode_offset
 from broker.core.broker_node.groups.state import Group, GroupState, OffsetsWrite, Shard
 from broker.core.broker_node.state import BrokerState

@@ -1,4 +1,4 @@
-"""Encodes and decodes records of the offsets topic in Kafka's schemas, so that Kafka's tools can read them.
+"""The offsets topic: which partition stores a group, and its records in Kafka's schemas, which Kafka's tools can read.
 
 | record | key | value |
 |---|---|---|
@@ -13,6 +13,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+OFFSETS_TOPIC = "__consumer_offsets"
+
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
 OFFSET_VALUE_VERSION = 3
@@ -23,6 +25,22 @@ STRING_BYTES_MAX = 0x7FFF
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_JAVA_MIN_INT = -(1 << 31)
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """The partition that stores a group; its leader is the group's coordinator. Same as Kafka's."""
+    code = java_hash(group_id)
+    return (0 if code == _JAVA_MIN_INT else abs(code)) % partitions
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 code units, in 32 bits with a sign."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        code = (31 * code + (units[at] << 8) + units[at + 1]) & 0xFFFFFFFF
+    return code - (1 << 32) if code >> 31 else code
 
 
 class UnknownRecord(ValueError):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from broker.core.broker_node.groups.records import NO_TIMESTAMP, GroupKey, OffsetKey, encode_key
+from broker.core.broker_node.groups.records import NO_TIMESTAMP, OFFSETS_TOPIC, GroupKey, OffsetKey, encode_key
 from broker.core.broker_node.groups.state import TIMER, Purpose, Shard, Write
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages.errors import ErrorCode

@@ -1,11 +1,17 @@
-"""Deletes records: on request, and by retention (LO-3)."""
+"""Deletes what is old: records, on request and by retention (LO-3), and the state of idle producers (KIP-98).
+
+A log's producer state follows from its contents and holds no times. So each replica records at every check which
+batch was a producer's latest, and since when. The clock is this process's monotonic clock: unlike in Kafka,
+which uses record timestamps, neither a clock change nor an old timestamp lets a duplicate in. A restart
+restarts the expiration period.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from broker.core.broker_node import directories
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.messages.errors import ErrorCode
@@ -96,3 +102,30 @@ def _bound(broker: BrokerState, replica: Replica) -> int:
 
 def _log_new_start(broker: BrokerState, replica: Replica) -> None:
     broker.runtime.log("info", f"{replica.topic}-{replica.partition}: log starts at {replica.log.start_offset}")
+
+
+FORGOTTEN = sometimes("produce: an idle producer is forgotten (KIP-98)")
+
+IDLE_PRODUCERS = "idle-producers"
+
+
+def forget_idle_producers(broker: BrokerState) -> None:
+    """Apply `producer.id.expiration.ms` on every replica, leader or not; repeats after the configured interval."""
+    for replica in broker.replicas.values():
+        _expire_idle(broker, replica)
+    broker.runtime.set_timer((IDLE_PRODUCERS,), broker.settings.producer_id_expiration_check_interval_ms)
+
+
+def _expire_idle(broker: BrokerState, replica: Replica) -> None:
+    now_ms = broker.runtime.now_ms
+    before, replica.latest_of_producers = replica.latest_of_producers, {}
+    for producer_id, state in list(replica.log.producers.states.items()):
+        last_offset = state.batches[-1].last_offset
+        known_offset, since_ms = before.get(producer_id, (last_offset, now_ms))
+        if known_offset != last_offset:
+            since_ms = now_ms
+        if now_ms - since_ms >= broker.settings.producer_id_expiration_ms:
+            broker.runtime.mark(FORGOTTEN)
+            replica.log.producers.forget(producer_id)
+        else:
+            replica.latest_of_producers[producer_id] = last_offset, since_ms

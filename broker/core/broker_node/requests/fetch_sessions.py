@@ -20,7 +20,7 @@ from broker.core.messages import FetchedPartition, FetchPartition, FetchRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.replica.state import Replica
-from broker.core.rules.fetching import FetchRules
+from broker.core.rules.requests import FetchRules
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import directories
-from broker.core.broker_node.membership import isr_changes
+from broker.core.broker_node import directories, isr_changes
 from broker.core.broker_node.requests import fetch_sessions
 from broker.core.broker_node.requests.fetch_sessions import NO_SESSION, Fetch, Rest, SessionPartition
 from broker.core.broker_node.state import BrokerState, WaitingFetch

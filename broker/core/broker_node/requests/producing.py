@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import directories, storage
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
-from broker.core.broker_node.membership import isr_changes
+from broker.core.broker_node import directories, isr_changes, storage
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState, WaitingProduce
 from broker.core.log.log import Appended
 from broker.core.messages import (

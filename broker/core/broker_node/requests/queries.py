@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.broker_node import directories
-from broker.core.broker_node.groups.topic import OFFSETS_TOPIC
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import (
     EpochEnd,

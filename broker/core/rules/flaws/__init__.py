@@ -6,7 +6,8 @@ module for each part of the protocol; `flaw` defines the type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from broker.core.rules import Rules
 from broker.core.rules.flaws import (
@@ -20,7 +21,6 @@ from broker.core.rules.flaws import (
     storage,
 )
 from broker.core.rules.flaws.flaw import Flaw, Visibility
-from broker.core.rules.flaws.outside import OUTSIDE
 from broker.core.rules.generations import GENERATIONS
 
 __all__ = ["FLAWS", "OUTSIDE", "Flaw", "UnknownRules", "Visibility", "rules_for"]
@@ -32,6 +32,19 @@ FLAWS: dict[str, Flaw] = {
     for flaw in sorted((flaw for family in _FAMILIES for flaw in family.FLAWS), key=lambda flaw: flaw.number)
 }
 """All flaws by name, in the order of their numbers."""
+
+_ZOOKEEPER = "a flaw of the ZooKeeper designs; the quorum and the one log of metadata leave it no place"
+
+OUTSIDE: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("B-01", "B-02", "B-05", "B-06", "B-07", "B-08", "B-09", "B-28"), _ZOOKEEPER),
+        "B-14": "RT-1 leaves no epoch undefined: every leader has cached its own before a follower can ask for it",
+        "B-26": "the contract of acks=1: `--acks 1`",
+        "B-33": "indexes are hints here: an entry that does not hold is found out when it is used, and all are rebuilt",
+        "B-68": "the contract of a producer without idempotence that retries",
+    }
+)
+"""Entries of the catalogue that are no flaws of this broker, by number: why."""
 
 
 class UnknownRules(ValueError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker.core.messages.errors import ErrorCode
 from broker.core.rules.flaws.flaw import Flaw, Visibility
-from broker.core.rules.producing import ProduceRules
-from broker.core.rules.storage import StorageRules
+from broker.core.rules.log import StorageRules
+from broker.core.rules.requests import ProduceRules
 
 
 class _AcknowledgeAfterLocalAppend(ProduceRules):

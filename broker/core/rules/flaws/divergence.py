@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.messages import UNKNOWN
-from broker.core.rules.fetching import FetchRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 from broker.core.rules.high_watermark import HighWatermarkRules
-from broker.core.rules.truncation import TruncationRules
+from broker.core.rules.log import TruncationRules
+from broker.core.rules.requests import FetchRules
 
 
 class _TruncateToHighWatermark(TruncationRules):

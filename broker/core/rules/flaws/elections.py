@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.core.rules.cluster_metadata import ReassignmentRules
 from broker.core.rules.elections import Election, ElectionRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
-from broker.core.rules.reassignment import ReassignmentRules
 
 
 class _ElectAnyReplica(ElectionRules):

@@ -6,12 +6,9 @@ from broker.core.messages import AlterPartitionPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
 from broker.core.metadata.records import PartitionState
-from broker.core.rules.alter_partition import AlterPartitionRules
+from broker.core.rules.cluster_metadata import MetadataRules, ReassignmentRules, RegistrationRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
-from broker.core.rules.insync_replicas import InsyncReplicaRules
-from broker.core.rules.metadata import MetadataRules
-from broker.core.rules.reassignment import ReassignmentRules
-from broker.core.rules.registration import RegistrationRules
+from broker.core.rules.insync_replicas import AlterPartitionRules, InsyncReplicaRules
 
 
 class _AnswerAtOnce(MetadataRules):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from broker.core.messages import UNKNOWN, FetchPartition
 from broker.core.messages.errors import ErrorCode
-from broker.core.rules.fetching import FetchRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 from broker.core.rules.high_watermark import HighWatermarkRules
+from broker.core.rules.requests import FetchRules
 
 
 class _BelievePosition(FetchRules):

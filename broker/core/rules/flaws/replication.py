@@ -5,12 +5,11 @@ from __future__ import annotations
 from broker.core.messages import UNKNOWN
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
-from broker.core.rules.alter_partition import AlterPartitionRules
-from broker.core.rules.fetching import FetchRules
+from broker.core.rules.cluster_metadata import MetadataRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 from broker.core.rules.high_watermark import HighWatermarkRules
-from broker.core.rules.insync_replicas import AfterAnswer, InsyncReplicaRules
-from broker.core.rules.metadata import MetadataRules
+from broker.core.rules.insync_replicas import AfterAnswer, AlterPartitionRules, InsyncReplicaRules
+from broker.core.rules.requests import FetchRules
 
 
 class _LeadFromLogEnd(HighWatermarkRules):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.core.rules.fetching import FetchRules
 from broker.core.rules.flaws.flaw import Flaw, Visibility
-from broker.core.rules.storage import StorageRules
+from broker.core.rules.log import StorageRules
+from broker.core.rules.requests import FetchRules
 
 
 class _KeepOwnHighWatermarks(StorageRules):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from broker.core.broker_node import storage
-from broker.core.broker_node.membership import controllers
 from broker.core.broker_node.state import CONTROL, BrokerState, Lifecycle
 from broker.core.messages import (
     BrokerHeartbeatRequest,
@@ -14,6 +13,16 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Exit
 from broker.core.ports.marks import sometimes
+
+
+def try_another_controller(broker: BrokerState, leader: tuple[int, int] | None = None) -> None:
+    """QU-18: the current controller did not serve; use the leader it named, or the next voter."""
+    voters = sorted(broker.settings.voters)
+    if leader is not None and leader[0] in broker.settings.voters:
+        broker.controller_id = leader[0]
+    else:
+        broker.controller_id = voters[(voters.index(broker.controller_id) + 1) % len(voters)]
+
 
 REGISTRATION_REPEATED = sometimes("registration: asked for again (BL-1)")
 REGISTERED_AGAIN = sometimes("registration: anew, the controller knows another incarnation (RG-7)")
@@ -51,7 +60,7 @@ def registered(broker: BrokerState, response: BrokerRegistrationResponse | None)
     """BL-2: store the epoch; retry until there is one. Returns whether the broker is now registered."""
     if response is None or response.error_code != ErrorCode.NONE:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            controllers.try_another_controller(broker)
+            try_another_controller(broker)
         else:
             broker.runtime.log("warning", f"registration refused: {ErrorCode(response.error_code).name}; trying again")
         if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:

@@ -1,1 +1,0 @@
-"""The broker's traffic with its controllers: registration, heartbeats, ISR changes."""
