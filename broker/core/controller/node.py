@@ -66,6 +66,19 @@ from broker.core.settings import BROKER_LISTENER, Settings
 _PRODUCER_ID_BLOCK = 1000
 
 
+_ADMINISTRATION = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | ElectLeadersRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | DescribeQuorumRequest
+)
+"""Requests that clients make, by way of a broker or directly."""
+
+
 class ControllerNode:
     """A controller: a voter of the quorum, and the active controller while it leads."""
 
@@ -79,11 +92,13 @@ class ControllerNode:
         if log.end_offset < quorum.snapshot_id[0]:
             log.truncate_fully(quorum.snapshot_id[0])  # the snapshot is durable before the log that it covers
         quorum.high_watermark = quorum.snapshot_id[0]
+        self._log_end_before = log.end_offset
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
         """Handle one event, alone and to its end (CT-2)."""
         controller = self.state
         controller.runtime.now_ms = now_ms
+        self._log_end_before = controller.quorum.log.end_offset
         try:
             self._dispatch(event)
             role.settle(controller)
@@ -94,6 +109,20 @@ class ControllerNode:
                 Exit(4, f"log directory {controller.settings.log_dirs[directory_of(error.name)]} failed: {error}")
             )
         return controller.runtime.take_effects()
+
+    def after_error(self, event: Event) -> list[Effect] | None:
+        """The effects instead of those of an event whose handling raised an error; None if the node must end.
+
+        A request of administration that has appended nothing to the metadata log has changed nothing that is kept: it
+        is refused and the controller goes on. Requests of the quorum and of brokers may have been interrupted between
+        two changes that belong together; only a start, which recovers, can be trusted then.
+        """
+        unchanged = self.state.quorum.log.end_offset == self._log_end_before
+        if not isinstance(event, RequestReceived) or not isinstance(event.request, _ADMINISTRATION) or not unchanged:
+            return None
+        self.state.runtime.take_effects()
+        self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return self.state.runtime.take_effects()
 
     def _dispatch(self, event: Event) -> None:
         controller = self.state
